@@ -9,7 +9,7 @@ first needed: whoever compresses a list of messages needs neither.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -38,30 +38,32 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
-    from compact.core.changes import Change
-    from compact.core.sessions import Entry, Session
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
+    from compact.providers.ollama_models import ollama_models as ollama_models
     from compact.storage.sqlite.backup import put_to_work as put_to_work
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
     from compact.storage.sqlite.vector_store import VectorStore as VectorStore
-    from compact.storage.transcripts import documents, writing
+    from compact.storage.transcripts import documents, reading, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
 
     read_file, read_stream = documents.bytes_of, documents.all_of
+    each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
 
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
+    "each_transcript": "storage.transcripts.reading:each",
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
     "leads_to": "providers.clients:leads_to",
+    "ollama_models": "providers.ollama_models:ollama_models",
     "put_to_work": "storage.sqlite.backup:put_to_work",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",
@@ -376,20 +378,6 @@ def store_engine() -> dict[str, Any]:
     }
 
 
-def put_session(
-    store: SessionStore,
-    session: Session,
-    entries: Sequence[Entry],
-    changes: Sequence[Change],
-    notes: Mapping[str, Any],
-) -> Session:
-    """Store a new session in a file's store, with all that belongs to it, in one step."""
-    from compact.storage.sqlite.store import SQLiteManager
-
-    assert isinstance(store, SQLiteManager), "a file's store"
-    return store.put_session(session, entries, changes, notes)
-
-
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     """What of an open store is not what was written; and by branch what an earlier damage took."""
     from compact.storage.sqlite.recovery import lost_in
@@ -441,9 +429,8 @@ def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -
 
     bus = EventBus()
     bus.subscribe(listener)
-    if not session_id:
-        return bus.emit
-    return lambda event: bus.emit(event.model_copy(update={"session_id": session_id}))
+    named = {"session_id": session_id}
+    return (lambda event: bus.emit(event.model_copy(update=named))) if session_id else bus.emit
 
 
 def nobody(_: Event) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compact import ContextManager, wiring
-from compact.apps.cli import session_file, session_markdown
+from compact.apps.cli import session_markdown
 from compact.core.formats.known import format_named
 from compact.core.goals import Goal
 from compact.core.messages import (
@@ -25,6 +25,7 @@ from compact.core.messages import (
 )
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidTranscript
+from compact.managers.exchange import session_file
 from tests.apps.conftest import kept_in
 from tests.sizes import size
 from tests.strategies import wild

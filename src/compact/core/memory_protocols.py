@@ -6,18 +6,20 @@ A store that lacks one lacks what stands on it, and whoever asks is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.backups import BackupCounts
+    from compact.core.changes import Change
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
     from compact.core.forgotten import ForgottenReport
     from compact.core.messages import Message
     from compact.core.protocols import Embedder
+    from compact.core.sessions import Entry, Session
     from compact.core.turns import Keys, TurnTable
 
 
@@ -241,6 +243,39 @@ class SessionBackup(Protocol):
         Raises:
             StoreFailed: something cannot be read or written.
             StoreDamaged: an archive is missing or altered.
+        """
+        ...
+
+
+class SessionTransfer(Protocol):
+    """Sessions that come into a store from elsewhere, each step all or nothing."""
+
+    def put_session(
+        self,
+        session: Session,
+        entries: Sequence[Entry],
+        changes: Sequence[Change],
+        notes: Mapping[str, Mapping[str, Any]],
+    ) -> Session:
+        """Store a new session with its messages, changes and notes; it as it stands then.
+
+        Raises:
+            Superseded: there is a session of that id.
+        """
+        ...
+
+    def add_from_source(
+        self,
+        branch_id: str,
+        entries: Sequence[Entry],
+        *,
+        expected: int,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Append what the source of a session has more, and put this metadata beside its own.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
         """
         ...
 

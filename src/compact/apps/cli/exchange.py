@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from compact import wiring
-from compact.apps.cli import jobs, output, session_file, session_markdown, stores
+from compact.apps.cli import jobs, output, session_markdown, stores
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.session_file import SessionFile
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
-from compact.core import clock_and_ids
-from compact.core.changes import Change
 from compact.core.characters import with_texts
 from compact.core.message_redaction import redact_messages, redact_text
 from compact.core.messages import Message
 from compact.core.redaction import Known
 from compact.core.redactor import Redactor
-from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
-from compact.managers.session.state import new_branch
+from compact.managers.exchange import importing, session_file
+from compact.managers.exchange.session_file import SessionFile
+from compact.managers.exchange.session_file import written as written
 
 if TYPE_CHECKING:
     from compact.apps.cli.commands.exchange import ImportOptions
@@ -50,20 +48,8 @@ def read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
         reason = "a session as Markdown, which is for reading only; export it as JSON to import it"
         raise InvalidTranscript(source, reason)
     transcript = jobs.transcript_of(options, source, data)
-    metadata: dict[str, Any] = {"source": Path(source).name, "format": transcript.format}
-    if transcript.tools:
-        metadata["tools"] = [dict(tool) for tool in transcript.tools]
-    name, messages = _id_of(options), transcript.messages
-    session = Session(
-        id=name,
-        title=transcript.title,
-        model=transcript.model,
-        wire=transcript.wire,
-        created_at=messages[0].timestamp if messages else clock_and_ids.now(),
-        metadata=metadata,
-        branch=Branch(id=name, session_id=name),
-    )
-    return SessionFile(session, messages), list(transcript.notes)
+    read = importing.of_transcript(transcript, _id_of(options), Path(source).name)
+    return read, list(transcript.notes)
 
 
 def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
@@ -99,23 +85,13 @@ def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalo
     """
     known = read.session
     name = known.id if options.id is None else options.id.strip()
-    if not name.strip() or len(name) > 200 or not name.isprintable():
+    if not importing.is_id(name):
         raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
     _check_free(catalog, name, scope, is_asked=options.scope is not None)
-    model, tokenizer = catalog.settings.model, catalog.settings.tokenizer
-    if not tokenizer and not model and known.tokenizer in wiring.TOKENIZERS:
-        tokenizer = known.tokenizer
-    counter = wiring.token_counter(known.wire, tokenizer=tokenizer, model=model)
-    changed = {
-        "id": name,
-        "scope": scope,
-        "title": options.title or known.title,
-        "model": options.model or known.model or model,
-        "tokenizer": counter.estimator.name,
-        "branch": new_branch(catalog.store, name),
-    }
-    return known.model_copy(update=changed)
+    made = importing.as_new(known, catalog.store, catalog.settings, session_id=name, scope=scope)
+    model = options.model or made.model
+    return made.model_copy(update={"title": options.title or known.title, "model": model})
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
@@ -140,9 +116,8 @@ def stored(catalog: SessionCatalog, session: Session, read: SessionFile) -> Sess
     Raises:
         Stop: another process made a session of that id in the meantime.
     """
-    prepared = _prepared(catalog, session, read)
     try:
-        return wiring.put_session(catalog.store, session, *prepared)
+        return importing.put(catalog.store, importing.prepared(session, read, catalog.settings))
     except Superseded:
         raise Stop(f"another process made a session {session.id!r} just now") from None
 
@@ -154,24 +129,6 @@ def line_of(stored: Session, file: str) -> str:
     size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"
     whose = "" if stored.scope == DEFAULT_SCOPE else f", for --scope {stored.scope}"
     return f"{size}{title}, into {file}{whose}"
-
-
-def _prepared(
-    catalog: SessionCatalog, session: Session, read: SessionFile
-) -> tuple[Sequence[Entry], Sequence[Change], Mapping[str, Any]]:
-    """What the store is to keep of the session: its messages, counted, what was set in it, and its
-    notes. The session is made in memory for it.
-    """
-    memory = replace(catalog, store=wiring.session_store(None))
-    memory.store.session(session.id, create=session)
-    ctx = stores.context_of(memory, session)
-    ctx.history.append(lambda _: read.messages)
-    if read.goals:
-        ctx.set_goals(read.goals)
-    for position in read.pins:
-        ctx.pin(read.messages[position])
-    entries = memory.store.read(session.branch.id, 0, len(read.messages))
-    return entries, memory.store.changes(session.id), memory.store.notes(session.id)
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:

@@ -14,8 +14,6 @@ from compact.apps.cli.colours import HEADING, NAME, are_wanted, painted
 
 LISTS = ("Arguments:", "Options:", "Commands:")
 """The parts of help that hold two columns."""
-LONGEST = 1_000
-"""Characters of a command's sentence in the list of commands; the terminal breaks it."""
 
 
 class OneCommand(TyperCommand):
@@ -37,7 +35,10 @@ class CommandGroup(TyperGroup):
         """List the commands, each with its first sentence."""
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, each.get_short_help_str(LONGEST)) for name, each in self.commands.items()]
+                [
+                    (name, each.get_short_help_str(sys.maxsize))
+                    for name, each in self.commands.items()
+                ]
             )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from time import monotonic
 
 from compact import wiring
-from compact.apps.cli import session_file
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.keys import own_key
 from compact.apps.cli.options import FileOptions, PlanOptions, ReadOptions
@@ -22,6 +21,7 @@ from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidInput, InvalidTranscript
 from compact.managers.compress import plan
+from compact.managers.exchange import session_file
 
 STDIN = "-"
 _NUMBER = re.compile(r"[+-]?[0-9]+")

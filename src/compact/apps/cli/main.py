@@ -15,6 +15,7 @@ from typer.main import get_command, get_group, get_install_completion_arguments
 import compact as package
 from compact.apps import cli
 from compact.apps.cli.commands import (
+    chat,
     checkpoints,
     compact,
     context,
@@ -29,6 +30,7 @@ from compact.apps.cli.commands import (
     memory_archives,
     memory_backup,
     memory_upkeep,
+    migrate,
     models,
     session_marks,
     sessions,
@@ -42,7 +44,8 @@ from compact.apps.cli.interrupts import TRACEBACK
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
-Reads Claude Code, Codex CLI, Gemini CLI, SpecStory and chat files, with no key and no network.
+Reads the sessions of coding agents, exports of ChatGPT and Claude, request bodies and chat files,
+with no key and no network.
 Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
 
 \b
@@ -59,12 +62,13 @@ Examples:
 
 COMMANDS: Sequence[Callable[..., None]] = (
     *(compact.compact, compact.dry_run, diff.diff, tokens.tokens),
+    chat.chat,
     *(validate_config.validate_config, models.models, demo.demo),
     *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
     view.view,
     *(snapshots.snapshot, snapshots.restore, snapshots.undo, snapshots.redo, snapshots.branch),
     memory.search,
-    doctor.doctor,
+    *(migrate.migrate, doctor.doctor),
     *(sessions.sessions_list, sessions.sessions_show, exchange.sessions_import),
     *(exchange.sessions_export, sessions.sessions_compress, sessions.sessions_put_aside),
     *(session_marks.sessions_pin, session_marks.sessions_unpin, session_marks.sessions_mode),

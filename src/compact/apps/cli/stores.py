@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,6 +162,21 @@ def opened(
         yield SessionCatalog(store, file, settings, options.scope)
     finally:
         store.close()
+
+
+@contextmanager
+def opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
+    """The store that the options mean, made where there is none; where nothing is to be changed, an
+    empty one in memory stands for it.
+    """
+    with ExitStack() as stack:
+        try:
+            catalog = stack.enter_context(opened(options, create=not dry_run))
+        except NotFound:
+            settings = settings_of(options)
+            empty = stack.enter_context(closing(wiring.session_store(None)))
+            catalog = SessionCatalog(empty, name_of_store(settings), settings, options.scope)
+        yield catalog
 
 
 @contextmanager

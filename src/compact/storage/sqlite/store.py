@@ -39,6 +39,7 @@ from compact.storage.sqlite import (
     projections,
     search,
     sweeping,
+    transfer,
 )
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
@@ -231,6 +232,7 @@ class SQLiteManager:
     # --- histories --------------------------------------------------------------------------------
 
     append = going_on(messages.append)
+    add_from_source = going_on(transfer.add_from_source)
     read = reading(messages.read)
     marked = reading(messages.marked)
     first_marked = reading(messages.first_marked)

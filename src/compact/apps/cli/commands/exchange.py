@@ -122,7 +122,7 @@ def sessions_export(
         if (format or by_name) == "md":
             text = "".join(cli.session_markdown.written(file.session, file.messages))
         else:
-            text = "".join(cli.session_file.written(file))
+            text = "".join(cli.exchange.written(file))
     size = cli.output.write(out, text)
     left = {"branches": others, "snapshots": snapshots}
     changed = sum(one != other for one, other in zip(whole.messages, file.messages, strict=True))

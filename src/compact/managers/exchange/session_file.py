@@ -7,7 +7,6 @@ checkpoints come along for readers; whoever imports the file makes new ones.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,6 @@ from compact.errors import CompactError, InvalidTranscript
 
 FORMAT, VERSION = "compact-session", 1
 _MARK = f'"{FORMAT}"'.encode()
-_OURS = re.compile(rb'"format": *' + _MARK)
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED = 200
 """Bytes within which a file that we wrote says that it is one."""
@@ -52,7 +50,7 @@ def is_session_file(data: bytes) -> bool:
     body = data.removeprefix(_BOM).lstrip()
     if body[:1] != b"{" or _MARK not in body:
         return False
-    if _OURS.search(body, 0, _SNIFFED):
+    if b'"format":' + _MARK in body[:_SNIFFED].replace(b" ", b""):
         return True
     try:
         value = json.loads(body)

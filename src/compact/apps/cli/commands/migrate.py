@@ -1,0 +1,156 @@
+"""`compactctl migrate`: conversations of other programs come along as sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from compact.apps import cli
+from compact.apps.cli.options import (
+    CountOptions,
+    StoreOptions,
+    argument,
+    command,
+    flag,
+)
+from compact.apps.cli.told import Aside, Cell, Part, Styled, Table, Telling
+from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
+
+if TYPE_CHECKING:
+    from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+
+MOST_TOLD = 10
+"""Files of which it is said what of them was left out."""
+CHANGING = ("new", "grown", "snapshot")
+COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
+WORDS: dict[Outcome, tuple[str, str, str]] = {
+    "new": ("new", "imported", "green"),
+    "grown": ("has grown", "grown", "green"),
+    "snapshot": ("snapshot", "snapshot", "green"),
+    "there": ("already there", "already there", "bright_black"),
+    "differs": ("changed", "changed, not imported", "yellow"),
+    "broken": ("cannot be read", "cannot be read", "red"),
+    "unknown": ("no conversation", "no conversation", "bright_black"),
+}
+"""What became of a conversation: in a dry run, else, and what it looks like."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrateOptions(StoreOptions, CountOptions):
+    """Whose conversations come along, and counted by what."""
+
+    dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
+
+
+@command
+def migrate(
+    options: MigrateOptions,
+    *,
+    paths: Annotated[
+        list[str],
+        argument("PATH...", "Files, and folders with all that is below them."),
+    ],
+) -> Telling:
+    """Bring along conversations from files and folders, in any known format.
+
+    Each conversation becomes a session, wholly or not at all, and is read back and compared. What
+    is there already is left alone, so that a migration can be repeated, or started again after it
+    was interrupted; a file that has grown adds what it has more. A session that went on in its file
+    with another past is named and stays as it is. Nothing in the files is changed.
+
+    Before the first change the store is copied to migrations/TIME/backup beside it, and
+    migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
+    read; all others are imported.
+
+    Examples:
+      compactctl migrate ~/.claude/projects --dry-run
+      compactctl migrate ~/.codex/sessions old-chats.json
+    """
+    words = "Reading"
+    with (
+        cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
+        cli.progress.Progress(words) as progress,
+    ):
+        report = cli.migrations.migrated(
+            catalog,
+            paths,
+            dry_run=options.dry_run,
+            progress=lambda done, of: progress.now(f"{words} file {done + 1:,} of {of:,}"),
+        )
+    yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
+    yield from _report(report)
+    if failed := cli.migrations.failed(report, paths):
+        what = counted(len(failed), "conversation")
+        raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
+
+
+def _report(report: MigrationReport) -> Iterator[Part]:
+    shown = [each for each in report.conversations if each.outcome != "unknown"]
+    if shown:
+        rows = [_row(each, report) for each in shown]
+        yield Table(COLUMNS, rows, right=("messages", "tokens"), whole=("session",), is_list=True)
+    yield from _said(shown, report)
+    yield from _others(report)
+    yield Styled(_summary(report), "bold")
+    if report.folder is not None:
+        back = "" if report.backup is None else f", the store as it was is in {report.backup}"
+        told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
+        yield Aside(Styled(told))
+
+
+def _said(shown: Sequence[MigratedConversation], report: MigrationReport) -> Iterator[Part]:
+    """What there is to say of single conversations: first what went wrong."""
+    for each in shown:
+        if each.reason:
+            line = f"{_short(each, report)}: {each.reason}"
+            yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
+    told = [each for each in shown if each.notes and each.outcome in CHANGING]
+    for each in told[:MOST_TOLD]:
+        line = f"{_short(each, report)}: left out: {', '.join(each.notes)}"
+        yield Aside(one_line(line, LONGEST_LINE))
+    if len(told) > MOST_TOLD:
+        more = counted(len(told) - MOST_TOLD, "more file")
+        yield Aside(f"something was left out of {more}: --json tells what")
+
+
+def _row(each: MigratedConversation, report: MigrationReport) -> list[Cell]:
+    would, done, colour = WORDS[each.outcome]
+    added = f", {each.added:,} more" if each.outcome == "grown" else ""
+    return [
+        one_line(_short(each, report), LONGEST_LINE),
+        each.format or "",
+        whole(each.session_id or ""),
+        each.messages,
+        each.tokens or None,
+        Styled((would if report.dry_run else done) + added, colour),
+    ]
+
+
+def _short(each: MigratedConversation, report: MigrationReport) -> str:
+    """The file's name, with the number of the conversation where it has several."""
+    many = sum(other.path == each.path for other in report.conversations) > 1
+    return f"{Path(each.path).name}#{each.conversation}" if many else Path(each.path).name
+
+
+def _others(report: MigrationReport) -> Iterator[Part]:
+    """The files that are no conversations."""
+    others = [each.path for each in report.conversations if each.outcome == "unknown"]
+    if others:
+        names = ", ".join(Path(path).name for path in others)
+        line = f"no conversation in {counted(len(others), 'file')}: {names}"
+        yield Aside(one_line(line, LONGEST_LINE))
+
+
+def _summary(report: MigrationReport) -> str:
+    verb = 0 if report.dry_run else 1
+    parts = [
+        f"{count:,} {WORDS[outcome][verb]}"
+        for outcome in WORDS
+        if (count := report.outcomes.get(outcome, 0))
+    ]
+    added = sum(each.added for each in report.conversations)
+    would = "would be " if report.dry_run else ""
+    told = ", ".join(parts) or "nothing found"
+    return f"{told}; {counted(added, 'message')} {would}stored"

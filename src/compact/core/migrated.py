@@ -1,0 +1,84 @@
+"""What is told of a migration: which conversations were found in files, and what became of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel
+
+Outcome = Literal["new", "grown", "snapshot", "there", "differs", "broken", "unknown"]
+"""`new` makes a session, `grown` adds what its file has more since, `snapshot` is a recovery point
+of a session. The others change nothing: `there` is stored already, `differs` has another past than
+the session that its file made, `broken` cannot be read, `unknown` is no conversation."""
+
+
+class MigratedConversation(BaseModel, frozen=True):
+    """A conversation of a file, or a file that holds none, and what became of it."""
+
+    path: str
+    outcome: Outcome
+    reason: str = ""
+    """Why it is not stored, or not as it is; empty where there is nothing to say."""
+    format: str | None = None
+    sha256: str = ""
+    """Of the file."""
+    conversation: int = 1
+    """Its number in the file."""
+    session_id: str | None = None
+    """The session that it became or is."""
+    title: str | None = None
+    messages: int = 0
+    """Of the conversation."""
+    tokens: int = 0
+    added: int = 0
+    """How many messages the migration stores of it."""
+    branch_id: str | None = None
+    """Where a session that has grown went on."""
+    snapshot_id: str | None = None
+    notes: tuple[str, ...] = ()
+    """What its format has and a message has no place for, in words."""
+
+
+class MigrationReport(BaseModel, frozen=True):
+    """A migration that was done, or that would be."""
+
+    id: str
+    """Its time, by which it is rolled back."""
+    made_at: datetime
+    store: str | None
+    """The store's file; None for one in memory."""
+    scope: str
+    dry_run: bool
+    folder: str | None = None
+    """Where its manifest is; None where nothing was changed."""
+    backup: str | None = None
+    """Where the store is as it was before; None where it was new."""
+    conversations: tuple[MigratedConversation, ...] = ()
+
+    @property
+    def outcomes(self) -> Mapping[Outcome, int]:
+        """How many conversations had which outcome."""
+        return Counter(each.outcome for each in self.conversations)
+
+
+class RolledBackSession(BaseModel, frozen=True):
+    """What a rollback did to a session: it is gone, it stands where it stood, or it was kept."""
+
+    session_id: str
+    done: Literal["deleted", "taken back", "kept", "gone before"]
+    reason: str = ""
+
+
+class RollbackReport(BaseModel, frozen=True):
+    """A migration that was taken back."""
+
+    id: str
+    store: str
+    folder: str
+    dry_run: bool = False
+    sessions: tuple[RolledBackSession, ...] = ()
+    snapshots: int = 0
+    """How many snapshots of other sessions were removed."""

@@ -1,0 +1,303 @@
+"""Many conversations of files as sessions of a store: what would be done with each, and then it is
+done, each wholly or not at all.
+
+A session's metadata says which file it came from, by the digest of its contents: what is stored
+already is found again, and a migration that was interrupted goes on where it was. A file that has
+grown since adds what it has more. Nothing that is in the store is changed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.core import clock_and_ids
+from compact.core.calls import checked
+from compact.core.memory_protocols import SessionTransfer
+from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.core.protocols import SessionStore
+from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
+from compact.managers.backup import make_backup
+from compact.managers.exchange import importing, manifest, sources, stored_sources
+from compact.managers.exchange.manifest import Manifest
+from compact.managers.exchange.session_file import SessionFile
+from compact.managers.exchange.sources import FoundConversation, SourceFile
+from compact.managers.exchange.stored_sources import StoredSources
+from compact.managers.forgetting import forget
+
+Progress = Callable[[int, int], None]
+"""Told after each file how many are done, and of how many."""
+SHOWN_OF_DIGEST = 6
+"""Characters of a digest that tell two sessions apart whose files have one name."""
+
+
+@checked
+def migrate(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    dry_run: bool = False,
+    settings: CompactConfig | None = None,
+    progress: Progress | None = None,
+) -> MigrationReport:
+    """Bring along the conversations of files and of whole folders, in any format that is known.
+
+    Each becomes a session of its own, wholly or not at all, and is read back and compared. What is
+    there already is left alone; a file that has grown since adds what it has more. With `dry_run`
+    nothing is changed. Before the first change the store is copied into
+    `migrations/TIME/backup` beside it, and `migrations/TIME/manifest.json` says what was done.
+
+    Raises:
+        InvalidArgument: no path is given, or the store is no file.
+        StoreFailed: the store cannot be read or written; what was stored before stays, and is
+            found when the migration is begun again.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given or "" in given:
+        raise InvalidArgument("paths", "paths: name at least one file or folder")
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        file = getattr(opened, "path", None)
+        if not dry_run and (file is None or file == ":memory:"):
+            raise InvalidArgument("store", "a migration needs a store in a file")
+        run = _Migration(opened, settings or CompactConfig(), scope, dry_run, file)
+        return run.over([Path(each).expanduser() for each in given], progress)
+
+
+@dataclass(slots=True)
+class _Migration:
+    """A migration that is being done, or would be."""
+
+    store: SessionStore
+    settings: CompactConfig
+    scope: str
+    dry_run: bool
+    file: str | None
+    id: str = ""
+    folder: Path | None = None
+    backup: Path | None = None
+    stored: StoredSources = field(init=False)
+    named: set[str] = field(default_factory=set)
+    """The ids that a dry run would give."""
+    done: list[MigratedConversation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
+        self.stored = StoredSources.of(self.store, self.scope)
+
+    def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
+        """Migrate what is in the files, and tell what became of it."""
+        files = list(sources.files_of(paths, without=self._own_files()))
+        state: manifest.State = "stopped"
+        try:
+            for number, source in enumerate(files):
+                if progress is not None:
+                    progress(number, len(files))
+                self.done.extend(self._file(source))
+            state = "done"
+        finally:
+            if self.folder is not None:
+                manifest.write(self.folder, Manifest(state, self.report()))
+        return self.report()
+
+    def report(self) -> MigrationReport:
+        """What was done so far."""
+        return MigrationReport(
+            id=self.id,
+            made_at=clock_and_ids.now(),
+            store=self.file,
+            scope=self.scope,
+            dry_run=self.dry_run,
+            folder=None if self.folder is None else str(self.folder),
+            backup=None if self.backup is None else str(self.backup),
+            conversations=tuple(self.done),
+        )
+
+    def _own_files(self) -> list[Path]:
+        """Files of the store, which are no sources."""
+        if self.file is None:
+            return []
+        path = Path(self.file).expanduser().absolute()
+        beside = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
+        return [*beside, manifest.folder_of(self.file)]
+
+    # --- one conversation -------------------------------------------------------------------------
+
+    def _file(self, source: SourceFile) -> Iterator[MigratedConversation]:
+        for found in sources.conversations_in(source):
+            try:
+                yield self._conversation(found)
+            except StoreFailed:
+                raise
+            except CompactError as error:
+                yield _told(found, "broken", _reason(error))
+
+    def _conversation(self, found: FoundConversation) -> MigratedConversation:
+        """Store a conversation, if it is new or has grown; what became of it."""
+        read = found.read
+        if isinstance(read, InvalidTranscript):
+            return _told(found, "unknown" if read.is_foreign else "broken", _reason(read))
+        known = self.stored.with_content(found.sha256, found.number)
+        if known is not None:
+            return _told(found, "there", session_id=known)
+        name = read.session.id
+        came = self._session_from(found)
+        for candidate in dict.fromkeys((came or name, name)):
+            session = stored_sources.session_in(self.store, candidate)
+            if session is None or session.scope != self.scope:
+                continue
+            how = stored_sources.compared(self.store, session, read.messages)
+            if how == "same":
+                return _told(found, "there", session_id=session.id)
+            if how == "behind":
+                return _told(found, "there", "the session has more by now", session_id=session.id)
+            if how == "grown":
+                return self._grow(found, read, session)
+            if candidate == came:
+                reason = "its file has another past by now: the session stays as it is"
+                return _told(found, "differs", reason, session_id=session.id)
+        return self._add(found, read)
+
+    def _session_from(self, found: FoundConversation) -> str | None:
+        """The session that was made of what was at that place."""
+        if found.own_id is not None:
+            return None
+        return self.stored.from_place(found.source.path, found.number)
+
+    def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
+        name = self._free_id(read.session.id, found)
+        session = importing.as_new(
+            read.session, self.store, self.settings, session_id=name, scope=self.scope
+        )
+        session = self._marked(session, found)
+        ready = importing.prepared(session, read, self.settings)
+        if not self.dry_run:
+            self._begin()
+            session = self._marked(session, found)
+            importing.put(self.store, replace(ready, session=session))
+            self._check(session, read)
+        self.stored.add(session.metadata, name)
+        self.named.add(name)
+        told = _told(found, "new", session_id=name)
+        return told.model_copy(update={"tokens": ready.tokens, "added": len(read.messages)})
+
+    def _grow(
+        self, found: FoundConversation, read: SessionFile, session: Session
+    ) -> MigratedConversation:
+        """Add to a session what its file has more."""
+        branch, have = session.branch, session.branch.messages
+        whole = importing.as_new(
+            read.session, self.store, self.settings, session_id=session.id, scope=self.scope
+        )
+        whole = whole.model_copy(update={"tokenizer": session.tokenizer})
+        entries = importing.prepared(whole, read, self.settings).entries
+        if not self.dry_run:
+            self._begin()
+            mark = stored_sources.mark_of(
+                found.sha256, found.number, found.source.path, self._origin(session)
+            )
+            into = cast("SessionTransfer", self.store)
+            into.add_from_source(branch.id, entries[have:], expected=have, metadata=mark)
+            wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
+            if wrong is not None:
+                raise StoreFailed(f"session {session.id!r}: {wrong}")
+            self.stored.add(mark, session.id)
+        told = _told(found, "grown", session_id=session.id)
+        tokens = sum(entry.tokens or 0 for entry in entries)
+        more = {"tokens": tokens, "added": len(entries) - have, "branch_id": branch.id}
+        return told.model_copy(update=more)
+
+    def _origin(self, session: Session) -> str:
+        """The migration that made a session; none for one that was made otherwise."""
+        mark = session.metadata.get(stored_sources.MARK)
+        return str(mark.get("migration", "")) if isinstance(mark, dict) else ""
+
+    def _marked(self, session: Session, found: FoundConversation) -> Session:
+        mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
+        return session.model_copy(update={"metadata": {**session.metadata, **mark}})
+
+    def _free_id(self, wanted: str, found: FoundConversation) -> str:
+        """The id that its file's name gives; where another conversation has it, one that its
+        contents tell apart.
+        """
+        if not self._is_taken(wanted):
+            return wanted
+        cut = wanted[: importing.LONGEST_ID - SHOWN_OF_DIGEST - 1]
+        name, number = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}", 1
+        while self._is_taken(name):
+            number += 1
+            name = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}-{number}"
+        return name
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self.named or stored_sources.session_in(self.store, name) is not None
+
+    def _begin(self) -> None:
+        """Before the first change: keep the store as it is, and say that a migration runs."""
+        if self.folder is not None or self.file is None:
+            return
+        folder = manifest.begun(self.file, self.id)
+        self.id = folder.name
+        if self.store.sessions():
+            backup = folder / manifest.BACKUP
+            make_backup(self.store, backup, self.settings)
+            self.backup = backup
+        self.folder = folder
+        manifest.write(folder, Manifest("running", self.report()))
+
+    def _check(self, session: Session, read: SessionFile) -> None:
+        """Read a new session back. One that is not what was read is deleted again.
+
+        Raises:
+            InvalidTranscript: it was not.
+        """
+        wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
+        if wrong is not None:
+            forget(self.store, session.id, self.settings)
+            reason = f"{wrong}; nothing of it was kept"
+            raise InvalidTranscript(str(read.session.metadata.get("source", "")), reason)
+
+
+def _told(
+    found: FoundConversation, outcome: Outcome, reason: str = "", *, session_id: str | None = None
+) -> MigratedConversation:
+    read = None if isinstance(found.read, InvalidTranscript) else found.read
+    return MigratedConversation(
+        path=str(found.source.path),
+        outcome=outcome,
+        reason=reason,
+        format=found.format,
+        sha256=found.sha256,
+        conversation=found.number,
+        session_id=session_id,
+        title=None if read is None else read.session.title,
+        messages=0 if read is None else len(read.messages),
+        notes=found.notes,
+    )
+
+
+def _reason(error: CompactError) -> str:
+    """What is wrong, without the file's name, which stands beside it."""
+    if isinstance(error, InvalidTranscript):
+        return error.reason if error.line is None else f"line {error.line}: {error.reason}"
+    return str(error)
+
+
+def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
+    """What could not be read and should have been: conversations that are broken, and files that
+    were named themselves and hold none.
+    """
+    named = {str(Path(path).expanduser()) for path in paths}
+    return [
+        each
+        for each in report.conversations
+        if each.outcome in ("broken", "differs")
+        or (each.outcome == "unknown" and each.path in named)
+    ]

@@ -1,0 +1,118 @@
+"""Files that may hold conversations: which there are below some paths, and what is in each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from compact import wiring
+from compact.errors import InvalidTranscript
+from compact.managers.exchange import session_file
+from compact.managers.exchange.importing import is_id, of_transcript
+from compact.managers.exchange.session_file import SessionFile
+
+_ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
+"""How the names of files end that say only what they are."""
+_NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache"))
+"""Folders that nobody keeps conversations in."""
+EXPORT = "compact_session"
+"""The name of our own exports among the formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that may hold conversations."""
+
+    path: Path
+    is_named: bool
+    """Whether it was given itself, and not a folder that it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConversation:
+    """A conversation of a file, or why there is none."""
+
+    source: SourceFile
+    sha256: str
+    number: int
+    read: SessionFile | InvalidTranscript
+    format: str | None = None
+    notes: tuple[str, ...] = ()
+    own_id: str | None = None
+    """The conversation's id in a file of many: their numbers change with each export."""
+
+
+def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
+    """The files that are named, and those in the folders that are, each once and in order; links
+    to folders are not followed. `without` are files and folders that are passed over.
+    """
+    hidden = {_real(path) for path in without}
+    known: set[Path] = set()
+    for given in paths:
+        for path in _below(given, hidden) if given.is_dir() else iter((given,)):
+            if (real := _real(path)) not in known:
+                known.add(real)
+                yield SourceFile(path, is_named=path is given)
+
+
+def _below(folder: Path, hidden: Collection[Path]) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(
+            name for name in folders if name not in _NEVER and _real(here / name) not in hidden
+        )
+        for name in sorted(names):
+            if _real(here / name) not in hidden:
+                yield here / name
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a ring of links
+        return path.absolute()
+
+
+def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
+    """All conversations of a file; for one that holds none, why."""
+    name, digest = str(source.path), ""
+    try:
+        data = wiring.read_file(source.path, name)
+        digest = sha256(data).hexdigest()
+        if session_file.is_session_file(data):
+            yield FoundConversation(source, digest, 1, session_file.read(data, name), EXPORT)
+            return
+        for number, found in enumerate(wiring.each_transcript(data, source=name), 1):
+            yield _of(source, digest, number, found)
+    except InvalidTranscript as error:
+        yield FoundConversation(source, digest, 1, error)
+
+
+def _of(
+    source: SourceFile, digest: str, number: int, found: wiring.Transcript | InvalidTranscript
+) -> FoundConversation:
+    if isinstance(found, InvalidTranscript):
+        return FoundConversation(source, digest, number, found)
+    if not found.messages:
+        nothing = InvalidTranscript(found.source, "holds no messages", is_foreign=True)
+        return FoundConversation(source, digest, number, nothing, found.format, found.notes)
+    base, own = base_of(source.path), None
+    if found.conversations > 1:
+        base = f"{base}-{number}"
+        own = found.session_id if found.session_id and is_id(found.session_id) else None
+    try:
+        read = of_transcript(found, own or base, source.path.name)
+    except InvalidTranscript as error:
+        return FoundConversation(source, digest, number, error, found.format, found.notes)
+    return FoundConversation(source, digest, number, read, found.format, found.notes, own)
+
+
+def base_of(path: Path) -> str:
+    """The id that a file's name gives."""
+    name = path.name
+    while (one := Path(name)).suffix.lower() in _ENDINGS:
+        name = one.stem
+    return name if is_id(name) else "session"

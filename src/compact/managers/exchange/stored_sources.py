@@ -1,0 +1,115 @@
+"""Which conversations a store has from which files, and how a file's compares with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from compact.core import chain
+from compact.core.codec import encode_whole
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore
+from compact.core.sessions import Session
+from compact.errors import NotFound
+
+MARK = "migrated"
+"""The key of a session's metadata that says which file it came from."""
+PAGE = 1_000
+"""Messages that are read at once."""
+Compared = Literal["same", "grown", "behind", "other"]
+
+
+def mark_of(digest: str, number: int, path: Path, migration: str) -> dict[str, Any]:
+    """What a session's metadata says of its source. The path is in it by its digest only: exports
+    carry the metadata, and nobody else is told how folders are called.
+    """
+    return {
+        MARK: {
+            "sha256": digest,
+            "conversation": number,
+            "place": _place(path),
+            "migration": migration,
+        }
+    }
+
+
+def _place(path: Path) -> str:
+    return sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class StoredSources:
+    """What a scope of a store has from files, by content and by place."""
+
+    _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
+    _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: SessionStore, scope: str) -> StoredSources:
+        """Those of a store."""
+        found = cls()
+        for session in store.sessions(scope=scope):
+            found._learn(session.metadata.get(MARK), session.id)
+        return found
+
+    def _learn(self, mark: object, session_id: str) -> None:
+        if isinstance(mark, Mapping):
+            number = mark.get("conversation", 1)
+            self._by_content[str(mark.get("sha256")), number] = session_id
+            self._by_place[str(mark.get("place")), number] = session_id
+
+    def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
+        """Take in what is stored now, or would be."""
+        self._learn(metadata.get(MARK), session_id)
+
+    def with_content(self, digest: str, number: int) -> str | None:
+        """The session that came from a file of that content."""
+        return self._by_content.get((digest, number))
+
+    def from_place(self, path: Path, number: int) -> str | None:
+        """The session that came from that file, whatever it held then."""
+        return self._by_place.get((_place(path), number))
+
+
+def compared(store: SessionStore, session: Session, messages: Sequence[Message]) -> Compared:
+    """How the messages of a file compare with a session's: `grown` where they go on after them,
+    `behind` where they end before them.
+    """
+    have = session.branch.messages
+    both = min(have, len(messages))
+    link = chain.START
+    for message in messages[:both]:
+        link = chain.link(link, message)
+    if both == 0 or store.chain(session.branch.id, both) != link:
+        return "other"
+    if have == len(messages):
+        return "same"
+    return "grown" if have < len(messages) else "behind"
+
+
+def stored_as_read(
+    store: SessionStore, branch_id: str, messages: Sequence[Message], *, start: int = 0
+) -> str | None:
+    """None where the store gives back exactly these messages; else what is wrong."""
+    have = store.branch(branch_id).messages
+    if have != len(messages):
+        return f"{have:,} messages were read back, and not {len(messages):,}"
+    for first in range(start, len(messages), PAGE):
+        entries = store.read(branch_id, first, first + PAGE)
+        for at, (entry, message) in enumerate(
+            zip(entries, messages[first : first + PAGE], strict=True), first
+        ):
+            if encode_whole(entry.message) != encode_whole(message):
+                return f"message {at:,} was read back with other contents"
+    return None
+
+
+def session_in(store: SessionStore, session_id: str) -> Session | None:
+    """The session of that id, if there is one."""
+    try:
+        return store.session(session_id)
+    except NotFound:
+        return None

@@ -1,0 +1,264 @@
+"""`compactctl migrate`: conversations of other programs come along as sessions (MIG)."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from compact.managers.exchange.migrating import migrate
+from compact.storage.sqlite.store import SQLiteManager
+from tests.apps.conftest import ROOT, kept_in
+
+STORE = ".compact/sessions.db"
+
+
+def chat(path, *texts, more=()):
+    """A chat file of these texts, turn by turn."""
+    roles = ("user", "assistant")
+    rows = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *more]))
+    return path
+
+
+def outcomes(done):
+    """By file and conversation, what became of it."""
+    told = json.loads(done.out)["conversations"]
+    return {(Path(each["path"]).name, each["conversation"]): each["outcome"] for each in told}
+
+
+def texts_of(name):
+    return [message.text for message in kept_in(STORE, name)]
+
+
+def test_a_folder_comes_along_whatever_is_in_it(run, fixtures, tmp_path):
+    folder = shutil.copytree(fixtures, tmp_path / "old/deep").parent
+    chat(folder / "roof.jsonl", "Mend the roof.", "Done.")
+    (folder / "notes.txt").write_text("Nothing of interest.\n")
+    (folder / "empty.json").write_text("")
+    dry = run("migrate", folder, "--dry-run", "--json")
+    assert not Path(STORE).exists()
+    done = run("migrate", folder, "--json")
+    assert outcomes(dry) == outcomes(done)
+    assert outcomes(done)["roof.jsonl", 1] == "new"
+    assert outcomes(done)["notes.txt", 1] == outcomes(done)["empty.json", 1] == "unknown"
+    told = json.loads(done.out)
+    new = [each for each in told["conversations"] if each["outcome"] == "new"]
+    with SQLiteManager(STORE) as store:
+        assert len(store.sessions()) == len(new) >= 8
+        for each in new:
+            branch = store.session(each["session_id"]).branch
+            assert (branch.messages, branch.tokens) == (each["messages"], each["tokens"])
+            assert each["added"] == each["messages"] > 0
+    assert texts_of("roof") == ["Mend the roof.", "Done."]
+
+
+def test_what_was_migrated_is_not_migrated_again(run, tmp_path):
+    chat(tmp_path / "old/a.jsonl", "One.", "Two.")
+    chat(tmp_path / "old/copy-of-a.jsonl", "One.", "Two.")
+    first = run("migrate", "old", "--json")
+    assert outcomes(first) == {("a.jsonl", 1): "new", ("copy-of-a.jsonl", 1): "there"}
+    again = run("migrate", "old", "--json")
+    assert set(outcomes(again).values()) == {"there"}
+    assert json.loads(again.out)["folder"] is None, "nothing was changed, nothing is told of it"
+    shutil.move("old", "elsewhere")
+    assert set(outcomes(run("migrate", "elsewhere", "--json")).values()) == {"there"}
+    with SQLiteManager(STORE) as store:
+        assert [session.id for session in store.sessions()] == ["a"]
+
+
+def test_a_file_that_has_grown_adds_what_it_has_more(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    run("migrate", path)
+    chat(path, "One.", "Two.", "Three.", "Four.", "Five.")
+    dry = json.loads(run("migrate", path, "--dry-run", "--json").out)["conversations"][0]
+    assert (dry["outcome"], dry["added"]) == ("grown", 3)
+    assert len(texts_of("a")) == 2
+    done = run("migrate", path)
+    assert "grown, 3 more" in done.out
+    assert texts_of("a") == ["One.", "Two.", "Three.", "Four.", "Five."]
+    assert outcomes(run("migrate", path, "--json")) == {("a.jsonl", 1): "there"}
+
+
+def test_the_next_export_of_an_account_adds_what_it_has_more(run, fixtures, tmp_path):
+    """Its conversations come in another order, and keep their ids."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([*values, {**values[1], "uuid": "other"}]))
+    first = json.loads(run("migrate", path, "--json").out)["conversations"]
+    assert [each["session_id"] for each in first if each["outcome"] == "new"] == [
+        "c1a0-de",
+        "other",
+    ]
+    values[1]["chat_messages"].append({"uuid": "h9", "sender": "human", "text": "And at low tide?"})
+    path.write_text(json.dumps([values[1], {**values[1], "uuid": "other", "chat_messages": [
+        *values[1]["chat_messages"][:-1]]}]))  # fmt: skip
+    done = run("migrate", path, "--json")
+    assert list(outcomes(done).values()) == ["grown", "there"]
+    assert texts_of("c1a0-de")[-1] == "And at low tide?"
+
+
+def test_a_session_that_went_on_is_never_touched(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    run("migrate", path)
+    with SQLiteManager(STORE) as store:
+        from compact import ContextManager
+
+        ContextManager(store=store, session_id="a").add_message(role="user", content="Mine.")
+    assert outcomes(run("migrate", path, "--json")) == {("a.jsonl", 1): "there"}
+    chat(path, "One.", "Two.", "Three.")
+    done = run("migrate", path)
+    assert done.code == 2
+    assert "the session stays as it is" in done.err
+    assert texts_of("a") == ["One.", "Two.", "Mine."]
+
+
+def test_other_conversations_of_the_same_name_get_a_name_of_their_own(run, tmp_path):
+    for folder in ("x", "y", "z"):
+        chat(tmp_path / folder / "chat.jsonl", f"Of {folder}.", "Yes.")
+    dry = json.loads(run("migrate", ".", "--dry-run", "--json").out)
+    done = json.loads(run("migrate", ".", "--json").out)
+    names = [each["session_id"] for each in done["conversations"] if each["session_id"]]
+    assert names == [each["session_id"] for each in dry["conversations"] if each["session_id"]]
+    assert len(set(names)) == 3
+    assert names[0] == "chat"
+    assert all(name.startswith("chat") for name in names)
+    assert [texts_of(name)[0] for name in names] == ["Of x.", "Of y.", "Of z."]
+
+
+def test_all_conversations_of_a_file_come_along_but_the_broken(run, tmp_path):
+    good = {"messages": [{"role": "user", "content": "Hello"}], "title": "First"}
+    wrong = {"messages": [{"role": "user", "content": 7}]}
+    other = {"messages": [{"role": "user", "content": "Bye"}]}
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in (good, wrong, other)))
+    done = run("migrate", file, "--json")
+    assert done.code == 2
+    assert list(outcomes(done).values()) == ["new", "broken", "new"]
+    told = json.loads(done.out)["conversations"][1]
+    assert "messages[0]" in told["reason"]
+    assert texts_of("many-1") == ["Hello"]
+    assert texts_of("many-3") == ["Bye"]
+    assert run("migrate", file).code == 2
+    wrong["messages"][0]["content"] = "mended"
+    file.write_text("".join(json.dumps(each) + "\n" for each in (good, wrong, other)))
+    assert list(outcomes(run("migrate", file, "--json")).values()) == ["there", "new", "there"]
+
+
+FAULTS = {
+    "truncated.json": (b'[{"role": "user", "content": "Hel', "broken JSON"),
+    "types.json": (b'[{"role": "user", "content": {"a": 1}}]', "messages[0]"),
+    "roles.jsonl": (b'{"role": "user", "content": "a"}\n{"role": "owl", "content": "b"}\n', "owl"),
+    "twice.jsonl": (
+        b'{"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",'
+        b' "function": {"name": "f", "arguments": "{}"}}]}\n'
+        b'{"role": "tool", "tool_call_id": "c", "content": "1"}\n'
+        b'{"role": "tool", "tool_call_id": "c", "content": "2"}\n',
+        "answered twice",
+    ),
+    "cut.jsonl": (b'{"role": "user", "content": "a"}\n{"role" "x"}\n{"role": "user"}\n', "line 2"),
+    "latin.jsonl": (b'{"role": "user", "content": "caf\xe9"}\n', "not UTF-8"),
+    "future.json": (b'{"format": "compact-session", "version": 99}', "newer version"),
+    "deep.json": (b'[{"role": "user", "content": ' + b"[" * 3000 + b"]" * 3000 + b"}]", "deep"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_problem_is_named_and_everything_else_comes_along(name, run, tmp_path):
+    data, reason = FAULTS[name]
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / name).write_bytes(data)
+    chat(tmp_path / "old/sound.jsonl", "One.", "Two.")
+    done = run("migrate", "old")
+    assert done.code == 2
+    assert f"{name}: " in done.err
+    assert reason in " ".join(done.err.split())
+    with SQLiteManager(STORE) as store:
+        assert [session.id for session in store.sessions()] == ["sound"]
+
+
+def test_what_is_named_and_holds_nothing_is_an_error(run, tmp_path):
+    (tmp_path / "a.txt").write_text("Nothing.\n")
+    assert run("migrate", "a.txt").code == 2
+    assert run("migrate", ".").code == 0
+    missing = run("migrate", "gone.json")
+    assert missing.code == 2
+    assert "no such file" in missing.err
+
+
+def test_before_the_first_change_the_store_is_backed_up(run, tmp_path):
+    first = json.loads(run("migrate", chat(tmp_path / "a.jsonl", "One."), "--json").out)
+    assert first["backup"] is None, "there was nothing to keep"
+    second = json.loads(run("migrate", chat(tmp_path / "b.jsonl", "Two."), "--json").out)
+    kept = Path(second["backup"])
+    assert kept == tmp_path / ".compact/migrations" / second["id"] / "backup"
+    assert run("memory", "restore-backup", kept, "--to", "before.db").code == 0
+    with SQLiteManager("before.db") as store:
+        assert [session.id for session in store.sessions()] == ["a"]
+    told = json.loads((kept.parent / "manifest.json").read_text())
+    assert (told["schema"], told["version"], told["state"]) == ("compact/migration", 1, "done")
+    (row,) = told["conversations"]
+    assert (row["session_id"], row["messages"], row["outcome"]) == ("b", 1, "new")
+    assert (row["path"], len(row["sha256"])) == (str(tmp_path / "b.jsonl"), 64)
+
+
+def test_scopes_are_kept_apart(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.")
+    run("migrate", path)
+    done = run("migrate", path, "--scope", "hers", "--json")
+    assert outcomes(done) == {("a.jsonl", 1): "new"}
+    with SQLiteManager(STORE) as store:
+        assert len(store.sessions(scope="hers")) == len(store.sessions(scope="default")) == 1
+
+
+def test_a_session_that_is_read_back_otherwise_is_not_kept(tmp_path, monkeypatch):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    with SQLiteManager(tmp_path / "s.db") as store:
+        real = store.read
+        monkeypatch.setattr(store, "read", lambda *a, **k: real(*a, **k)[::-1], raising=False)
+        report = migrate(path, store=store)
+        assert [each.outcome for each in report.conversations] == ["broken"]
+        assert "nothing of it was kept" in report.conversations[0].reason
+        assert store.sessions() == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process that is killed the hard way")
+def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):
+    of = 40
+    for number in range(of):
+        chat(tmp_path / f"old/{number:02}.jsonl", f"Number {number}.", "Yes. " * 200)
+    command = [sys.executable, "-m", "compact", "migrate", "old", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    store = tmp_path / STORE
+    running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    while running.poll() is None and held(store) < of // 4:
+        time.sleep(0.002)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL, "it was done before it was killed"
+    with SQLiteManager(store) as opened:
+        assert opened.integrity_check() == []
+        before = {session.id: session.branch.messages for session in opened.sessions()}
+    assert set(before.values()) == {2}, "each wholly or not at all"
+    assert 0 < len(before) < of
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
+    told = json.loads(done.stdout)
+    assert told["outcomes"] == {"there": len(before), "new": of - len(before)}
+    with SQLiteManager(store) as opened:
+        assert len(opened.sessions()) == of
+
+
+def held(file):
+    """How many sessions a store has."""
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT count(*) FROM sessions").fetchone()[0]
+    except sqlite3.Error:
+        return 0
