@@ -49,7 +49,7 @@ def on_terminal(*arguments, columns=80, **environment):
 class Stream(io.StringIO):
     """A stream that says what it is."""
 
-    def __init__(self, *, is_terminal):
+    def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
         self.is_terminal = is_terminal
 
