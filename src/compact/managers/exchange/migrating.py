@@ -21,7 +21,8 @@ from compact.core.calls import checked
 from compact.core.memory_protocols import SessionTransfer
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
 from compact.core.protocols import SessionStore
-from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.core.sessions import DEFAULT_SCOPE, Entry, Session
+from compact.core.whole_session import WholeSession
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.managers.backup import make_backup
 from compact.managers.exchange import importing, manifest, sources, stored_sources
@@ -167,31 +168,31 @@ class _Migration:
 
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)
-        session = importing.as_new(
-            read.session, self.store, self.settings, session_id=name, scope=self.scope
-        )
-        session = self._marked(session, found)
-        ready = importing.prepared(session, read, self.settings)
+        ready = importing.as_new(read, self.store, self.settings, session_id=name, scope=self.scope)
         if not self.dry_run:
             self._begin()
-            session = self._marked(session, found)
-            importing.put(self.store, replace(ready, session=session))
-            self._check(session, read)
-        self.stored.add(session.metadata, name)
+        ready = self._marked(ready, found)
+        if not self.dry_run:
+            importing.put(self.store, ready)
+            self._check(ready.session, read)
+        self.stored.add(ready.session.metadata, name)
         self.named.add(name)
+        entries = ready.line(ready.session.branch.id)
+        added = sum(len(part.entries) for part in ready.parts)
         told = _told(found, "new", session_id=name)
-        return told.model_copy(update={"tokens": ready.tokens, "added": len(read.messages)})
+        return told.model_copy(update={"tokens": _tokens(entries), "added": added})
 
     def _grow(
         self, found: FoundConversation, read: SessionFile, session: Session
     ) -> MigratedConversation:
         """Add to a session what its file has more."""
         branch, have = session.branch, session.branch.messages
-        whole = importing.as_new(
-            read.session, self.store, self.settings, session_id=session.id, scope=self.scope
+        settings = self.settings.model_copy(update={"tokenizer": session.tokenizer})
+        entries = (
+            importing.as_new(read, self.store, settings, session_id=session.id, scope=self.scope)
+            .parts[0]
+            .entries
         )
-        whole = whole.model_copy(update={"tokenizer": session.tokenizer})
-        entries = importing.prepared(whole, read, self.settings).entries
         if not self.dry_run:
             self._begin()
             mark = stored_sources.mark_of(
@@ -204,8 +205,7 @@ class _Migration:
                 raise StoreFailed(f"session {session.id!r}: {wrong}")
             self.stored.add(mark, session.id)
         told = _told(found, "grown", session_id=session.id)
-        tokens = sum(entry.tokens or 0 for entry in entries)
-        more = {"tokens": tokens, "added": len(entries) - have, "branch_id": branch.id}
+        more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
         return told.model_copy(update=more)
 
     def _origin(self, session: Session) -> str:
@@ -213,9 +213,10 @@ class _Migration:
         mark = session.metadata.get(stored_sources.MARK)
         return str(mark.get("migration", "")) if isinstance(mark, dict) else ""
 
-    def _marked(self, session: Session, found: FoundConversation) -> Session:
+    def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
         mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
-        return session.model_copy(update={"metadata": {**session.metadata, **mark}})
+        metadata = {**whole.session.metadata, **mark}
+        return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
         """The id that its file's name gives; where another conversation has it, one that its
@@ -275,6 +276,10 @@ def _told(
         messages=0 if read is None else len(read.messages),
         notes=found.notes,
     )
+
+
+def _tokens(entries: Sequence[Entry]) -> int:
+    return sum(entry.tokens or 0 for entry in entries)
 
 
 def _reason(error: CompactError) -> str:
