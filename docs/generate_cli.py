@@ -14,7 +14,7 @@ PAGE = Path(__file__).with_name("cli.md")
 WIDTH = "88"
 COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
-    *("migrate", "sessions"),
+    *("chat", "migrate", "sessions"),
     *("history", "context", "recall", "search", "expand", "checkpoints", "view", "goals"),
     "memory",
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
+    from compact.providers.ollama_models import ollama_models as ollama_models
     from compact.storage.sqlite.backup import put_to_work as put_to_work
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
@@ -62,6 +63,7 @@ _ADAPTERS = {
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
     "leads_to": "providers.clients:leads_to",
+    "ollama_models": "providers.ollama_models:ollama_models",
     "put_to_work": "storage.sqlite.backup:put_to_work",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",
@@ -427,9 +429,8 @@ def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -
 
     bus = EventBus()
     bus.subscribe(listener)
-    if not session_id:
-        return bus.emit
-    return lambda event: bus.emit(event.model_copy(update={"session_id": session_id}))
+    named = {"session_id": session_id}
+    return (lambda event: bus.emit(event.model_copy(update=named))) if session_id else bus.emit
 
 
 def nobody(_: Event) -> None:

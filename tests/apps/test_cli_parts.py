@@ -13,7 +13,6 @@ from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import positions_of
 from compact.config import CompactConfig
 from compact.core.events import (
-    STAGES,
     ModelAskedAgain,
     ModelReplaced,
     StageStarted,
@@ -150,10 +149,6 @@ def test_what_was_done_instead_is_said_when_the_work_has_ended(monkeypatch):
         "compactctl: two is asked instead of one: it is busy",
         "compactctl: The summary was not used, an extracted one is: garbage: no language",
     ]
-
-
-def test_every_stage_has_its_words():
-    assert set(progress.WORDS) == set(STAGES)
 
 
 def test_parts_of_a_bar_look_different():

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from compact.core.events import (
+    STAGES,
     BreakerOpened,
     ErrorRaised,
     Event,
@@ -16,7 +17,7 @@ from compact.core.events import (
     SummaryReplaced,
     WindowCapped,
 )
-from compact.core.plain_words import LONGEST, sentence
+from compact.core.plain_words import LONGEST, compressed, sentence, stage_of
 
 TOLD: dict[str, Event] = {
     "qwen is asked again: it was busy": ModelAskedAgain(
@@ -56,3 +57,18 @@ def test_whatever_others_raise_becomes_one_line() -> None:
     assert "\n" not in told
     assert told.startswith("The summarizer failed, and the conversation goes on: Traceback File x")
     assert len(told) < LONGEST + 100
+
+
+def test_a_person_sees_how_far_a_compression_is() -> None:
+    """Each stage by its number, in words (FR-9)."""
+    told = [stage_of(StageStarted(stage=stage, done=0)) for stage in STAGES]
+    assert told[2] == "stage 3 of 6, summarizing"
+    assert len(set(told)) == len(STAGES)
+
+
+def test_a_person_is_told_what_a_compression_freed() -> None:
+    """(FR-9, US-7)"""
+    assert compressed(42, 9_310) == "Compressed 42 messages, freed 9,310 tokens"
+    assert compressed(1, 1) == "Compressed 1 message, freed 1 token"
+    assert compressed(0, 300) == "Shortened what is in view, freed 300 tokens"
+    assert compressed(3, 0) == "Compressed 3 messages; the prompt is no smaller for it"

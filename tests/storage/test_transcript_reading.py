@@ -8,7 +8,8 @@ import pytest
 from compact.core.messages import Message, Text, Thinking
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import read
+from compact.storage.transcripts.documents import kind_of, load
+from compact.storage.transcripts.reading import read, titles
 from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
 from tests.storage.making import detect
@@ -23,12 +24,22 @@ FORMAT_OF = {
     "chat_list.json": "chat",
     "chat_object.json": "chat",
     "claude_code.jsonl": "claude_code",
+    "chatgpt_export.json": "chatgpt_export",
+    "claude_export.json": "claude_export",
     "codex_cli.jsonl": "codex_cli",
+    "copilot_cli.jsonl": "copilot_cli",
     "gemini_cli.json": "gemini_cli",
+    "legacy_session.json": "legacy_session",
+    "legacy_snapshot.json": "legacy_snapshot",
+    "opencode.jsonl": "opencode",
+    "pi.jsonl": "pi",
     "specstory_claude.md": "specstory",
     "specstory_codex.md": "specstory",
     "specstory_cursor.md": "specstory",
+    "sqlite_chats.db": "sqlite_chats",
 }
+FIRST = {"claude_export.json": 2}
+"""The first conversation of a file that has messages, where it is not 1."""
 
 
 def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
@@ -61,8 +72,27 @@ def test_the_name_of_the_file_says_nothing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMAT_OF)
+def test_only_its_own_format_recognizes_a_file(name):
+    """C-3: no format takes another one's files, in whatever order they are tried."""
+    document = load(FIXTURES / name)
+    kind = kind_of(document)
+    taken = [known.name for known in FORMATS if known.kind == kind and known.recognizes(document)]
+    assert taken == [FORMAT_OF[name]]
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_titles_are_those_of_the_conversations(name):
+    """MIG: as many as there are, found without reading one, and the same as when read."""
+    document = load(FIXTURES / name)
+    found = titles(document)
+    transcripts = [read(document, conversation=n) for n in range(1, len(found) + 1)]
+    assert [each.title for each in transcripts] == list(found)
+    assert {each.conversations for each in transcripts} == {len(found)}
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
 def test_every_message_has_its_rows_and_an_id_of_its_own(name):
-    transcript = read(FIXTURES / name, conversation=1)
+    transcript = read(FIXTURES / name, conversation=FIRST.get(name, 1))
     ids = [m.id for m in transcript.messages]
     assert len(ids) == len(set(ids)) > 0
     assert set(transcript.rows) == set(ids)
@@ -177,7 +207,10 @@ def test_calls_without_answers_and_ids_used_again_are_fine():
 # --- sessions in progress -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["claude_code.jsonl", "codex_cli.jsonl", "chat_lines.jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    ["claude_code.jsonl", "codex_cli.jsonl", "chat_lines.jsonl", "copilot_cli.jsonl", "pi.jsonl"],
+)
 def test_a_half_written_last_line_is_normal(name):
     """NFR-2: wherever a growing file is cut, the complete lines are read."""
     data = (FIXTURES / name).read_bytes()

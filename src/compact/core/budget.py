@@ -28,6 +28,34 @@ class ContextBudget(BaseModel, frozen=True):
         return max(0, self.max_tokens - self.used_tokens)
 
 
+class WindowUse(BaseModel, frozen=True):
+    """Where the tokens of a prompt are, by part."""
+
+    system: int = 0
+    """System prompt, tool schemas and framing."""
+    goals: int = 0
+    checkpoints: int = 0
+    """Checkpoints, and the standing record."""
+    recalled: int = 0
+    """Old turns that automatic recall quotes."""
+    recent: int = 0
+    """Messages in view, word for word or shortened."""
+    usable: int
+    """What a prompt may use."""
+    exact: bool
+    """Whether it is counted as the model counts; else these are estimates."""
+
+    @property
+    def used(self) -> int:
+        """Tokens of the whole prompt."""
+        return self.system + self.goals + self.checkpoints + self.recalled + self.recent
+
+    @property
+    def free(self) -> int:
+        """What is left; never negative."""
+        return max(0, self.usable - self.used)
+
+
 class ContextWindow(BaseModel, frozen=True):
     """The budget of one model's window, in tokens."""
 

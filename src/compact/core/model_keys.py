@@ -69,6 +69,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         Provider("ollama", "ollama_chat:OllamaChat", "ollama", "ollama", None, *_OLLAMA),
         Provider("transformers", "transformers_chat:TransformersChat", "chat_completions"),
+        Provider("echo", "echo_chat:EchoChat", "chat_completions"),
     )
 }
 """All providers, by name."""
@@ -83,9 +84,10 @@ _BESIDE = frozenset("@?;&")
 """What stands in an address between the server's name and path and what may be a secret."""
 _WAYS = (
     "write PROVIDER:NAME (ollama:qwen3:8b, openai:gpt-4o, openai-responses:gpt-5, "
-    "anthropic:claude-sonnet-4-5, transformers:FOLDER), the address of a server with the model's "
-    "name after a # (http://localhost:8080/v1#model; before it responses+, anthropic+ or ollama+ "
-    "where the server speaks so), or the bare name of a well-known model (gpt-4o)"
+    "anthropic:claude-sonnet-4-5, transformers:FOLDER; echo:4k answers offline), the address of a "
+    "server with the model's name after a # (http://localhost:8080/v1#model; before it responses+, "
+    "anthropic+ or ollama+ where the server speaks so), or the bare name of a well-known model "
+    "(gpt-4o)"
 )
 
 

@@ -1,12 +1,16 @@
 """What a person is told of an event: one sentence that says what happened and what is done about
-it. Events of which nobody needs to be told have none.
+it. Events of which nobody needs to be told have none. Beside these, what every application says
+while a compression lasts, and when it has ended.
 
 Reasons come from models, servers and other people's code: what is not one line becomes one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from compact.core.events import (
+    STAGES,
     BreakerOpened,
     DraftDropped,
     EmergencyRung,
@@ -17,6 +21,8 @@ from compact.core.events import (
     ModelReplaced,
     PromptOverBudget,
     RedactionOff,
+    Stage,
+    StageStarted,
     StoryAsked,
     SummaryReplaced,
     ToolsWithdrawn,
@@ -29,6 +35,36 @@ LONGEST = 400
 SOON = 1.0
 """Seconds from which a wait is named."""
 _EXTRACTIVE = "extractive"
+_DOING: Mapping[Stage, str] = {
+    "identify": "choosing what stays in view",
+    "prepare": "preparing what is summarized",
+    "summarize": "summarizing",
+    "checkpoint": "writing the checkpoint",
+    "update": "putting the new context together",
+    "validate": "checking the result",
+}
+"""What is done in each stage of a compression."""
+
+
+def stage_of(event: StageStarted) -> str:
+    """How far a compression is: `stage 3 of 6, summarizing`."""
+    number = STAGES.index(event.stage) + 1
+    return f"stage {number} of {len(STAGES)}, {_DOING[event.stage]}"
+
+
+def compressed(messages: int, freed: int) -> str:
+    """What a compression came to: messages that new checkpoints stand in for, all of them together,
+    and the tokens by which the whole prompt became smaller.
+    """
+    what = f"Compressed {counted(messages, 'message')}" if messages else "Shortened what is in view"
+    if freed > 0:
+        return f"{what}, freed {counted(freed, 'token')}"
+    return f"{what}; the prompt is no smaller for it"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def sentence(event: Event) -> str:
@@ -74,7 +110,7 @@ def _of_session(event: Event) -> str:
         case ToolsWithdrawn(model=model, reason=reason):
             return f"{model} is asked without tools from now on: {_line(reason)}"
         case TrustFaded(warning=warning):
-            return warning
+            return warning[:1].upper() + warning[1:]
         case PromptOverBudget(part=part, tokens=tokens, is_left_out=True, reason=reason):
             return f"The system prompt leaves out {part} of {tokens:,} tokens: {_line(reason)}"
         case PromptOverBudget(tokens=tokens, budget=budget, window=window):

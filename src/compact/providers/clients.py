@@ -91,6 +91,8 @@ def leads_to(key: ModelKey) -> str | None:
     if key.provider == "transformers":
         found = Path(key.name).is_dir()
         address = None if found else os.environ.get("HF_ENDPOINT") or _HUB
+    elif PROVIDERS[key.provider].spoken is None:
+        address = None
     else:
         address = key.base_url or address_of(key.provider)
     return None if address is None or is_here(address) else address

@@ -6,9 +6,10 @@ for every help, so they import nothing that takes long: the modules below, and `
 of this package that are loaded when they are first used. `jobs` reads a file and plans for it,
 `stores` opens sessions, `session_markdown` and `session_page` are sessions as files, `exchange`
 brings them in and out, `migrations` many at once, `changes` is what became of messages, `usage`
-where tokens go, `checks` what `doctor` finds, `known_models` what is known of models, `views` words
-what several commands tell, `render` draws it, `output` writes bytes, `settings` are the effective
-ones, `progress` shows long work, and `errors` says how a command ends.
+where tokens go, `checks` what `doctor` finds, `chats` what the chat program is given,
+`known_models` what is known of models, `views` words what several commands tell, `render` draws it,
+`output` writes bytes, `settings` are the effective ones, `progress` shows long work, and `errors`
+says how a command ends.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from compact.apps.cli.interrupts import ending_at_once
 if TYPE_CHECKING:
     from compact import wiring as wiring
     from compact.apps.cli import changes as changes
+    from compact.apps.cli import chats as chats
     from compact.apps.cli import checks as checks
     from compact.apps.cli import errors as errors
     from compact.apps.cli import exchange as exchange

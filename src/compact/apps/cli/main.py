@@ -15,6 +15,7 @@ from typer.main import get_command, get_group
 import compact as package
 from compact.apps import cli
 from compact.apps.cli.commands import (
+    chat,
     checkpoints,
     compact,
     context,
@@ -69,6 +70,7 @@ class ListByDefault(TyperGroup):
 
 COMMANDS: Sequence[Callable[..., None]] = (
     *(compact.compact, compact.dry_run, diff.diff, tokens.tokens),
+    chat.chat,
     *(validate_config.validate_config, models.models, demo.demo),
     *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
     view.view,

@@ -21,21 +21,13 @@ from compact.core.events import (
     TrustFaded,
     WindowCapped,
 )
-from compact.core.plain_words import sentence
+from compact.core.plain_words import sentence, stage_of
 
 if TYPE_CHECKING:
     from rich.status import Status
 
 DELAY = 0.5
 """Seconds of work before anything is shown."""
-WORDS = {
-    "identify": "choosing what stays in view",
-    "prepare": "preparing what is summarized",
-    "summarize": "summarizing",
-    "checkpoint": "writing the checkpoint",
-    "update": "putting the new context together",
-    "validate": "checking the result",
-}
 
 
 class Progress:
@@ -85,8 +77,8 @@ class Progress:
     def on_event(self, event: Event) -> None:
         """Follow the stages of a compression."""
         match event:
-            case StageStarted(stage=stage):
-                self.now(f"Compressing context: {WORDS[stage]}")
+            case StageStarted():
+                self.now(f"Compressing context: {stage_of(event)}")
             case ModelAskedAgain() | StoryAsked():
                 self.now(f"Compressing context: {_sentence(event)}")
             case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():

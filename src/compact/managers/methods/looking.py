@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from compact.core.budget import ContextBudget, ContextWindow
+from compact.core.budget import ContextBudget, ContextWindow, WindowUse
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.plan import Plan
@@ -17,6 +17,7 @@ from compact.managers.open_session import OpenSession
 from compact.managers.running import blocking
 from compact.managers.session.history import Record, SessionHistory
 from compact.managers.session.state import ALL_MOVES
+from compact.managers.views.window_use import use_of
 
 T = TypeVar("T")
 
@@ -62,6 +63,11 @@ class Looking:
         """Tokens of the usable window, used and free."""
         self._session.state.history.catch_up()
         return self.window.budget(self._session.view.tokens_now)
+
+    @property
+    def window_use(self) -> WindowUse:
+        """Where the tokens of the prompt are, by part: what a bar of the window is drawn from."""
+        return use_of(self._session.view)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:

@@ -1,0 +1,82 @@
+"""What the command line gives to the chat program: a store, a session, and how it is written."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+from compact.apps.cli import exchange, output, session_markdown
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.stores import SessionCatalog
+from compact.apps.tui.app import ChatApp
+from compact.apps.tui.opening import ChatSetup
+from compact.core import clock_and_ids
+from compact.core.plain_words import counted
+from compact.core.sessions import DEFAULT_SCOPE
+from compact.errors import NotFound
+from compact.managers.exchange import session_file
+
+
+def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> None:
+    """Run the chat program until a person ends it.
+
+    Raises:
+        Stop: this is no terminal.
+        NotFound: there is no session to continue.
+    """
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise Stop("chat needs a terminal; `sessions` and `context` work without one")
+    ChatApp(setup_of(catalog, name, last=last), light=light).run()
+
+
+def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
+    """What the chat program is opened with.
+
+    Raises:
+        NotFound: there is no session to continue.
+    """
+    scope = catalog.scope or DEFAULT_SCOPE
+    return ChatSetup(
+        store=catalog.store,
+        settings=catalog.settings,
+        session_id=_session(catalog, name, scope, last=last),
+        scope=scope,
+        write=lambda session_id, file: _written(catalog, session_id, file),
+    )
+
+
+def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: bool) -> str:
+    """The id of the session that is meant, or of a new one."""
+    if last:
+        there = catalog.store.sessions(scope=scope)
+        if not there:
+            raise NotFound(f"there is no session in {catalog.file} yet: leave --last out")
+        return there[0].id
+    if name is None:
+        return f"chat-{clock_and_ids.now().astimezone():%Y%m%d-%H%M%S}"
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise Stop("the session's name is to be on one line, of up to 200 letters")
+    with suppress(NotFound):
+        return catalog.find(name).id
+    return name
+
+
+def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
+    """Write a session to a file, as `sessions export` does; what was written, in words.
+
+    Raises:
+        Stop: it cannot be written there.
+    """
+    exchange.check_out(file, catalog, force=False)
+    session = catalog.find(session_id)
+    branch = session.branch
+    messages = [e.message for e in catalog.store.read(branch.id, 0, branch.messages)]
+    whole = exchange.file_of(catalog, session, branch, messages)
+    if catalog.settings.redact:
+        whole = exchange.without_secrets(whole, catalog.settings.redactor())
+    if file.lower().endswith((".md", ".markdown")):
+        text = "".join(session_markdown.written(whole.session, whole.messages))
+    else:
+        text = "".join(session_file.written(whole))
+    size = output.write(file, text)
+    return f"Wrote {file}: {counted(len(messages), 'message')}, {size or 0:,} bytes"

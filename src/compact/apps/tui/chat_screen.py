@@ -1,0 +1,295 @@
+"""The chat: what was said, the bar of the window, and where a person writes.
+
+One thing is done at a time. While it is, Esc stops it; while a compression is waited for, nothing
+can be written. Whatever goes wrong is told in the transcript, and the conversation goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer
+from textual.worker import Worker
+
+from compact.apps.tui import slash
+from compact.apps.tui.actions import ACTIONS
+from compact.apps.tui.completions import Completions
+from compact.apps.tui.compressing import Compressing
+from compact.apps.tui.dialogue import Dialogue
+from compact.apps.tui.following import Ahead, Notice, ProgressStep
+from compact.apps.tui.head_line import HeadLine
+from compact.apps.tui.help_page import HELP
+from compact.apps.tui.looks import heading
+from compact.apps.tui.message_list import MessageList
+from compact.apps.tui.message_row import MessageRow
+from compact.apps.tui.page_screen import PageScreen
+from compact.apps.tui.problems import told
+from compact.apps.tui.prompt_input import PromptInput
+from compact.apps.tui.window_bar import WindowBar
+from compact.core.events import Event
+from compact.wiring import EXTRACTIVE
+
+
+class ChatScreen(Screen[None]):
+    """One conversation."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "stop", "Stop"),
+        ("f1", "help", "Help"),
+        ("pageup", "scroll(-1)", "Up"),
+        ("pagedown", "scroll(1)", "Down"),
+    ]
+
+    @dataclass
+    class Heard(Message):
+        """What is to be shown of an event of the session."""
+
+        shown: ProgressStep | Notice | Ahead
+
+    def __init__(self, conversation: Dialogue) -> None:
+        super().__init__()
+        self.talk = conversation
+        self._job: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield HeadLine()
+        yield MessageList()
+        yield Compressing()
+        yield Completions()
+        yield PromptInput()
+        yield WindowBar()
+        yield Footer()
+
+    async def on_mount(self) -> None:
+        """Show the session as it was left."""
+        recovered = await self.talk.recovered()
+        await self.query_one(MessageList).show(self.talk.ctx.history)
+        if recovered:
+            await self._tell("The program ended in the last answer; what had come of it is kept.")
+        elif self.talk.is_unanswered:
+            await self._tell("Your last message has no answer yet: /retry asks for it.")
+        elif not self.talk.had_messages:
+            await self._tell(f"You talk to {self.talk.model}. F1 or /help lists keys and commands.")
+        await self._look()
+        self.query_one(PromptInput).focus()
+
+    def hear(self, event: Event) -> None:
+        """Take an event of the session; may be called from any thread."""
+        if (shown := self.talk.following.take(event)) is not None:
+            self.post_message(self.Heard(shown))
+
+    # --- what a person does -----------------------------------------------------------------------
+
+    @on(PromptInput.Changed)
+    def offer(self, event: PromptInput.Changed) -> None:
+        """Offer the commands that the text may become."""
+        found = slash.beginning(event.text_area.text)
+        self.query_one(Completions).offer(found)
+        self.query_one(PromptInput).is_offered = bool(found)
+
+    @on(PromptInput.Moved)
+    def mark(self, event: PromptInput.Moved) -> None:
+        """Mark another command."""
+        self.query_one(Completions).move(event.rows)
+
+    @on(PromptInput.Completed)
+    def complete(self) -> None:
+        """Write the marked command."""
+        if (name := self.query_one(Completions).chosen) is not None:
+            self._write(f"/{name} ")
+
+    @on(PromptInput.Submitted)
+    def send(self, event: PromptInput.Submitted) -> None:
+        """Do what was written."""
+        if not event.text.strip():
+            return
+        if self._is_busy:
+            self.notify("One moment: an answer is under way. Esc stops it.")
+            return
+        name = self.query_one(Completions).chosen
+        text = f"/{name}" if name else event.text
+        self._write("")
+        self._begin(self._done(text))
+
+    def action_stop(self) -> None:
+        """Stop what is under way; else close what is offered."""
+        if self._is_busy and self._job is not None:
+            self._job.cancel()
+        else:
+            self.query_one(Completions).offer(())
+            self.query_one(PromptInput).is_offered = False
+
+    def action_help(self) -> None:
+        """Show keys and commands."""
+        self.app.push_screen(PageScreen(HELP))
+
+    def action_scroll(self, pages: int) -> None:
+        """Read up and down."""
+        transcript = self.query_one(MessageList)
+        transcript.release_anchor()
+        transcript.scroll_relative(y=pages * (transcript.size.height - 1), animate=False)
+        if transcript.scroll_offset.y >= transcript.max_scroll_y:
+            transcript.anchor()
+
+    def _write(self, text: str) -> None:
+        box = self.query_one(PromptInput)
+        box.text = text
+        box.move_cursor(box.document.end)
+
+    # --- one thing at a time ----------------------------------------------------------------------
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._job is not None and not self._job.is_finished
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._job = self.run_worker(self._guarded(work), group="talk", exit_on_error=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it; whatever becomes of it is told, and the window is drawn again."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            await self._tell("Stopped. Nothing that was said is lost; /retry asks again.")
+        except Exception as error:  # noqa: BLE001 - the top of the program: it goes on
+            await self._tell(told(error, self.talk.setup.settings.redactor()), "error")
+        finally:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """What is seen when nothing is under way."""
+        self.talk.following.end(self.talk.ctx)
+        self._unblock()
+        await self._look()
+
+    async def stop(self) -> None:
+        """Stop what is under way, wait until what came of it is kept, and close the session."""
+        if self._is_busy and self._job is not None:
+            self._job.cancel()
+            with suppress(Exception):
+                await self._job.wait()
+        await self.talk.close()
+
+    async def _done(self, text: str) -> None:
+        command = slash.parsed(text)
+        if command is None:
+            await self._talk(slash.said(text.strip()))
+            return
+        name, argument = command
+        match name:
+            case "quit" | "exit":
+                self.app.call_later(self.app.action_quit)
+            case "help":
+                self.action_help()
+            case "compact":
+                await self._compress(argument)
+            case "retry":
+                await self._retry()
+            case _ if name in ACTIONS:
+                await self._act(name, argument)
+            case _:
+                await self._tell(f"There is no command /{name}; /help lists them.", "error")
+
+    async def _act(self, name: str, argument: str) -> None:
+        ctx, transcript = self.talk.ctx, self.query_one(MessageList)
+        branch, before = ctx.branch_id, len(ctx.history)
+        outcome = await ACTIONS[name](self.talk, argument)
+        if ctx.branch_id != branch or len(ctx.history) < before:
+            await transcript.show(ctx.history)
+            before = len(ctx.history)
+        for position in range(before, len(ctx.history)):
+            await transcript.add(ctx.history[position], position)
+        if outcome.words:
+            await self._tell(outcome.words, "done")
+        if outcome.page is not None:
+            self.app.push_screen(PageScreen(outcome.page))
+
+    # --- talking ----------------------------------------------------------------------------------
+
+    async def _talk(self, text: str) -> None:
+        message = await self.talk.say(text)
+        await self.query_one(MessageList).add(message, len(self.talk.ctx.history) - 1)
+        await self._answer()
+
+    async def _retry(self) -> None:
+        if self.talk.is_unanswered:
+            await self._answer()
+        else:
+            await self._tell("Your last message was answered.")
+
+    async def _answer(self) -> None:
+        transcript, position = self.query_one(MessageList), len(self.talk.ctx.history)
+        shown: MessageRow | None = None
+        self.query_one(HeadLine).aside("waiting for the model")
+        try:
+            async with aclosing(self.talk.answer()) as pieces:  # type: ignore[type-var]  # it is one
+                async for piece in pieces:
+                    if shown is None:
+                        await self._compressed()
+                        self.query_one(HeadLine).aside("")
+                        shown = await transcript.begin_answer(position)
+                    await shown.grow(piece)
+        finally:
+            self.query_one(HeadLine).aside("")
+            if shown is not None:
+                await shown.end(self._heading_at(position))
+
+    def _heading_at(self, position: int) -> str:
+        history = self.talk.ctx.history
+        return heading(history[position], position) if position < len(history) else "Assistant"
+
+    async def _compress(self, guidance: str) -> None:
+        if guidance and set(self.talk.setup.settings.summarizers()) <= {EXTRACTIVE}:
+            await self._tell("The guidance has no effect: no model writes the summaries here.")
+        self.query_one(Compressing).show(ProgressStep("", 0.0))
+        self.query_one(PromptInput).disabled = True
+        words = await self.talk.compress(guidance)
+        await self._tell(words, "done")
+
+    async def _compressed(self) -> None:
+        """Say what was compressed before the answer, if anything was."""
+        self._unblock()
+        if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
+            await self._tell(words, "done")
+            await self._look()
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    @on(Heard)
+    async def follow(self, heard: Heard) -> None:
+        """Show what a person should know of an event."""
+        match heard.shown:
+            case ProgressStep() as step if self._is_busy:
+                self.query_one(Compressing).show(step)
+                self.query_one(PromptInput).disabled = True
+            case Notice(words=words):
+                await self._tell(words)
+            case Ahead(words=words):
+                self.query_one(HeadLine).aside(words)
+
+    def _unblock(self) -> None:
+        self.query_one(Compressing).end()
+        box = self.query_one(PromptInput)
+        if box.disabled:
+            box.disabled = False
+            box.focus()
+
+    async def _tell(self, words: str, kind: str = "note") -> None:
+        await self.query_one(MessageList).tell(words, kind)
+
+    async def _look(self) -> None:
+        """Draw the window as it is now."""
+        ctx = self.talk.ctx
+        use = await asyncio.to_thread(lambda: ctx.window_use)
+        self.query_one(WindowBar).show(use)
+        self.query_one(HeadLine).about(ctx.id, self.talk.model, ctx.mode)

@@ -1,0 +1,122 @@
+"""One conversation of the chat: what is said is kept before it is answered, and what comes of an
+answer is kept however it ends.
+
+The store has each message of a person before a model is asked. Of an answer that is being written,
+a note holds what has come so far: after a crash it is found there, and kept as an answer that was
+cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+
+from compact.apps.tui.following import Following
+from compact.apps.tui.looks import CUT_OFF
+from compact.apps.tui.opening import ChatSetup, opened
+from compact.core.events import Event
+from compact.core.messages import Message, MessageMetadata
+from compact.core.speakers import speaker_of
+from compact.managers.context_manager import ContextManager
+
+PARTIAL = "chat:partial"
+"""The name of the note with what has come of an answer."""
+EVERY = 1.0
+"""Seconds after which what has come of an answer is noted again."""
+
+
+class Dialogue:
+    """A session that is talked to."""
+
+    def __init__(self, setup: ChatSetup, ctx: ContextManager, model: str) -> None:
+        self.setup, self.ctx, self.model = setup, ctx, model
+        self.following = Following(setup.settings.redactor())
+        self.had_messages = len(ctx.history)
+        """Messages that it had when it was opened."""
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the newest message is a person's: its answer never came."""
+        history = self.ctx.history
+        return bool(len(history)) and speaker_of(history[-1]) == "person"
+
+    async def say(self, text: str) -> Message:
+        """Keep a person's message; it is durable when this returns."""
+        return await self.ctx.aadd_message(role="user", content=text)
+
+    async def answer(self) -> AsyncIterator[str]:
+        """The model's answer, piece by piece. One that is left, or breaks off, is kept as far as it
+        came, and marked.
+
+        Raises:
+            CompactError: as `ContextManager.astream`.
+        """
+        self.following.begin(self.ctx)
+        clock, written = asyncio.get_running_loop().time, list[str]()
+        noted, is_whole = clock(), False
+        try:
+            async with aclosing(self.ctx.astream()) as pieces:  # type: ignore[type-var]  # it is one
+                async for piece in pieces:
+                    is_whole = piece.reply is not None
+                    if piece.text:
+                        written.append(piece.text)
+                        yield piece.text
+                    if clock() - noted >= EVERY:
+                        await self._note("".join(written))
+                        noted = clock()
+        finally:
+            if not is_whole:
+                await self._keep("".join(written))
+            await self._note("")
+
+    async def compress(self, guidance: str) -> str:
+        """Compress now; what came of it, in words.
+
+        Raises:
+            CompactError: as `ContextManager.compress_conversation`.
+        """
+        self.following.begin(self.ctx)
+        plan = await self.ctx.acompress_conversation(guidance=guidance)
+        words = await asyncio.to_thread(self.following.end, self.ctx)
+        return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
+
+    async def recovered(self) -> bool:
+        """Keep what had come of an answer in which the program was ended; whether there was any."""
+        notes = await asyncio.to_thread(self.ctx.store.notes, self.ctx.id)
+        text = str(notes.get(PARTIAL, {}).get("text", ""))
+        if not text:
+            return False
+        kept = await self._keep(text)
+        await self._note("")
+        return kept
+
+    async def close(self) -> None:
+        """Let go of the session; one that was begun here and has nothing in it is removed."""
+        ctx = self.ctx
+        is_empty = not len(ctx.history) and not self.had_messages and not ctx.goals
+        await ctx.aclose()
+        if is_empty:
+            await asyncio.to_thread(ctx.store.delete_session, ctx.id)
+
+    async def _keep(self, text: str) -> bool:
+        if not text.strip() or not self.is_unanswered:
+            return False
+        metadata = MessageMetadata(tags=(CUT_OFF,))
+        await self.ctx.aadd_message(Message(role="assistant", content=text, metadata=metadata))
+        return True
+
+    async def _note(self, text: str) -> None:
+        value = {"text": text} if text else None
+        await asyncio.to_thread(self.ctx.store.note, self.ctx.id, PARTIAL, value)
+
+
+async def open_dialogue(
+    setup: ChatSetup, model: str, on_event: Callable[[Event], None]
+) -> Dialogue:
+    """The conversation that a setup means, with that model.
+
+    Raises:
+        CompactError, ImportError: as `opened`.
+    """
+    return Dialogue(setup, await opened(setup, model, on_event), model)

@@ -1,0 +1,65 @@
+"""Where a person writes: Enter sends, Ctrl+J begins a new line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+from textual.widgets import TextArea
+
+NEW_LINE = frozenset(("ctrl+j", "shift+enter", "alt+enter"))
+"""Keys that begin a new line; which of them arrive, the terminal decides."""
+STEPS = {"up": -1, "down": 1}
+
+
+class PromptInput(TextArea):
+    """A box that grows with what is in it."""
+
+    DEFAULT_CSS = """
+    PromptInput { height: auto; min-height: 3; max-height: 8; padding: 0 1; }
+    PromptInput { border: round $primary; }
+    PromptInput:focus { border: round $accent; }
+    PromptInput:disabled { border: round $panel; }
+    """
+
+    @dataclass
+    class Submitted(Message):
+        """A person has sent what is in the box."""
+
+        text: str
+
+    @dataclass
+    class Moved(Message):
+        """A person moves through what is offered."""
+
+        rows: int
+
+    class Completed(Message):
+        """A person takes what is offered."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            soft_wrap=True,
+            compact=False,
+            highlight_cursor_line=False,
+            placeholder="Say something, or / for commands",
+        )
+        self.is_offered = False
+        """Whether commands are offered, which the arrows move through."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        key = event.key
+        if key == "enter":
+            self.post_message(self.Submitted(self.text))
+        elif key in NEW_LINE:
+            self.insert("\n")
+        elif self.is_offered and key in STEPS:
+            self.post_message(self.Moved(STEPS[key]))
+        elif self.is_offered and key == "tab":
+            self.post_message(self.Completed())
+        else:
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()

@@ -1,0 +1,139 @@
+"""Reading the session files of an older assistant: `{sessionId, startTime, lastActivity, model,
+provider, messages: [{role, parts, timestamp}], toolCalls, metadata}`; and those of its successor,
+whose messages have a `content` and which tells of its checkpoints.
+
+What is decided here:
+
+- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each is
+  put at its time: behind the last message that is no later, as a reply that calls and its result.
+  A call that a message makes itself is made once, its result taken from there.
+- The messages are kept in the order of the file; what its times say decides nothing else.
+- Roles and parts: see `roles`. The other keys are in the container's fields, as `record`; the
+  counts in them are not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from compact.core.messages import ToolResult
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.documents import Document, json_object, rows_at
+from compact.storage.transcripts.roles import ByRole, call_ids, made_result
+from compact.storage.transcripts.transcript import Container, Row, Transcript, text_or, time_of
+
+NAME = "legacy_session"
+_OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
+"""Keys that only these sessions have."""
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the value is an object with a session id, and messages with roles and parts."""
+    value = json_object(document)
+    if not isinstance(value.get("sessionId"), str) or not isinstance(value.get("messages"), list):
+        return False
+    match value["messages"]:
+        case [{"role": _, "parts": _}, *_]:
+            return True
+        case [{"type": _}, *_]:
+            return False
+    return bool(_OWN & value.keys())
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation; `active` changes nothing, these files know no boundaries.
+
+    Raises:
+        InvalidTranscript: naming the message or the call that is wrong.
+    """
+    value = json_object(document)
+    session = ByRole(document.source)
+    rows = rows_at(value, "messages", source=document.source)
+    take_messages(session, rows, calls=value.get("toolCalls"))
+    session.finish()
+    known = ("messages", "toolCalls")
+    record = {key: each for key, each in value.items() if key not in known}
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(session.messages),
+        title=text_or(value.get("title")) or text_or(value.get("name")),
+        model=text_or(value.get("model")),
+        session_id=text_or(value.get("sessionId")),
+        rows=session.rows,
+        notes=session.notes(),
+        container=Container(fields={"record": record}),
+    )
+
+
+def take_messages(
+    session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
+) -> None:
+    """Take these messages, and the calls that stand beside them at their times.
+
+    Raises:
+        InvalidTranscript: naming the message or the call that is wrong.
+    """
+    asked = _asked(session.source, calls)
+    times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
+    own = {known: at for at, row in enumerate(rows) for known in call_ids(row)}
+    behind: dict[int, list[Row]] = {}
+    for call in asked:
+        at = own.get(str(call.get("id")))
+        at = _place(time_of(call.get("timestamp")), times) if at is None else at
+        behind.setdefault(at, []).append(call)
+    for index, row in enumerate(rows):
+        place = f"{path}[{index}]"
+        if not isinstance(row, dict):
+            raise InvalidTranscript(session.source, f"{place}: expected an object")
+        content = row["parts"] if "parts" in row else row.get("content")
+        session.take(row.get("role"), content, row, place=place, time=times[index])
+        _say_calls(session, behind.get(index, ()), own)
+    _say_calls(session, behind.get(len(rows), ()), own)
+
+
+def _asked(source: str, calls: object) -> list[dict[str, Any]]:
+    """The calls beside the messages, in the order of their times."""
+    if calls is None:
+        return []
+    if not isinstance(calls, list):
+        raise InvalidTranscript(source, "toolCalls: expected a list of calls")
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict) or not text_or(call.get("name")):
+            raise InvalidTranscript(source, f"toolCalls[{index}].name: a tool call needs one")
+    return calls
+
+
+def _place(time: datetime | None, times: Sequence[datetime | None]) -> int:
+    """The message behind which a call stands: the last that is no later. A call without a time
+    stands at the end, as does one where no message has any.
+    """
+    if time is None:
+        return len(times)
+    earlier = [i for i, each in enumerate(times) if each is not None and each <= time]
+    return earlier[-1] if earlier else (0 if any(times) else len(times))
+
+
+def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
+    """Each call that no message made as a reply of its own, and its result behind it. `own` are the
+    ids of those that messages made.
+    """
+    for call in calls:
+        time = time_of(call.get("timestamp"))
+        made = session.known(call.get("id")) if str(call.get("id")) in own else None
+        if made is None:
+            arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
+            made = session.call(call.get("id"), call.get("name"), arguments)
+            session.say("assistant", [made], call, time=time)
+        if call.get("result") is not None:
+            session.answer(made, _result(call), call, time=time)
+
+
+def _result(call: Row) -> ToolResult:
+    failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
+    return made_result(call["result"], {**call, "is_error": failed})
