@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from compact.apps.cli.commands.exchange import ImportOptions
 
 
-class LeftOut(TypedDict):
+class NotInFile(TypedDict):
     """What of a session is not in a file: other branches, and how many snapshots."""
 
     branches: list[str]
@@ -177,7 +177,7 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
     )
 
 
-def left_out(catalog: SessionCatalog, file: SessionFile) -> LeftOut:
+def left_out(catalog: SessionCatalog, file: SessionFile) -> NotInFile:
     """What of its session a file does not have."""
     if file.whole is not None:
         return {"branches": [], "snapshots": 0}

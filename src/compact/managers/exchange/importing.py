@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -19,6 +20,8 @@ from compact.managers.context_manager import ContextManager
 from compact.managers.exchange.session_file import SessionFile, check_tools
 from compact.managers.session.state import new_branch
 
+RECORD = "record"
+"""The key of a session's metadata that holds what its file says beside its messages."""
 LONGEST_ID = 200
 """Letters of a session's id."""
 
@@ -34,6 +37,9 @@ def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> 
     except ValueError as error:
         raise InvalidTranscript(transcript.source, str(error)) from None
     metadata: dict[str, Any] = {"source": name, "format": transcript.format}
+    record = transcript.container.fields.get("record")
+    if isinstance(record, dict) and record:
+        metadata[RECORD] = json.loads(json.dumps(record, default=str))
     if transcript.tools:
         metadata["tools"] = [dict(tool) for tool in transcript.tools]
     messages = transcript.messages

@@ -133,10 +133,14 @@ def sessions_export(
     yield {**told, "out": out, "bytes": size, "left_out": left}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(messages, 'message')}, {size:,} bytes)")
-    if is_redacted:
-        what = f"secrets in {counted(changed, 'message')} were replaced; --verbatim leaves them"
+    yield from _differences(changed if is_redacted else None, left["branches"], left["snapshots"])
+
+
+def _differences(redacted: int | None, others: list[str], snapshots: int) -> Telling:
+    """What of the session is not in the file as it is in the store."""
+    if redacted is not None:
+        what = f"secrets in {counted(redacted, 'message')} were replaced; --verbatim leaves them"
         yield Aside(Styled(what, "yellow"))
-    others, snapshots = left["branches"], left["snapshots"]
     if others or snapshots:
         yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))
 
