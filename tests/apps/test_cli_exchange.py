@@ -48,7 +48,11 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     if transcript in (
         "claude_code.jsonl",
         "codex_cli.jsonl",
+        "copilot_cli.jsonl",
         "gemini_cli.json",
+        "legacy_session.json",
+        "opencode.jsonl",
+        "pi.jsonl",
     ):  # files with times
         assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
         assert told["created_at"] == read.messages[0].timestamp.isoformat()

@@ -88,6 +88,24 @@ def test_a_file_that_has_grown_adds_what_it_has_more(run, tmp_path):
     assert outcomes(run("migrate", path, "--json")) == {("a.jsonl", 1): "there"}
 
 
+def test_the_next_export_of_an_account_adds_what_it_has_more(run, fixtures, tmp_path):
+    """Its conversations come in another order, and keep their ids."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([*values, {**values[1], "uuid": "other"}]))
+    first = json.loads(run("migrate", path, "--json").out)["conversations"]
+    assert [each["session_id"] for each in first if each["outcome"] == "new"] == [
+        "c1a0-de",
+        "other",
+    ]
+    values[1]["chat_messages"].append({"uuid": "h9", "sender": "human", "text": "And at low tide?"})
+    path.write_text(json.dumps([values[1], {**values[1], "uuid": "other", "chat_messages": [
+        *values[1]["chat_messages"][:-1]]}]))  # fmt: skip
+    done = run("migrate", path, "--json")
+    assert list(outcomes(done).values()) == ["grown", "there"]
+    assert texts_of("c1a0-de")[-1] == "And at low tide?"
+
+
 def test_a_session_that_went_on_is_never_touched(run, tmp_path):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     run("migrate", path)
