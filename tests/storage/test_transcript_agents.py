@@ -82,7 +82,7 @@ def test_opencode():
     assert (transcript.title, transcript.model) == ("Buoy lights", "gpt-5.3-codex")
     assert transcript.session_id == "ses_1"
     assert transcript.notes == (
-        "1 attached file, of which its name is kept",
+        "1 attached file, of which only the name is kept",
         "1 compaction part",
         "1 earlier summary",
         "1 patch part",
@@ -303,7 +303,7 @@ def test_copilot_cli():
         "1 assistant.message event of a sub-agent",
         "1 assistant.turn_end event",
         "1 assistant.turn_start event",
-        "1 attachment, of which its name is kept",
+        "1 attachment, of which only the name is kept",
         "1 session.compaction_complete event",
         "1 session.start event",
         "3 tool.execution_start events",

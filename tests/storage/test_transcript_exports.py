@@ -105,7 +105,7 @@ def test_chatgpt():
     assert transcript.notes == (
         "2 messages of other branches",
         "2 further results of calls, kept behind the first ones",
-        "1 image, of which its name is kept",
+        "1 image, of which only the name is kept",
         "1 reasoning_recap message that says nothing",
         "1 result without its call, kept as an observation",
         "1 text message that says nothing",
@@ -241,7 +241,7 @@ def test_claude():
     assert (transcript.title, transcript.session_id) == ("Tide pools", "c1a0-de")
     assert transcript.notes == (
         "1 empty message",
-        "1 file, of which its name is kept",
+        "1 file, of which only the name is kept",
         "1 token_budget block",
     )
 

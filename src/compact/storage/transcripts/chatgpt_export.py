@@ -266,8 +266,8 @@ class _ShownBranch(Paired):
         if isinstance(text := part.get("text"), str):
             return text
         kind = str(part.get("content_type") or "part").removesuffix("_asset_pointer")
-        self.left_out[f"{kind}, of which its name is kept|"
-                      f"{kind} parts, of which their names are kept"] += 1  # fmt: skip
+        self.left_out[f"{kind}, of which only the name is kept|"
+                      f"{kind} parts, of which only the names are kept"] += 1  # fmt: skip
         pointer = part.get("asset_pointer")
         size = [part.get("width"), part.get("height")]
         shape = f", {size[0]}×{size[1]}" if all(isinstance(x, int) for x in size) else ""

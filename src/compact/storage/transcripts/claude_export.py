@@ -33,7 +33,7 @@ from compact.storage.transcripts.pairing import INJECTED, Paired, unknown_role
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "claude_export"
-_FILE = "file, of which its name is kept|files, of which their names are kept"
+_FILE = "file, of which only the name is kept|files, of which only the names are kept"
 _SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 

@@ -126,8 +126,8 @@ class _Events(Paired):
         for attached in objects_in(row["data"].get("attachments")):
             name = attached.get("path") or attached.get("displayName") or attached.get("type")
             parts.append(Text(f"[attached {name}]"))
-            self.left_out["attachment, of which its name is kept|"
-                          "attachments, of which their names are kept"] += 1  # fmt: skip
+            self.left_out["attachment, of which only the name is kept|"
+                          "attachments, of which only the names are kept"] += 1  # fmt: skip
         marked = {} if metadata is None else {"metadata": metadata}
         self._say(role, parts, row, **marked)
 

@@ -29,7 +29,9 @@ from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript,
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
 """Files whose contents OpenCode puts beside them, as text of its own."""
-_NAMED = "attached file, of which its name is kept|attached files, of which their names are kept"
+_NAMED = (
+    "attached file, of which only the name is kept|attached files, of which only the names are kept"
+)
 _CLEARED = "[Old tool result content cleared]"
 """What OpenCode sends in place of an output it has cleared."""
 
