@@ -6,7 +6,8 @@ What is decided here:
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
   prompts, replies asked for again) are left out, counted.
 - A message to a tool (`recipient`) is a call, the tool's messages behind it are its results. These
-  files have no ids for that: the oldest waiting call to the tool is answered.
+  files have no ids for that: the oldest waiting call to the tool is answered, else the one that
+  was made just before.
 - Reasoning (`thoughts`) belongs to the reply behind it.
 - What the person set for all conversations (`user_editable_context`) and what was remembered of
   them (`model_editable_context`) are system messages; what is hidden otherwise is `injected` where
@@ -34,9 +35,12 @@ from compact.storage.transcripts.pairing import INJECTED, Paired, texts_of, unkn
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "chatgpt_export"
-_SHOWN = ("image_asset_pointer", "audio_asset_pointer", "video_container_asset_pointer")
+_SET_FOR_ALL = ("user_editable_context", "model_editable_context")
+"""Contents that are set for all conversations."""
+_ABOUT = ("about_user_message", "about_model_message")
+"""Where older messages keep them, beside their contents."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
-"""Where contents that are set for all conversations keep their texts."""
+"""Where such contents keep their texts."""
 
 
 def recognizes(document: Document) -> bool:
@@ -108,7 +112,8 @@ class _Tree:
         for name, node in self.mapping.items():
             if not isinstance(node, dict):
                 raise InvalidTranscript(self.source, f"mapping.{name}: expected an object")
-        at = current if current in self.mapping else self._newest()
+        is_there = isinstance(current, str) and current in self.mapping
+        at = current if is_there else self._newest()
         found: dict[str, None] = {}
         while isinstance(at, str) and at in self.mapping:
             if at in found:
@@ -129,10 +134,11 @@ class _Tree:
 
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
         """How many messages are in other branches."""
+        shown = set(path)
         others = [
             name
             for name, node in self.mapping.items()
-            if isinstance(node.get("message"), dict) and name not in set(path)
+            if isinstance(node.get("message"), dict) and name not in shown
         ]
         if not others:
             return ()
@@ -177,11 +183,15 @@ class _ShownBranch(Paired):
         names = [each.get("name") for each in objects_in(facts.get("attachments"))]
         told = "\n".join(f"[attached {name}]" for name in texts_of(names))
         text = "\n".join(texts_of((text, told)))
+        set_for_all = facts.get("user_context_message_data")
+        if isinstance(set_for_all, dict) and kind not in _SET_FOR_ALL:
+            text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT]))
+            kind = _SET_FOR_ALL[0]
         time = time_of(message.get("create_time"))
         if kind == "reasoning_recap" or not (text or role == "tool" or self._is_call(message)):
             self.left_out[f"{kind} message that says nothing|"
                           f"{kind} messages that say nothing"] += 1  # fmt: skip
-        elif kind in ("user_editable_context", "model_editable_context"):
+        elif kind in _SET_FOR_ALL:
             self._say("system", [Text(text)], message, time)
         elif role == "tool":
             self._result(kind, text, message, time)
@@ -225,7 +235,7 @@ class _ShownBranch(Paired):
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
         """What a tool said: the result of the call to it, or more of the last one's."""
-        call = self.asked_of(message["author"].get("name"))
+        call = self.asked_of(message["author"].get("name")) or self.just_asked()
         result = ToolResult("", text, is_error=kind == "system_error")
         self.answer(call, result, message, time=time)
 
@@ -235,7 +245,7 @@ class _ShownBranch(Paired):
             case "text" | "multimodal_text":
                 parts = content.get("parts")
                 return "\n".join(self._part(x) for x in parts) if isinstance(parts, list) else ""
-            case "user_editable_context" | "model_editable_context":
+            case _ if kind in _SET_FOR_ALL:
                 return "\n\n".join(texts_of([content.get(key) for key in _CONTEXT]))
             case "tether_quote":
                 return "\n".join(texts_of([content.get(k) for k in ("title", "url", "text")]))
@@ -256,8 +266,8 @@ class _ShownBranch(Paired):
         if isinstance(text := part.get("text"), str):
             return text
         kind = str(part.get("content_type") or "part").removesuffix("_asset_pointer")
-        self.left_out[f"{kind}, of which its name is kept|"
-                      f"{kind} parts, of which their names are kept"] += 1  # fmt: skip
+        self.left_out[f"{kind}, of which only the name is kept|"
+                      f"{kind} parts, of which only the names are kept"] += 1  # fmt: skip
         pointer = part.get("asset_pointer")
         size = [part.get("width"), part.get("height")]
         shape = f", {size[0]}×{size[1]}" if all(isinstance(x, int) for x in size) else ""
