@@ -38,8 +38,12 @@ _TOLD = ("purpose", "reason", "summary", "description", "conversationState", "us
 def recognizes(document: Document) -> bool:
     """Whether the value is an object with two ids, of itself and of a session, and messages."""
     value = json_object(document)
-    has_ids = bool(_id_of(value)) and bool(_session_of(value))
-    return has_ids and bool(set(_TOLD) & value.keys()) and bool(_lists(_state(value)))
+    if not (_id_of(value) and _session_of(value) and _lists(_state(value))):
+        return False
+    match value:
+        case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
+            return "lastActivity" not in value
+    return bool(set(_TOLD) & value.keys())
 
 
 def read(

@@ -176,7 +176,8 @@ class _Entries(Paired):
             case "toolResult":
                 self._result(number, message, row)
             case "bashExecution":
-                self._say("user", [Text(f"!{message.get('command')}")], row, metadata=PERSON)
+                mark = "!!" if message.get("excludeFromContext") else "!"
+                self._say("user", [Text(f"{mark}{message.get('command')}")], row, metadata=PERSON)
                 output = str(message.get("output") or "") or f"exit {message.get('exitCode')}"
                 self._say("user", [Text(output)], row, metadata=OBSERVATION)
             case "branchSummary" | "compactionSummary" if not (

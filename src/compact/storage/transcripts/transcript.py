@@ -106,7 +106,7 @@ class Collected:
         """
         last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
-        self.add(Message.of({"id": f"m{len(self.messages)}", **fields, **more}), row)
+        self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, in words."""

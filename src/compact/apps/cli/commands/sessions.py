@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -173,6 +174,7 @@ def sessions_compress(
       compactctl sessions compress harbour --window 32000 --target-ratio 0.3
       compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
     """
+    since = monotonic()
     with (
         cli.progress.Progress("Compressing context") as progress,
         cli.stores.entered(
@@ -190,6 +192,8 @@ def sessions_compress(
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [cli.views.checkpoint_json(each, live=True) for each in made],
     }
+    if not plan.unchanged:
+        yield cli.views.result_line(plan, since)
     yield from cli.views.rung_parts(plan)
     yield from _made(made)
     yield line
