@@ -309,13 +309,20 @@ class MemoryManager(WholeMemory):
             folder=self._archive_folder,
             kms_key=self._settings.archive_kms_key,
             scope=self._scope,
+            settings=self._settings,
         )
 
     def archive(
-        self, ids: Sequence[str] | None = None, *, older_than_days: int = DAYS
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        older_than_days: int = DAYS,
+        progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
         """Move conversations into files, as `ArchivalManager.archive_conversations`."""
-        return self.archives.archive_conversations(ids, older_than_days=older_than_days)
+        return self.archives.archive_conversations(
+            ids, older_than_days=older_than_days, progress=progress
+        )
 
     def restore(self, session_id: str) -> Session:
         """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
@@ -397,15 +404,22 @@ class MemoryManager(WholeMemory):
 
     # --- ageing -----------------------------------------------------------------------------------
 
-    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
         """Give each session of the scope the digest that its age asks for, beside its messages, and
         move the originals of the oldest into the archive; a row for each says what was done, or
-        would be. Important sessions keep every word.
+        would be. Important sessions keep every word. `progress` is told how many sessions are done,
+        and of how many.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        return self._ageing().age(now, dry_run=dry_run)
+        return self._ageing().age(now, dry_run=dry_run, progress=progress)
 
     def run_schedule(
         self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None

@@ -6,7 +6,7 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -375,15 +375,15 @@ class SQLiteManager:
 
     def archive_sessions(
         self,
-        wanted: Mapping[str, str | None],
+        wanted: Iterable[tuple[str, str | None]],
         *,
         folder: str | Path,
         now: datetime,
         kms_key: str | None = None,
     ) -> ArchiveReport:
         """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` says of each session what it says in
-        short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
+        there sealed by a KMS key where one is given; `wanted` is each session with what it says
+        in short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
         given back to the file system. Of a session that fails, nothing is removed, and the report
         says why.
 
