@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.backups import BackupCounts
-    from compact.core.changes import Change
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
     from compact.core.forgotten import ForgottenReport
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from compact.core.protocols import Embedder
     from compact.core.sessions import Entry, Session
     from compact.core.turns import Keys, TurnTable
+    from compact.core.whole_session import WholeSession
 
 
 class VectorIndex(Protocol):
@@ -250,17 +250,12 @@ class SessionBackup(Protocol):
 class SessionTransfer(Protocol):
     """Sessions that come into a store from elsewhere, each step all or nothing."""
 
-    def put_session(
-        self,
-        session: Session,
-        entries: Sequence[Entry],
-        changes: Sequence[Change],
-        notes: Mapping[str, Mapping[str, Any]],
-    ) -> Session:
-        """Store a new session with its messages, changes and notes; it as it stands then.
+    def put_session(self, whole: WholeSession) -> Session:
+        """Store a new session with everything that belongs to it; it as it stands then.
 
         Raises:
             Superseded: there is a session of that id.
+            InvalidInput: another session has a branch or a projection of one of its ids.
         """
         ...
 

@@ -43,7 +43,8 @@ from compact.apps.cli.interrupts import TRACEBACK
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
-Reads Claude Code, Codex CLI, Gemini CLI, SpecStory and chat files, with no key and no network.
+Reads the sessions of coding agents, exports of ChatGPT and Claude, request bodies and chat files,
+with no key and no network.
 Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
 
 \b

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from compact.apps.cli.stores import SessionCatalog
-from compact.core.migrated import MigrationReport
+from compact.core.migrated import MigrationReport, RollbackReport
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.managers.exchange.migrating import failed as failed
 from compact.managers.exchange.migrating import migrate
+from compact.managers.exchange.rolling_back import roll_back
 
 
 def migrated(
@@ -26,4 +27,17 @@ def migrated(
         dry_run=dry_run,
         settings=catalog.settings,
         progress=progress,
+    )
+
+
+def rolled_back(
+    catalog: SessionCatalog, migration: str | None, *, force: bool, dry_run: bool
+) -> RollbackReport:
+    """Take back a migration of the store, or tell what would be done."""
+    return roll_back(
+        migration,
+        store=catalog.store,
+        force=force,
+        dry_run=dry_run,
+        settings=catalog.settings,
     )

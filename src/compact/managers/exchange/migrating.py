@@ -12,23 +12,32 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.calls import checked
 from compact.core.memory_protocols import SessionTransfer
+from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
 from compact.core.protocols import SessionStore
-from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.core.resolving import DEFAULT_WINDOW
+from compact.core.sessions import DEFAULT_SCOPE, Entry, Session
+from compact.core.whole_session import WholeSession
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.managers.backup import make_backup
-from compact.managers.exchange import importing, manifest, sources, stored_sources
+from compact.managers.exchange import (
+    importing,
+    legacy_snapshots,
+    manifest,
+    sources,
+    stored_sources,
+)
 from compact.managers.exchange.manifest import Manifest
 from compact.managers.exchange.session_file import SessionFile
 from compact.managers.exchange.sources import FoundConversation, SourceFile
-from compact.managers.exchange.stored_sources import StoredSources
+from compact.managers.exchange.stored_sources import MARK, MIGRATION, StoredSources
 from compact.managers.forgetting import forget
 
 Progress = Callable[[int, int], None]
@@ -84,8 +93,10 @@ class _Migration:
     folder: Path | None = None
     backup: Path | None = None
     stored: StoredSources = field(init=False)
-    named: set[str] = field(default_factory=set)
-    """The ids that a dry run would give."""
+    named: dict[str, WholeSession] = field(default_factory=dict)
+    """The sessions that a dry run would make, by their ids."""
+    snapshots: list[SourceFile] = field(default_factory=list)
+    """Files with snapshots: their sessions come first."""
     done: list[MigratedConversation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -101,6 +112,8 @@ class _Migration:
                 if progress is not None:
                     progress(number, len(files))
                 self.done.extend(self._file(source))
+            for source in self.snapshots:
+                self.done.extend(self._file(source, takes_snapshots=True))
             state = "done"
         finally:
             if self.folder is not None:
@@ -130,8 +143,13 @@ class _Migration:
 
     # --- one conversation -------------------------------------------------------------------------
 
-    def _file(self, source: SourceFile) -> Iterator[MigratedConversation]:
+    def _file(
+        self, source: SourceFile, *, takes_snapshots: bool = False
+    ) -> Iterator[MigratedConversation]:
         for found in sources.conversations_in(source):
+            if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
+                self.snapshots.append(source)
+                return
             try:
                 yield self._conversation(found)
             except StoreFailed:
@@ -147,75 +165,144 @@ class _Migration:
         known = self.stored.with_content(found.sha256, found.number)
         if known is not None:
             return _told(found, "there", session_id=known)
-        name = read.session.id
+        if found.format == legacy_snapshots.FORMAT:
+            return self._snapshot(found, read)
+        return self._known_before(found, read) or self._add(found, read)
+
+    def _known_before(
+        self, found: FoundConversation, read: SessionFile
+    ) -> MigratedConversation | None:
+        """What becomes of a conversation of which the store has a part, or another past."""
+        name, is_export = read.session.id, read.whole is not None
         came = self.stored.from_place(found.source.path, found.number)
-        for candidate in dict.fromkeys((came or name, name)):
+        for candidate in filter(None, dict.fromkeys((name, came))):
             session = stored_sources.session_in(self.store, candidate)
             if session is None or session.scope != self.scope:
                 continue
             how = stored_sources.compared(self.store, session, read.messages)
-            if how == "same":
-                return _told(found, "there", session_id=session.id)
-            if how == "behind":
-                return _told(found, "there", "the session has more by now", session_id=session.id)
-            if how == "grown":
+            if how in ("same", "behind"):
+                more = "" if how == "same" else "the session has more by now"
+                return _told(found, "there", more, session_id=session.id)
+            if how == "grown" and not is_export:
                 return self._grow(found, read, session)
-            if candidate == came:
+            if how == "grown":
+                reason = "an export of a session that has less; `sessions import --as ID` takes it"
+                return _told(found, "differs", reason, session_id=session.id)
+            if candidate == came and found.own_id in (None, candidate):
                 reason = "its file has another past by now: the session stays as it is"
                 return _told(found, "differs", reason, session_id=session.id)
-        return self._add(found, read)
+        return None
 
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)
-        session = importing.as_new(
-            read.session, self.store, self.settings, session_id=name, scope=self.scope
-        )
-        session = self._marked(session, found)
-        ready = importing.prepared(session, read, self.settings)
+        ready = importing.as_new(read, self.store, self.settings, session_id=name, scope=self.scope)
         if not self.dry_run:
             self._begin()
-            session = self._marked(session, found)
-            importing.put(self.store, replace(ready, session=session))
-            self._check(session, read)
-        self.stored.add(session.metadata, name)
-        self.named.add(name)
+        ready = self._marked(ready, found)
+        if not self.dry_run:
+            importing.put(self.store, ready)
+            self._check(ready.session, read)
+        self.stored.add(ready.session.metadata, name)
+        if self.dry_run:
+            self.named[name] = ready
+        entries = ready.line(ready.session.branch.id)
+        added = sum(len(part.entries) for part in ready.parts)
         told = _told(found, "new", session_id=name)
-        return told.model_copy(update={"tokens": ready.tokens, "added": len(read.messages)})
+        return told.model_copy(update={"tokens": _tokens(entries), "added": added})
 
     def _grow(
         self, found: FoundConversation, read: SessionFile, session: Session
     ) -> MigratedConversation:
         """Add to a session what its file has more."""
         branch, have = session.branch, session.branch.messages
-        whole = importing.as_new(
-            read.session, self.store, self.settings, session_id=session.id, scope=self.scope
+        settings = self.settings.model_copy(update={"tokenizer": session.tokenizer})
+        entries = (
+            importing.as_new(read, self.store, settings, session_id=session.id, scope=self.scope)
+            .parts[0]
+            .entries
         )
-        whole = whole.model_copy(update={"tokenizer": session.tokenizer})
-        entries = importing.prepared(whole, read, self.settings).entries
         if not self.dry_run:
             self._begin()
-            mark = stored_sources.mark_of(
-                found.sha256, found.number, found.source.path, self._origin(session)
-            )
+            metadata = {MARK: self._grown_mark(found, session, len(entries))}
             into = cast("SessionTransfer", self.store)
-            into.add_from_source(branch.id, entries[have:], expected=have, metadata=mark)
+            into.add_from_source(branch.id, entries[have:], expected=have, metadata=metadata)
             wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
             if wrong is not None:
                 raise StoreFailed(f"session {session.id!r}: {wrong}")
-            self.stored.add(mark, session.id)
+            self.stored.add(metadata, session.id)
         told = _told(found, "grown", session_id=session.id)
-        tokens = sum(entry.tokens or 0 for entry in entries)
-        more = {"tokens": tokens, "added": len(entries) - have, "branch_id": branch.id}
+        more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
         return told.model_copy(update=more)
 
-    def _origin(self, session: Session) -> str:
-        """The migration that made a session; none for one that was made otherwise."""
-        mark = session.metadata.get(stored_sources.MARK)
-        return str(mark.get("migration", "")) if isinstance(mark, dict) else ""
+    def _snapshot(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
+        """Make a snapshot of its session; where that is not there or was another one, a session of
+        its own.
+        """
+        owner = found.own_id or ""
+        session, history = self._history_of(owner)
+        window = self.settings.window()
+        made = None
+        if session is not None:
+            size = window.size if window else DEFAULT_WINDOW
+            made = legacy_snapshots.as_snapshot(read, session, history, size)
+        if session is None or made is None:
+            own = read.session.model_copy(
+                update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
+            )
+            apart = replace(read, session=own)
+            whose = f"its session {owner!r} is not there" if session is None else "it says other"
+            told = self._known_before(replace(found, own_id=own.id), apart)
+            told = told or self._add(found, apart)
+            if told.outcome != "new":
+                return told
+            reason = (
+                f"{whose}: a session of its own"
+                if session is None
+                else (f"{whose} words than session {owner!r}: a session of its own")
+            )
+            return told.model_copy(update={"reason": reason})
+        told = _told(found, "snapshot", session_id=owner)
+        told = told.model_copy(update={"snapshot_id": made.id})
+        if not self.dry_run:
+            if any(each.id == made.id for each in self.store.snapshots(owner)):
+                return told.model_copy(update={"outcome": "there"})
+            self._begin()
+            said = {"path": found.source.path.name, MIGRATION: self.id, **read.session.metadata}
+            self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", said)
+            self.store.save_snapshot(made)
+        return told
 
-    def _marked(self, session: Session, found: FoundConversation) -> Session:
+    def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
+        """A session of the scope, or one that a dry run would make, with its messages."""
+        if session_id in self.named:
+            whole = self.named[session_id]
+            return whole.session, [e.message for e in whole.line(whole.session.branch.id)]
+        session = stored_sources.session_in(self.store, session_id)
+        if session is None or session.scope != self.scope:
+            return None, []
+        entries = self.store.read(session.branch.id, 0, session.branch.messages)
+        return session, [entry.message for entry in entries]
+
+    def _grown_mark(
+        self, found: FoundConversation, session: Session, messages: int
+    ) -> dict[str, Any]:
+        """What a session says of its source when it has so many messages of it."""
+        before = session.metadata.get(MARK)
+        before = before if isinstance(before, dict) else {}
+        mark = stored_sources.mark_of(
+            found.sha256, found.number, found.source.path, str(before.get(MIGRATION, ""))
+        )
+        have = session.branch.messages
+        own, changes = stored_sources.size_of(self.store, session.id)
+        grown = {MIGRATION: self.id, "from": have, "sha256": before.get("sha256", "")}
+        return {**mark, "size": [own + messages - have, changes], "grown": grown}
+
+    def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
         mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
-        return session.model_copy(update={"metadata": {**session.metadata, **mark}})
+        own = sum(len(part.entries) for part in whole.parts)
+        mark |= {"size": [own, len(whole.changes)]}
+        metadata = {**whole.session.metadata, MARK: mark}
+        return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
         """The id that its file's name gives; where another conversation has it, one that its
@@ -275,6 +362,10 @@ def _told(
         messages=0 if read is None else len(read.messages),
         notes=found.notes,
     )
+
+
+def _tokens(entries: Sequence[Entry]) -> int:
+    return sum(entry.tokens or 0 for entry in entries)
 
 
 def _reason(error: CompactError) -> str:

@@ -17,6 +17,8 @@ from compact.errors import NotFound
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
+MIGRATION = "migration"
+"""The key in it that says which migration made the session, and elsewhere which one did what."""
 PAGE = 1_000
 """Messages that are read at once."""
 Compared = Literal["same", "grown", "behind", "other"]
@@ -27,13 +29,19 @@ def mark_of(digest: str, number: int, path: Path, migration: str) -> dict[str, A
     carry the metadata, and nobody else is told how folders are called.
     """
     return {
-        MARK: {
-            "sha256": digest,
-            "conversation": number,
-            "place": _place(path),
-            "migration": migration,
-        }
+        "sha256": digest,
+        "conversation": number,
+        "place": _place(path),
+        MIGRATION: migration,
     }
+
+
+def size_of(store: SessionStore, session_id: str) -> list[int]:
+    """By what it is seen that somebody went on with a session: how many messages it has on all
+    branches, and how many entries of what was set in it.
+    """
+    own = sum(branch.messages - branch.fork for branch in store.branches(session_id))
+    return [own, len(store.changes(session_id))]
 
 
 def _place(path: Path) -> str:

@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
 from compact.core.calls import checked_methods
-from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
 from compact.core.messages import Message
-from compact.core.sessions import Entry, Found, Move, Session, Step
+from compact.core.sessions import Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
-from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
+from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import (
     archived_copies,
@@ -147,30 +146,7 @@ class SQLiteManager:
             raise NotFound(f"no session {session_id!r} in this store")
         return found
 
-    def put_session(
-        self,
-        session: Session,
-        entries: Sequence[Entry],
-        changes: Sequence[Change],
-        notes: Mapping[str, Mapping[str, Any]],
-    ) -> Session:
-        """Store a new session with its messages, changes and notes, durably and all or none; it as
-        it stands then.
-
-        Raises:
-            Superseded: there is a session of that id.
-            InvalidInput: a branch of another session has its branch's id.
-        """
-        with self._pool.write() as db:
-            if session_rows.session(db, session.id) is not None:
-                raise Superseded(f"there is a session {session.id!r}")
-            session_rows.create(db, session)
-            messages.append(db, session.branch.id, entries, expected=0)
-            change_log.record(db, session.id, changes)
-            for name, value in notes.items():
-                change_log.note(db, session.id, name, value)
-        return self.session(session.id)
-
+    put_session = in_transaction(Pool.write, transfer.put)
     sessions = in_transaction(Pool.read, session_rows.sessions)
     describe = in_transaction(Pool.write, session_rows.describe)
     fork = going_on(session_rows.fork)

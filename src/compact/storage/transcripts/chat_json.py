@@ -171,7 +171,7 @@ def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> W
     """The format of the messages. Where none of them tells, what stands beside them does."""
     if "input" in fields and "messages" not in fields:
         try:
-            refuse_server_state(fields)
+            refuse_server_state({**fields, "input": raws})
         except ServerHeldState as error:
             raise InvalidTranscript(source, str(error)) from None
         return FORMATS["responses"]

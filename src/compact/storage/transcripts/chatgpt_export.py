@@ -108,7 +108,8 @@ class _Tree:
         for name, node in self.mapping.items():
             if not isinstance(node, dict):
                 raise InvalidTranscript(self.source, f"mapping.{name}: expected an object")
-        at = current if current in self.mapping else self._newest()
+        is_there = isinstance(current, str) and current in self.mapping
+        at = current if is_there else self._newest()
         found: dict[str, None] = {}
         while isinstance(at, str) and at in self.mapping:
             if at in found:

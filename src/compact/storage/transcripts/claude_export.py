@@ -32,6 +32,7 @@ from compact.storage.transcripts.pairing import INJECTED, Paired
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "claude_export"
+_FILE = "file, of which its name is kept|files, of which their names are kept"
 _SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
@@ -111,8 +112,8 @@ class _Chat(Paired):
             InvalidTranscript: it has no sender that is known, or a content that is no list.
         """
         path = f"chat_messages[{index}]"
-        if not isinstance(row, dict) or row.get("sender") not in _SENDERS:
-            sender = row.get("sender") if isinstance(row, dict) else None
+        sender = row.get("sender") if isinstance(row, dict) else None
+        if not isinstance(row, dict) or not isinstance(sender, str) or sender not in _SENDERS:
             reason = f"{path}.sender: expected human or assistant, got {sender!r}"
             raise InvalidTranscript(self.source, reason)
         content = row.get("content")
@@ -122,7 +123,7 @@ class _Chat(Paired):
         if not any(self._says_something(block) for block in blocks):
             blocks = [{"type": "text", "text": row.get("text")}]
         before = len(self.messages)
-        self._blocks(_SENDERS[row["sender"]], blocks, row)
+        self._blocks(_SENDERS[sender], blocks, row)
         self._attached(row)
         if len(self.messages) == before:
             self.left_out["empty message"] += 1
@@ -150,11 +151,9 @@ class _Chat(Paired):
                     self._result(block, row)
                 case _:
                     self.left_out[f"{block.get('type')} block"] += 1
-        names = [each.get("file_name") for each in objects_in(row.get("files"))]
-        parts += [Text(f"[file {name}]") for name in names]
-        self.left_out["file, of which its name is kept|files, of which their names are kept"] += (
-            len(names)
-        )
+        for each in objects_in(row.get("files")):
+            parts.append(Text(f"[file {each.get('file_name')}]"))
+            self.left_out[_FILE] += 1
         self._say(role, parts, row)
 
     def _result(self, block: Row, row: Row) -> None:

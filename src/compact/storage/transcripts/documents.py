@@ -133,7 +133,6 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
         raise InvalidTranscript(
             source,
             f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}",
-            conversations=count,
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")

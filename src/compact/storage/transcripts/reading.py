@@ -74,21 +74,18 @@ def each(
     source: str | None = None,
     formats: Sequence[Format] = FORMATS,
 ) -> Iterator[Transcript | InvalidTranscript]:
-    """Read every conversation of a path, or of bytes, in order; in the place of one that is broken,
-    what is wrong with it. The file is loaded once.
+    """Read every conversation of a path, or of bytes, in order; in the place of one of several that
+    is broken, what is wrong with it. The file is loaded once.
 
     Raises:
-        InvalidTranscript: the file cannot be read or is of no known format.
+        InvalidTranscript: the file cannot be read or is of no known format, or its only
+            conversation is broken.
     """
     document = data if isinstance(data, Document) else load(data, source=source)
     chosen = recognized(document, formats)
-    try:
-        first: Transcript | InvalidTranscript = chosen.read(document)
-    except InvalidTranscript as error:
-        first = error
-    many = first.conversations or 1
-    if many == 1:
-        yield first
+    many = 1 if chosen.titles is None else len(chosen.titles(document))
+    if many <= 1:
+        yield chosen.read(document)
         return
     for number in range(1, many + 1):
         yield _one(chosen, document, number)

@@ -25,7 +25,8 @@ NAME = "sqlite_chats"
 _CONTENTS = ("content", "text", "body", "message", "parts")
 _ROLES = ("role", "sender", "author", "speaker")
 _TIMES = ("timestamp", "created_at", "createdat", "created", "time", "date", "sent_at")
-_TITLES = ("title", "name", "subject", "summary")
+_KEYS = ("id", "conversation_id", "uuid")
+_TITLES = ("title", "name", "subject")
 _MODELS = ("model", "model_name", "model_key", "model_used")
 
 
@@ -50,10 +51,11 @@ def read(
     values = [value for _, value in document.rows]
     value = choose(values, conversation, source=document.source)
     record = value["conversation"]
+    key = _first(record, _KEYS)
     chat = ByRole(document.source)
     for row in _in_order(value["messages"]):
         facts = {**_metadata(row), **{k: x for k, x in row.items() if x is not None}}
-        place = f"conversation {record.get('id')!r}, message {row.get('id')!r}"
+        place = f"conversation {key!r}, message {row.get('id')!r}"
         own = {**facts, "id": str(row["id"]) if row.get("id") is not None else None}
         chat.take(_first(row, _ROLES), _content(row), own, place=place, time=_time(row))
     chat.finish()
@@ -64,7 +66,7 @@ def read(
         messages=tuple(chat.messages),
         title=_text(record, _TITLES),
         model=_model(record, value["messages"]),
-        session_id=str(record["id"]) if record.get("id") is not None else None,
+        session_id=None if key is None else str(key),
         rows=chat.rows,
         notes=(*chat.notes(), *document.notes),
         conversations=len(values),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +50,15 @@ def migrate(
     options: MigrateOptions,
     *,
     paths: Annotated[
-        list[str],
+        list[str] | None,
         argument("PATH...", "Files, and folders with all that is below them."),
-    ],
+    ] = None,
+    rollback: Annotated[
+        bool, flag("--rollback", "Take back a migration instead: the newest, or the one named.")
+    ] = False,
+    force: Annotated[
+        bool, flag("--force", "With --rollback: also sessions that went on since.")
+    ] = False,
 ) -> Telling:
     """Bring along conversations from files and folders, in any known format.
 
@@ -64,10 +71,22 @@ def migrate(
     migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
     read; all others are imported.
 
+    --rollback deletes the sessions that a migration made, as `sessions delete` does, and takes back
+    what it added to others. Sessions that somebody went on with are kept and named.
+
     Examples:
       compactctl migrate ~/.claude/projects --dry-run
       compactctl migrate ~/.codex/sessions old-chats.json
+      compactctl migrate --rollback
+      compactctl migrate --rollback 20261125-091500
     """
+    if rollback:
+        yield from _rolled_back(options, paths or [], force=force)
+        return
+    if not paths:
+        raise cli.errors.Stop("name the files and folders to bring along")
+    if force:
+        raise cli.errors.Stop("--force is for --rollback")
     words = "Reading"
     with (
         cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
@@ -84,6 +103,31 @@ def migrate(
     if failed := cli.migrations.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
+
+
+def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
+    """Take back the migration of that name, or the newest."""
+    if len(names) > 1:
+        raise cli.errors.Stop("--rollback takes one migration, or none for the newest")
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Taking back") as progress,
+    ):
+        progress.now("Deleting what was imported")
+        report = cli.migrations.rolled_back(
+            catalog, names[0] if names else None, force=force, dry_run=options.dry_run
+        )
+    yield report.model_dump(mode="json")
+    rows = [[whole(each.session_id), each.done, each.reason] for each in report.sessions]
+    if rows:
+        yield Table(("session", "result", ""), rows, whole=("session",), is_list=True)
+    done = Counter(each.done for each in report.sessions)
+    parts = [f"{count:,} {what}" for what, count in done.items()]
+    parts += [f"{counted(report.snapshots, 'snapshot')} removed"] if report.snapshots else []
+    would = ", if this were no dry run" if options.dry_run else ""
+    yield Styled(
+        f"migration {report.id}: {', '.join(parts) or 'nothing left of it'}{would}", "bold"
+    )
 
 
 def _report(report: MigrationReport) -> Iterator[Part]:
