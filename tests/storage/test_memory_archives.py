@@ -312,7 +312,7 @@ def test_what_is_no_archive_is_not_unpacked(data: bytes) -> None:
 
 
 def test_an_archive_of_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "VERSION", 2)
+    monkeypatch.setattr(packing, "VERSION", packing.VERSION + 1)
     data = packing.packed("x", [])
     monkeypatch.undo()
     with pytest.raises(packing.Unpackable, match="newer version"):
