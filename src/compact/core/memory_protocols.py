@@ -187,8 +187,12 @@ class SessionArchive(Protocol):
         """
         ...
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
         ...
 
 

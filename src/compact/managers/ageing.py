@@ -183,11 +183,22 @@ class MemoryAgeing:
             return None
         return self.archives.archive_conversations(due, now=now, progress=tell)
 
-    def age_in_turn(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
+    def age_in_turn(
+        self,
+        stops: Callable[[], bool] = lambda: False,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
         """The same for a schedule: of several processes, the one that has the lease does the work,
         and lets go of it however it leaves. `stops` is asked between sessions.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+
+        def tell(done: int, of: int) -> None:
+            self._renew(lease)
+            if progress is not None:
+                progress(done, of)
+
         try:
             self._renew(lease)
             every = self.store.sessions(scope=self.scope)
@@ -195,8 +206,8 @@ class MemoryAgeing:
                 rows.append(row)
                 if stops():
                     return AgeingReport(rows=tuple(rows), complete=False)
-                self._renew(lease)
-            moved = self._archive(rows, self.clock(), lambda *_: self._renew(lease))
+                tell(len(rows), len(every))
+            moved = self._archive(rows, self.clock(), tell)
         except _LeaseLost:
             return AgeingReport(rows=tuple(rows), complete=False)
         finally:

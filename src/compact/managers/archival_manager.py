@@ -214,9 +214,11 @@ class ArchivalManager:
         most = max(0, limit)
         return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
 
-    def verify(self) -> list[ArchiveFault]:
-        """What is wrong with the files: missing, altered, not to be read. Nothing is changed."""
-        return self._archive.archive_faults(scope=self._scope)
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files: missing, altered, not to be read. Nothing is changed.
+        `progress` is told how many archives are done, and of how many.
+        """
+        return self._archive.archive_faults(scope=self._scope, progress=progress)
 
     def _session(self, session_id: str) -> Session:
         found = self._store.session(session_id)

@@ -422,10 +422,15 @@ class MemoryManager(WholeMemory):
         return self._ageing().age(now, dry_run=dry_run, progress=progress)
 
     def run_schedule(
-        self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None
+        self,
+        every: float = 86_400.0,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
         """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
-        closing. Of several processes that do this with a file, one does the work.
+        closing. Of several processes that do this with a file, one does the work. `progress` is
+        told, in that thread, how many sessions are done, and of how many.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -433,7 +438,8 @@ class MemoryManager(WholeMemory):
         if every <= 0:
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
-        self._schedules.append(Schedule(ageing.age_in_turn, every=every))
+        work = partial(ageing.age_in_turn, progress=progress)
+        self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:

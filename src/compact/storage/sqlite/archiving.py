@@ -7,7 +7,7 @@ more: so a crash at any instant leaves the session in the database, or whole in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -246,18 +246,23 @@ def archived(
     ]
 
 
-def faults(pool: Pool, scope: str | None) -> list[ArchiveFault]:
+def faults(
+    pool: Pool, scope: str | None, progress: Callable[[int, int], None] | None = None
+) -> list[ArchiveFault]:
     """What is wrong with the files of archived sessions: missing, altered, or not to be read."""
     with pool.read() as db:
         every = archived_rows.kept(db)
         if scope is not None:
             names = {each.id for each in session_rows.sessions(db, scope=scope)}
             every = {name: each for name, each in every.items() if name in names}
-    return [
-        ArchiveFault(session_id=name, file=_file(pool, each.place), what=what)
-        for name, each in every.items()
-        for what in checking.of_archive(pool, each.place)
-    ]
+    found = list[ArchiveFault]()
+    for done, (name, each) in enumerate(every.items(), start=1):
+        file = _file(pool, each.place)
+        for what in checking.of_archive(pool, each.place):
+            found.append(ArchiveFault(session_id=name, file=file, what=what))
+        if progress is not None:
+            progress(done, len(every))
+    return found
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:

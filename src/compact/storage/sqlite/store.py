@@ -385,9 +385,13 @@ class SQLiteManager:
         """
         return archiving.archived(self._pool, scope, query, most)
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
-        return archiving.faults(self._pool, scope)
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
+        return archiving.faults(self._pool, scope, progress)
 
     def copy_into(
         self,
