@@ -82,7 +82,7 @@ def test_opencode():
     assert (transcript.title, transcript.model) == ("Buoy lights", "gpt-5.3-codex")
     assert transcript.session_id == "ses_1"
     assert transcript.notes == (
-        "1 attached file, of which its name is kept",
+        "1 attached file, of which only the name is kept",
         "1 compaction part",
         "1 earlier summary",
         "1 patch part",
@@ -106,6 +106,12 @@ def test_opencode_active_is_the_summary_and_what_follows():
     shown = read(data, active=True)
     assert results(shown) == {"c": ("read", "[Old tool result content cleared]")}
     assert shown.notes == ("no compaction boundary: active is the whole file",)
+
+
+def test_opencode_text_that_no_model_is_sent_is_left_out():
+    parts = [{"type": "text", "text": "shown only", "ignored": True}, {"type": "text", "text": "x"}]
+    found = exported({"info": {"role": "user"}, "parts": parts})
+    assert (told(found), found.notes) == ([("person", "x")], ("1 ignored text part",))
 
 
 def test_opencode_says_what_was_undone():
@@ -297,7 +303,7 @@ def test_copilot_cli():
         "1 assistant.message event of a sub-agent",
         "1 assistant.turn_end event",
         "1 assistant.turn_start event",
-        "1 attachment, of which its name is kept",
+        "1 attachment, of which only the name is kept",
         "1 session.compaction_complete event",
         "1 session.start event",
         "3 tool.execution_start events",
@@ -331,6 +337,29 @@ def test_copilot_cli_results_of_nobody_and_further_ones_are_kept():
     assert results(twice) == {"t": ("x", "a\n\nb")}
     assert len(twice.rows[twice.messages[1].id]) == 2
     assert twice.notes == ("1 further result of a call, kept behind its first",)
+
+
+def test_copilot_cli_results_are_put_behind_their_calls_whatever_comes_between():
+    """In linear time, and in the order of the calls."""
+    asked = [
+        event("assistant.message", content="", toolRequests=[{"toolCallId": str(n), "name": "x"}])
+        for n in range(300)
+    ]
+    done = [
+        event("tool.execution_complete", toolCallId=str(n), success=True, result={"content": "r"})
+        for n in reversed(range(300))
+    ]
+    found = read_rows([*asked, event("user.message", content="and?"), *done])
+    ids = [x.id for m in found.messages for x in m.tool_calls]
+    assert [m.tool_results[0].call_id for m in found.messages[1:600:2]] == ids
+    assert len({m.id for m in found.messages}) == 601
+
+
+def test_copilot_cli_has_the_last_title_and_leaves_out_sub_agents():
+    titles = [event("session.title_changed", title=x) for x in ("one", "two")]
+    inner = {**event("assistant.message", content="inner"), "agentId": "a"}
+    found = read_rows([event("user.message", content="hi"), *titles, inner])
+    assert (found.title, len(found.messages)) == ("two", 1)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_chatgpt():
     }
     calling = transcript.messages[2]
     assert calling.parts[0] == Thinking("Counting\nLoad the table.")
+    assert [row["id"] for row in transcript.rows[calling.id]] == ["n4", "n5"]
     assert calling.tool_calls[0].arguments == '{"input": "print(len(rows))"}'
     assert transcript.messages[1].timestamp.isoformat() == "2026-03-01T09:00:10+00:00"
     assert (transcript.title, transcript.model) == ("Frames", "o4-mini")
@@ -105,7 +106,7 @@ def test_chatgpt():
     assert transcript.notes == (
         "2 messages of other branches",
         "2 further results of calls, kept behind the first ones",
-        "1 image, of which its name is kept",
+        "1 image, of which only the name is kept",
         "1 reasoning_recap message that says nothing",
         "1 result without its call, kept as an observation",
         "1 text message that says nothing",
@@ -163,6 +164,14 @@ def test_chatgpt_calls_are_answered_by_their_tools():
     assert ids == ["w", "w", "p", "p"]
 
 
+def test_chatgpt_a_result_right_behind_a_call_answers_it_whatever_its_name():
+    said = {**message("tool", "R"), "author": {"role": "tool", "name": "other"}}
+    asked = message("assistant", "{}", recipient="tool", id="c")
+    assert results(read(tree("b", a=(None, asked), b=("a", said)))) == {"c": ("tool", "R")}
+    later = read(tree("c", a=(None, asked), b=("a", message("user", "x")), c=("b", said)))
+    assert told(later)[-1] == ("observation", "R")
+
+
 def test_chatgpt_contents_that_nobody_knows_are_kept_as_json():
     found = read(tree(
         "c",
@@ -176,6 +185,13 @@ def test_chatgpt_contents_that_nobody_knows_are_kept_as_json():
         ("person", '{"a":1}\n5\nnull'),
     ]
     assert "1 message of the role 'oracle', kept as injected" in found.notes
+
+
+def test_chatgpt_older_instructions_stand_beside_their_message():
+    about = {"about_user_message": "I keep bees.", "about_model_message": "Be brief."}
+    told_once = message("system", "", metadata={"user_context_message_data": about})
+    found = read(tree("b", a=(None, told_once), b=("a", message("user", "hi"))))
+    assert told(found) == [("system", "I keep bees.\n\nBe brief."), ("person", "hi")]
 
 
 def test_chatgpt_thoughts_that_no_reply_followed_are_kept():
@@ -226,7 +242,7 @@ def test_claude():
     assert (transcript.title, transcript.session_id) == ("Tide pools", "c1a0-de")
     assert transcript.notes == (
         "1 empty message",
-        "1 file, of which its name is kept",
+        "1 file, of which only the name is kept",
         "1 token_budget block",
     )
 
@@ -265,6 +281,21 @@ def test_claude_parents_in_a_ring_end():
     assert [text for _, text in told(read(chat(*ring)))] == ["one", "two"]
 
 
+def test_claude_senders_that_nobody_knows_are_kept():
+    found = read(chat(row("h", "human", "one"), row("e", "elf", "two")))
+    assert told(found) == [("person", "one"), ("injected", "two")]
+    assert found.notes == ("1 message of the role 'elf', kept as injected",)
+
+
+@pytest.mark.parametrize("sender", ["human", "elf"])
+def test_claude_what_makes_calls_is_a_reply(sender):
+    """K-4: else nobody would have called what the result answers."""
+    blocks = [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]
+    blocks.append({"type": "tool_result", "tool_use_id": "a", "content": "A"})
+    found = read(chat({"uuid": "1", "sender": sender, "content": blocks}))
+    assert [speaker_of(m) for m in found.messages] == ["assistant", "tool"]
+
+
 def test_claude_calls_with_ids_are_paired_by_them():
     """And a result that comes in the next message finds its call."""
     blocks = [{"type": "tool_use", "id": x, "name": "f", "input": {"x": x}} for x in "ab"]
@@ -278,7 +309,7 @@ def test_claude_calls_with_ids_are_paired_by_them():
     ("wrong", "reason"),
     [
         (5, r"chat_messages\[1\]\.sender: expected human or assistant, got None"),
-        ({"sender": "elf"}, r"chat_messages\[1\]\.sender: .* got 'elf'"),
+        ({"sender": 7}, r"chat_messages\[1\]\.sender: .* got 7"),
         ({"sender": ["human"]}, r"chat_messages\[1\]\.sender"),
         ({"sender": "human", "content": 5}, r"chat_messages\[1\]\.content: expected a list"),
     ],

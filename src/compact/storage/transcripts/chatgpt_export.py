@@ -6,7 +6,8 @@ What is decided here:
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
   prompts, replies asked for again) are left out, counted.
 - A message to a tool (`recipient`) is a call, the tool's messages behind it are its results. These
-  files have no ids for that: the oldest waiting call to the tool is answered.
+  files have no ids for that: the oldest waiting call to the tool is answered, else the one that
+  was made just before.
 - Reasoning (`thoughts`) belongs to the reply behind it.
 - What the person set for all conversations (`user_editable_context`) and what was remembered of
   them (`model_editable_context`) are system messages; what is hidden otherwise is `injected` where
@@ -34,9 +35,12 @@ from compact.storage.transcripts.pairing import INJECTED, Paired, texts_of, unkn
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "chatgpt_export"
-_SHOWN = ("image_asset_pointer", "audio_asset_pointer", "video_container_asset_pointer")
+_SET_FOR_ALL = ("user_editable_context", "model_editable_context")
+"""Contents that are set for all conversations."""
+_ABOUT = ("about_user_message", "about_model_message")
+"""Where older messages keep them, beside their contents."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
-"""Where contents that are set for all conversations keep their texts."""
+"""Where such contents keep their texts."""
 
 
 def recognizes(document: Document) -> bool:
@@ -58,7 +62,7 @@ def read(
         InvalidTranscript: naming the node that is wrong.
     """
     values = values_of(document)
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     if not _is_conversation(value):
         raise InvalidTranscript(
             document.source, f"conversation {conversation or 1} is no object with a mapping"
@@ -130,10 +134,11 @@ class _Tree:
 
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
         """How many messages are in other branches."""
+        shown = set(path)
         others = [
             name
             for name, node in self.mapping.items()
-            if isinstance(node.get("message"), dict) and name not in set(path)
+            if isinstance(node.get("message"), dict) and name not in shown
         ]
         if not others:
             return ()
@@ -147,6 +152,9 @@ class _ShownBranch(Paired):
 
     model: str | None = None
     _thoughts: list[Part] = field(default_factory=list)
+    """Reasoning that waits for its reply."""
+    _thinking: list[Row] = field(default_factory=list)
+    """The messages that it stands in."""
 
     def take(self, name: str, node: Row) -> None:
         """Take one node.
@@ -163,9 +171,9 @@ class _ShownBranch(Paired):
             case _:
                 reason = f"mapping.{name}.message: expected an author with a role, and a content"
                 raise InvalidTranscript(self.source, reason)
-        self._message(role, content, message, node)
+        self._message(role, content, message)
 
-    def _message(self, role: str, content: Row, message: Row, node: Row) -> None:
+    def _message(self, role: str, content: Row, message: Row) -> None:
         known = message.get("metadata")
         facts: Row = known if isinstance(known, dict) else {}
         self.model = text_or(facts.get("model_slug")) or self.model
@@ -173,16 +181,21 @@ class _ShownBranch(Paired):
         if kind == "thoughts":
             thoughts = [_thought(each) for each in objects_in(content.get("thoughts"))]
             self._thoughts += [Thinking(text) for text in thoughts if text]
+            self._thinking.append(message)
             return
         text = self._text(kind, content)
         names = [each.get("name") for each in objects_in(facts.get("attachments"))]
         told = "\n".join(f"[attached {name}]" for name in texts_of(names))
         text = "\n".join(texts_of((text, told)))
+        set_for_all = facts.get("user_context_message_data")
+        if isinstance(set_for_all, dict) and kind not in _SET_FOR_ALL:
+            text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT])) or text
+            kind = _SET_FOR_ALL[0]
         time = time_of(message.get("create_time"))
         if kind == "reasoning_recap" or not (text or role == "tool" or self._is_call(message)):
             self.left_out[f"{kind} message that says nothing|"
                           f"{kind} messages that say nothing"] += 1  # fmt: skip
-        elif kind in ("user_editable_context", "model_editable_context"):
+        elif kind in _SET_FOR_ALL:
             self._say("system", [Text(text)], message, time)
         elif role == "tool":
             self._result(kind, text, message, time)
@@ -205,16 +218,20 @@ class _ShownBranch(Paired):
     def finish(self) -> None:
         """Reasoning that no reply followed is a message of its own."""
         if self._thoughts:
-            self._say("assistant", [], {}, None)
+            last = self._thinking.pop()
+            self._say("assistant", [], last, time_of(last.get("create_time")))
         Paired.finish(self)
 
     def _say(
         self, role: str, parts: list[Part], row: Row, time: datetime | None, **more: object
     ) -> None:
-        if role == "assistant":
-            parts = [*self._thoughts, *parts]
-            self._thoughts = []
-        self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
+        if role != "assistant":
+            self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
+            return
+        parts = [*self._thoughts, *parts]
+        self.say(role, parts, row, time=time, **self.own_id(row.get("id")))
+        self.rows[self.messages[-1].id] = (*self._thinking, row)
+        self._thoughts, self._thinking = [], []
 
     def _is_call(self, message: Row) -> bool:
         recipient = message.get("recipient")
@@ -226,7 +243,7 @@ class _ShownBranch(Paired):
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
         """What a tool said: the result of the call to it, or more of the last one's."""
-        call = self.asked_of(message["author"].get("name"))
+        call = self.asked_of(message["author"].get("name")) or self.just_asked()
         result = ToolResult("", text, is_error=kind == "system_error")
         self.answer(call, result, message, time=time)
 
@@ -236,7 +253,7 @@ class _ShownBranch(Paired):
             case "text" | "multimodal_text":
                 parts = content.get("parts")
                 return "\n".join(self._part(x) for x in parts) if isinstance(parts, list) else ""
-            case "user_editable_context" | "model_editable_context":
+            case _ if kind in _SET_FOR_ALL:
                 return "\n\n".join(texts_of([content.get(key) for key in _CONTEXT]))
             case "tether_quote":
                 return "\n".join(texts_of([content.get(k) for k in ("title", "url", "text")]))
@@ -257,8 +274,8 @@ class _ShownBranch(Paired):
         if isinstance(text := part.get("text"), str):
             return text
         kind = str(part.get("content_type") or "part").removesuffix("_asset_pointer")
-        self.left_out[f"{kind}, of which its name is kept|"
-                      f"{kind} parts, of which their names are kept"] += 1  # fmt: skip
+        self.left_out[f"{kind}, of which only the name is kept|"
+                      f"{kind} parts, of which only the names are kept"] += 1  # fmt: skip
         pointer = part.get("asset_pointer")
         size = [part.get("width"), part.get("height")]
         shape = f", {size[0]}×{size[1]}" if all(isinstance(x, int) for x in size) else ""

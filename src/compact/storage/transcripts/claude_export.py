@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from compact.core.messages import Part, Text, Thinking, ToolResult
 from compact.errors import InvalidTranscript
@@ -28,11 +29,11 @@ from compact.storage.transcripts.documents import (
     rows_at,
     values_of,
 )
-from compact.storage.transcripts.pairing import INJECTED, Paired
+from compact.storage.transcripts.pairing import INJECTED, Paired, unknown_role
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "claude_export"
-_FILE = "file, of which its name is kept|files, of which their names are kept"
+_FILE = "file, of which only the name is kept|files, of which only the names are kept"
 _SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
@@ -56,7 +57,7 @@ def read(
         InvalidTranscript: naming the message that is wrong.
     """
     values = values_of(document)
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     rows = rows_at(value, "chat_messages", source=document.source)
     chat = _Chat(document.source)
     branch = _branch(rows, value.get("current_leaf_message_uuid"))
@@ -113,7 +114,7 @@ class _Chat(Paired):
         """
         path = f"chat_messages[{index}]"
         sender = row.get("sender") if isinstance(row, dict) else None
-        if not isinstance(row, dict) or not isinstance(sender, str) or sender not in _SENDERS:
+        if not isinstance(row, dict) or not isinstance(sender, str):
             reason = f"{path}.sender: expected human or assistant, got {sender!r}"
             raise InvalidTranscript(self.source, reason)
         content = row.get("content")
@@ -123,7 +124,7 @@ class _Chat(Paired):
         if not any(self._says_something(block) for block in blocks):
             blocks = [{"type": "text", "text": row.get("text")}]
         before = len(self.messages)
-        self._blocks(_SENDERS[sender], blocks, row)
+        self._blocks(sender, blocks, row)
         self._attached(row)
         if len(self.messages) == before:
             self.left_out["empty message"] += 1
@@ -131,7 +132,7 @@ class _Chat(Paired):
     def _says_something(self, block: Row) -> bool:
         return block.get("type") != "text" or bool(block.get("text"))
 
-    def _blocks(self, role: str, blocks: Sequence[Row], row: Row) -> None:
+    def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
         """The blocks as messages: what is said up to a result, and the results."""
         parts: list[Part] = []
         for block in blocks:
@@ -146,15 +147,17 @@ class _Chat(Paired):
                     call = self.call(block.get("id"), block.get("name"), block.get("input"))
                     parts.append(call)
                 case {"type": "tool_result"}:
-                    self._say(role, parts, row)
+                    self._say(sender, parts, row)
                     parts = []
                     self._result(block, row)
+                case {"text": str(text)}:
+                    parts.append(Text(text))
                 case _:
                     self.left_out[f"{block.get('type')} block"] += 1
         for each in objects_in(row.get("files")):
             parts.append(Text(f"[file {each.get('file_name')}]"))
             self.left_out[_FILE] += 1
-        self._say(role, parts, row)
+        self._say(sender, parts, row)
 
     def _result(self, block: Row, row: Row) -> None:
         known = block.get("tool_use_id")
@@ -178,10 +181,14 @@ class _Chat(Paired):
             said = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
             self.say("user", [said], row, time=_time(None, row), metadata=INJECTED)
 
-    def _say(self, role: str, parts: list[Part], row: Row) -> None:
-        if parts:
-            own = self.own_id(row.get("uuid"))
-            self.say(role, parts, row, time=_time(None, row), **own)
+    def _say(self, sender: str, parts: list[Part], row: Row) -> None:
+        if not parts:
+            return
+        more: dict[str, Any] = dict(self.own_id(row.get("uuid")))
+        if sender not in _SENDERS:
+            self.left_out[unknown_role(sender)] += 1
+            more["metadata"] = INJECTED
+        self.say(_SENDERS.get(sender, "user"), parts, row, time=_time(None, row), **more)
 
 
 def _time(value: object, row: Row) -> datetime | None:

@@ -8,7 +8,7 @@ What is decided here:
   person sent (`source`) and notifications are `injected`.
 - Results stand behind their calls, whatever came between. What was run without being asked for by a
   reply is a call of its own.
-- Events of a sub-agent (`parentToolCallId`) belong to its conversation: left out.
+- Events of a sub-agent (`parentToolCallId`, `agentId`) belong to its conversation: left out.
 - A summary (`session.compaction_complete`) is left out where its originals are in the file. With
   `active`, and where nothing stands before it, it is a checkpoint.
 - All other events are the program's own records: left out, counted.
@@ -23,9 +23,16 @@ from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolRes
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, objects_in
 from compact.storage.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
-from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "copilot_cli"
+NAME, _VERSION = "copilot_cli", 1
 _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
@@ -53,17 +60,19 @@ def read(
         if index >= start or row["type"] == _SYSTEM:
             log.take(number, row)
     log.finish()
-    notes = (*log.notes(), *document.notes)
+    starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
+    head: Row = starts[0] if starts else {}
+    notes = (*newer_than(_VERSION, head.get("version")), *log.notes(), *document.notes)
     if active and not bounds:
         notes = (*notes, NO_BOUNDARY)
-    started = (row["data"] for _, row in rows if row["type"] == "session.start")
     return Transcript(
         source=document.source,
         format=NAME,
         wire="chat_completions",
         messages=tuple(log.messages),
+        title=log.title,
         model=log.model,
-        session_id=next((text_or(data.get("sessionId")) for data in started), None),
+        session_id=text_or(head.get("sessionId")),
         rows=log.rows,
         notes=notes,
     )
@@ -86,6 +95,7 @@ class _Events(Paired):
     """Makes messages of the events as they come."""
 
     model: str | None = None
+    title: str | None = None
     _asked: set[str] = field(default_factory=set)
     """The ids of calls that were seen."""
 
@@ -96,7 +106,7 @@ class _Events(Paired):
             InvalidTranscript: naming the line of a message without its content.
         """
         data = row["data"]
-        if data.get("parentToolCallId"):
+        if data.get("parentToolCallId") or row.get("agentId"):
             self.left_out[f"{row['type']} event of a sub-agent|"
                           f"{row['type']} events of sub-agents"] += 1  # fmt: skip
             return
@@ -124,8 +134,8 @@ class _Events(Paired):
         for attached in objects_in(row["data"].get("attachments")):
             name = attached.get("path") or attached.get("displayName") or attached.get("type")
             parts.append(Text(f"[attached {name}]"))
-            self.left_out["attachment, of which its name is kept|"
-                          "attachments, of which their names are kept"] += 1  # fmt: skip
+            self.left_out["attachment, of which only the name is kept|"
+                          "attachments, of which only the names are kept"] += 1  # fmt: skip
         marked = {} if metadata is None else {"metadata": metadata}
         self._say(role, parts, row, **marked)
 
@@ -178,8 +188,9 @@ class _Events(Paired):
         if summary and all(message.role == "system" for message in self.messages):
             self._say("user", [Text(summary)], row, metadata=CHECKPOINT)
             return
-        if row["type"] == "session.model_change":
-            self.model = text_or(row["data"].get("newModel")) or self.model
+        self.model = text_or(row["data"].get("newModel")) or self.model
+        if row["type"] == "session.title_changed":
+            self.title = text_or(row["data"].get("title")) or self.title
         self.left_out[f"{row['type']} event"] += 1
 
     def _say(self, role: str, parts: list[Part], row: Row, **more: object) -> None:

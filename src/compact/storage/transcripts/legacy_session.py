@@ -14,8 +14,9 @@ What is decided here:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from compact.core.messages import ToolResult
@@ -81,11 +82,12 @@ def take_messages(
     """
     asked = _asked(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
+    latest = _latest(times)
     own = {known: at for at, row in enumerate(rows) for known in call_ids(row)}
     behind: dict[int, list[Row]] = {}
     for call in asked:
         at = own.get(str(call.get("id")))
-        at = _place(time_of(call.get("timestamp")), times) if at is None else at
+        at = _place(time_of(call.get("timestamp")), latest) if at is None else at
         behind.setdefault(at, []).append(call)
     for index, row in enumerate(rows):
         place = f"{path}[{index}]"
@@ -109,14 +111,23 @@ def _asked(source: str, calls: object) -> list[dict[str, Any]]:
     return calls
 
 
-def _place(time: datetime | None, times: Sequence[datetime | None]) -> int:
-    """The message behind which a call stands: the last that is no later. A call without a time
-    stands at the end, as does one where no message has any.
+def _latest(times: Sequence[datetime | None]) -> list[datetime]:
+    """For each message the earliest time of it and of those behind it: these only ascend."""
+    found: list[datetime] = []
+    last = datetime.max.replace(tzinfo=UTC)
+    for time in reversed(times):
+        last = min(last, time or last)
+        found.append(last)
+    return found[::-1]
+
+
+def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
+    """The message behind which a call stands: the last that is no later, or the first. A call
+    without a time stands at the end.
     """
     if time is None:
-        return len(times)
-    earlier = [i for i, each in enumerate(times) if each is not None and each <= time]
-    return earlier[-1] if earlier else (0 if any(times) else len(times))
+        return len(latest)
+    return max(0, bisect_right(latest, time) - 1)
 
 
 def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:

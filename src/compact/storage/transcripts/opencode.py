@@ -27,6 +27,11 @@ from compact.storage.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Pa
 from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
 
 NAME = "opencode"
+_READ_OUT = ("text/plain", "application/x-directory")
+"""Files whose contents OpenCode puts beside them, as text of its own."""
+_NAMED = (
+    "attached file, of which only the name is kept|attached files, of which only the names are kept"
+)
 _CLEARED = "[Old tool result content cleared]"
 """What OpenCode sends in place of an output it has cleared."""
 
@@ -123,6 +128,8 @@ class _ExportedSession(Paired):
         made: list[Part] = []
         for part in parts:
             match part:
+                case {"type": "text", "ignored": True}:
+                    self.left_out["ignored text part"] += 1
                 case {"type": "text", "text": str(text)}:
                     (made if part.get("synthetic") else said).append(Text(text))
                 case {"type": "file"}:
@@ -195,9 +202,8 @@ class _ExportedSession(Paired):
         url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
         if kind.startswith("image/") and url:
             return image_of(url)
-        self.left_out[
-            "attached file, of which its name is kept|attached files, of which their names are kept"
-        ] += 1
+        if kind not in _READ_OUT:
+            self.left_out[_NAMED] += 1
         return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
 
 

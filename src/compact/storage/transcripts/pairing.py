@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from compact.core.messages import Image, MessageMetadata, Part, Text, ToolCall, ToolResult
+from compact.core.messages import Image, Message, MessageMetadata, Part, Text, ToolCall, ToolResult
 from compact.storage.transcripts.transcript import Collected, Row
 
 PERSON = MessageMetadata(source="person")
@@ -24,19 +24,36 @@ OBSERVATION = MessageMetadata(source="observation")
 
 @dataclass(slots=True)
 class Paired(Collected):
-    """Messages as they come, their calls and results paired."""
+    """Messages as they come, their calls and results paired when it is finished."""
 
     _known: dict[str, ToolCall] = field(default_factory=dict)
     """The file's id of a call → the last call that has it."""
     _waiting: dict[str, ToolCall] = field(default_factory=dict)
     """Our id of a call → the call that nobody answered yet."""
-    _made: list[ToolCall] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
+    _block: set[str] = field(default_factory=set)
+    """The calls of the last reply, as long as nothing but their results came behind it."""
+    _last: ToolCall | None = None
+    """The call whose result came last, likewise."""
+    _late: dict[str, Message] = field(default_factory=dict)
+    """The call → its result, where something else came between."""
+    _further: dict[str, list[tuple[ToolResult, Row]]] = field(default_factory=dict)
 
     def own_id(self, value: object) -> dict[str, str]:
         """The file's id of a message, as `more` of `say`; nothing where it has none of its own."""
         is_own = isinstance(value, str) and value and value not in self.rows
         return {"id": str(value)} if is_own else {}
+
+    def say(
+        self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
+    ) -> None:
+        """Take a message that is no result. What makes calls is a reply, whatever it says it is."""
+        self._block = {part.id for part in parts if isinstance(part, ToolCall)}
+        if self._block and role != "assistant":
+            role = "assistant"
+            more.pop("metadata", None)
+        Collected.say(self, role, parts, row, time=time, **more)
+        self._last = None
 
     def call(self, known: object, name: object, arguments: object) -> ToolCall:
         """A call, to be said by the reply that is next. `known` is the file's id of it."""
@@ -45,7 +62,6 @@ class Paired(Collected):
         named = name if isinstance(name, str) and name else "tool"
         made = ToolCall(call_id, named, arguments_text(arguments))
         self._ids.add(call_id)
-        self._made.append(made)
         self._known[given] = self._waiting[call_id] = made
         return made
 
@@ -55,76 +71,82 @@ class Paired(Collected):
 
     def asked_of(self, tool: object = None) -> ToolCall | None:
         """The call that a result answers which names no call: the oldest to that tool that waits,
-        or to any if no tool is told; else the one whose result was just taken. Tools are the same
+        or to any if no tool is told; else the one whose result came just before. Tools are the same
         up to the first dot of their names.
         """
         head = tool.partition(".")[0] if isinstance(tool, str) else None
         for call in self._waiting.values():
             if head is None or call.name.partition(".")[0] == head:
                 return call
-        last = self.messages[-1].tool_results if self.messages else ()
-        for call in reversed(self._made):
-            if (
-                last
-                and call.id == last[-1].call_id
-                and (tool is None or call.name.partition(".")[0] == head)
-            ):
-                return call
+        if self._last and (head is None or self._last.name.partition(".")[0] == head):
+            return self._last
         return None
+
+    def just_asked(self) -> ToolCall | None:
+        """The call of the last reply that waits, if nothing but results came behind it."""
+        return next((self._waiting[x] for x in self._block if x in self._waiting), None)
 
     def answer(
         self,
         asked: object,
-        result: str | ToolResult,
+        result: ToolResult,
         row: Row,
         *,
         time: datetime | None = None,
     ) -> None:
-        """Take the result of a call, or of the one that the file knows by that id. Of a
-        `ToolResult` the id and the name are filled in.
+        """Take the result of a call, or of the one that the file knows by that id; the result's own
+        id and name are filled in.
         """
-        result = ToolResult("", result) if isinstance(result, str) else result
         call = self.known(asked) if isinstance(asked, str) else asked
         if not isinstance(call, ToolCall):
             parts: list[Part] = [Text(result.text), *result.images]
             self.say("user", parts, row, time=time, metadata=OBSERVATION)
             self.left_out[_WITHOUT_CALL] += 1
-        elif self._waiting.pop(call.id, None) is None:
-            self._join(call, result, row)
+            return
+        if self._waiting.pop(call.id, None) is None:
+            self._further.setdefault(call.id, []).append((result, row))
             self.left_out[_FURTHER] += 1
         else:
-            self._put(call, replace(result, call_id=call.id, name=call.name), row, time)
+            made = replace(result, call_id=call.id, name=call.name)
+            Collected.say(self, "tool", [made], row, time=time)
+            if call.id not in self._block:
+                self._late[call.id] = self.messages.pop()
+        self._last = call
 
     def finish(self) -> None:
-        """Count the calls that nobody answered."""
+        """Put results behind their calls, further ones on the first, and count the calls that
+        nobody answered.
+        """
         if self._waiting:
             self.left_out[_WITHOUT_OUTPUT] += len(self._waiting)
+        if self._late:
+            self.messages = self._in_place()
+        if self._further:
+            self.messages = [self._whole(message) for message in self.messages]
 
-    def _put(self, call: ToolCall, result: ToolResult, row: Row, time: datetime | None) -> None:
-        """Put a result behind its call and the results there are, whatever came between."""
-        self.say("tool", [result], row, time=time)
-        at = len(self.messages) - 1
-        start = at
-        while start and call not in self.messages[start - 1].tool_calls:
-            start -= 1
-        place = start
-        while place < at and self.messages[place].tool_results:
-            place += 1
-        if start and place < at:
-            self.messages.insert(place, self.messages.pop())
+    def _in_place(self) -> list[Message]:
+        """The messages, late results behind the results that came at once."""
+        placed: list[Message] = []
+        behind: list[Message] = []
+        for message in self.messages:
+            if not message.tool_results:
+                placed += behind
+                behind = []
+            placed.append(message)
+            ids = [call.id for call in message.tool_calls]
+            behind += [self._late[call_id] for call_id in ids if call_id in self._late]
+        return placed + behind
 
-    def _join(self, call: ToolCall, more: ToolResult, row: Row) -> None:
-        """Put a further result of a call on its first one."""
-        for at in range(len(self.messages) - 1, -1, -1):
-            message = self.messages[at]
-            for first in message.tool_results:
-                if first.call_id == call.id:
-                    text = f"{first.text}\n\n{more.text}" if first.text else more.text
-                    images = (*first.images, *more.images)
-                    joined = replace(first, text=text, images=images)
-                    self.messages[at] = message.model_copy(update={"content": (joined,)})
-                    self.rows[message.id] = (*self.rows[message.id], row)
-                    return
+    def _whole(self, message: Message) -> Message:
+        """A message of a result with the further ones of its call."""
+        for first in message.tool_results:
+            if more := self._further.get(first.call_id):
+                texts = texts_of([first.text, *(each.text for each, _ in more)])
+                images = [image for each, _ in more for image in each.images]
+                result = replace(first, text="\n\n".join(texts), images=(*first.images, *images))
+                self.rows[message.id] = (*self.rows[message.id], *(row for _, row in more))
+                return message.model_copy(update={"content": (result,)})
+        return message
 
 
 _FURTHER = (

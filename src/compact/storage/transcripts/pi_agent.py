@@ -32,9 +32,16 @@ from compact.storage.transcripts.pairing import (
     image_of,
     unknown_role,
 )
-from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "pi"
+NAME, _VERSION = "pi", 3
 _SUMMARIES = {"branchSummary": INJECTED, "compactionSummary": CHECKPOINT}
 _OTHERS = ("custom", "hookMessage")
 """Roles of what extensions put in."""
@@ -67,10 +74,10 @@ def read(
     for number, row in rows:
         session.take(number, row)
     session.finish()
-    notes = (*session.notes(), *document.notes)
+    head = entries[0][1]
+    notes = (*newer_than(_VERSION, head.get("version")), *session.notes(), *document.notes)
     if not has_boundary:
         notes = (*notes, NO_BOUNDARY)
-    head = entries[0][1]
     return Transcript(
         source=document.source,
         format=NAME,
@@ -176,7 +183,8 @@ class _Entries(Paired):
             case "toolResult":
                 self._result(number, message, row)
             case "bashExecution":
-                self._say("user", [Text(f"!{message.get('command')}")], row, metadata=PERSON)
+                mark = "!!" if message.get("excludeFromContext") else "!"
+                self._say("user", [Text(f"{mark}{message.get('command')}")], row, metadata=PERSON)
                 output = str(message.get("output") or "") or f"exit {message.get('exitCode')}"
                 self._say("user", [Text(output)], row, metadata=OBSERVATION)
             case "branchSummary" | "compactionSummary" if not (
