@@ -139,7 +139,9 @@ def _session_table(found: Sequence[FoundSession]) -> Table:
         for each in found
     ]
     names = ("session", "title", "score", "from", "to", "messages")
-    return Table(names, rows, right=("score", "messages"), whole=("from", "to"), is_list=True)
+    return Table(
+        names, rows, right=("score", "messages"), whole=("session", "from", "to"), is_list=True
+    )
 
 
 @command
