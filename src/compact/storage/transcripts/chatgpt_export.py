@@ -62,7 +62,7 @@ def read(
         InvalidTranscript: naming the node that is wrong.
     """
     values = values_of(document)
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     if not _is_conversation(value):
         raise InvalidTranscript(
             document.source, f"conversation {conversation or 1} is no object with a mapping"

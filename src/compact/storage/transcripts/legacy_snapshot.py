@@ -24,9 +24,16 @@ from compact.storage.transcripts.documents import Document, json_object, objects
 from compact.storage.transcripts.legacy_session import take_messages
 from compact.storage.transcripts.pairing import CHECKPOINT
 from compact.storage.transcripts.roles import ByRole
-from compact.storage.transcripts.transcript import Container, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    Container,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "legacy_snapshot"
+NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
 """Where the messages stand, if not in the snapshot itself."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
@@ -79,7 +86,7 @@ def read(
         model=text_or(value.get("model")),
         session_id=_session_of(value),
         rows=session.rows,
-        notes=(*session.notes(), *_goals(state)),
+        notes=(*newer_than(_VERSION, value.get("version")), *session.notes(), *_goals(state)),
         container=Container(fields={"record": record}),
     )
 
