@@ -279,7 +279,7 @@ def sessions_delete(
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
 ) -> Telling:
-    """Delete a session for good, after asking.
+    """Delete a session for good, after asking. Also called as memory forget.
 
     Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
     archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
@@ -289,6 +289,7 @@ def sessions_delete(
     Examples:
       compactctl sessions delete harbour
       compactctl sessions delete harbour --yes
+      compactctl memory forget harbour
     """
     with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
