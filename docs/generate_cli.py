@@ -26,7 +26,7 @@ INNER = {
     ),
     "memory": (
         *("status", "age", "why", "embed", "enrich", "schedule"),
-        *("archive", "restore", "archived", "verify", "backup", "restore-backup"),
+        *("archive", "restore", "archived", "verify", "forget", "backup", "restore-backup"),
     ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }

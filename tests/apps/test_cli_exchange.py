@@ -58,6 +58,20 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
         assert told["created_at"] == read.messages[0].timestamp.isoformat()
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "title"),
+    [("chatgpt_export.json", 1, "Frames"), ("claude_export.json", 2, "Tide pools"),
+     ("sqlite_chats.db", 1, "Nets")],
+)  # fmt: skip
+def test_one_conversation_of_many_is_imported_by_its_number(run, fixtures, name, number, title):
+    """MIG: of an account's export, or of a database."""
+    refused(run("sessions", "import", fixtures / name), "choose one with --conversation N")
+    done = run("sessions", "import", fixtures / name, "--conversation", number)
+    assert done.code == 0, done
+    told = json.loads(run("sessions", "list", "--json").out)["sessions"][0]
+    assert told["title"] == title
+
+
 def test_a_session_has_the_model_that_is_asked_for_else_the_files(run, fixtures):
     for asked, model in (((), "gpt-5.5"), (("--model", "gpt-4o"), "gpt-4o")):
         run("sessions", "import", fixtures / "codex_cli.jsonl", "--as", model, *asked)

@@ -213,6 +213,22 @@ def test_exporters_are_configured_like_everything_else(monkeypatch, capfd):
     assert {line["session_id"] for line in lines} == {"s-8"}
 
 
+def test_events_are_a_tree_in_ariadne(monkeypatch):
+    """K-15: "events render as a trace tree …, privacy of summary payloads"."""
+    with closing(AriadneServer()) as ariadne:
+        monkeypatch.setenv("COMPACT_ARIADNE_URL", ariadne.url)
+        with CompactManager(CompactConfig.load()) as manager:
+            manager.preflight("s-15", LONG)
+            wait(lambda: "compact.compression" in {span["name"] for span in ariadne.spans()})
+        spans = {span["span_id"]: span for span in ariadne.spans()}
+    (whole,) = (span for span in spans.values() if span["name"] == "compact.compression")
+    within = [span for span in spans.values() if span.get("parent_id") == whole["span_id"]]
+    assert {span["kind"] for span in within} == {"stage", "event"}
+    (made,) = (span for span in within if span["name"] == "compact.summary_created")
+    assert "output" not in made["data"]
+    assert "summary" not in made["data"]
+
+
 # --- K-3 ------------------------------------------------------------------------------------------
 
 KNOWN = [

@@ -98,6 +98,7 @@ def test_chatgpt():
     }
     calling = transcript.messages[2]
     assert calling.parts[0] == Thinking("Counting\nLoad the table.")
+    assert [row["id"] for row in transcript.rows[calling.id]] == ["n4", "n5"]
     assert calling.tool_calls[0].arguments == '{"input": "print(len(rows))"}'
     assert transcript.messages[1].timestamp.isoformat() == "2026-03-01T09:00:10+00:00"
     assert (transcript.title, transcript.model) == ("Frames", "o4-mini")

@@ -194,6 +194,11 @@ def snapshot(**more):
     return read(json.dumps({"id": "1", "sessionId": "s", "timestamp": 1, **more}).encode())
 
 
+def test_a_snapshot_that_tells_no_purpose_is_one_by_its_ids_and_its_time():
+    assert snapshot(messages=[said("user", "hi", 5)]).format == "legacy_snapshot"
+    assert snapshot(messages=[said("user", "hi", 5)], lastActivity="x").format == "legacy_session"
+
+
 def test_a_snapshot_with_flat_messages_is_read():
     found = snapshot(purpose="recovery", messages=[said("user", "hi", 5)], summary="before")
     assert found.format == "legacy_snapshot"

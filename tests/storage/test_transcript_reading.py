@@ -222,6 +222,37 @@ def test_a_half_written_last_line_is_normal(name):
         assert cut.notes[-1] == "the last line is half written"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [name for name, format in FORMAT_OF.items() if name.endswith(".json") or format == "opencode"],
+)
+def test_a_file_of_one_value_that_is_cut_is_refused_with_its_line(name):
+    """NFR-2: nothing of it can be trusted to be a whole message."""
+    data = (FIXTURES / name).read_bytes().rstrip()
+    for end in range(2, len(data), max(1, len(data) // 40)):
+        with pytest.raises(InvalidTranscript, match=r"broken JSON|not UTF-8") as caught:
+            read(data[:end])
+        assert caught.value.line is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("pi.jsonl", b'"type":"session",', b'"type":"session","version":4,'),
+        ("copilot_cli.jsonl", b'"version":1', b'"version":2'),
+        ("legacy_snapshot.json", b'"version": "1.0"', b'"version": "2.5"'),
+    ],
+)
+def test_a_later_version_of_a_format_is_read_and_named(name, old, new):
+    """MIG: what is known of it is read, and a note says that there may be more."""
+    data = (FIXTURES / name).read_bytes()
+    assert old in data
+    before, found = read(data), read(data.replace(old, new))
+    assert [m.content for m in found.messages] == [m.content for m in before.messages]
+    assert "of the format: the last one known is" in found.notes[0]
+    assert found.notes[1:] == before.notes
+
+
 def test_a_cut_inside_a_letter_is_half_written():
     data = '{"role": "user", "content": "x"}\n{"role": "user", "content": "ü'.encode()[:-1]
     assert read(data).notes == ("the last line is half written",)
@@ -267,6 +298,18 @@ def test_one_of_many_conversations_is_chosen_by_number():
             read(path, conversation=number)
     found = [read(path, conversation=n) for n in range(1, 4)]
     assert {x.conversations for x in found} == {3}
+
+
+def test_who_has_to_choose_is_told_the_titles():
+    """MIG: the first ten of an export, each on one line and cut short."""
+    row = {"uuid": "c", "chat_messages": []}
+    names = ["Tide\npools", "", "x" * 99, *"abcdefghij"]
+    data = json.dumps([{**row, "name": name} for name in names]).encode()
+    with pytest.raises(InvalidTranscript, match="holds 13 conv") as caught:
+        read(data)
+    assert caught.value.reason.partition("1 to 13")[2] == (
+        f": 1 Tide pools, 2 (no title), 3 {'x' * 39}…, 4 a, 5 b, 6 c, 7 d, 8 e, 9 f, 10 g, …"
+    )
 
 
 def test_a_single_conversation_is_number_one():

@@ -280,6 +280,8 @@ def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:
         return True  # a function, for one
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return False
+    if isinstance(value, tuple) and origin is tuple and ... not in inner:
+        return len(value) == len(inner) and all(map(fits, value, inner))
     return not isinstance(value, Collection) or all(fits(each, inner[0]) for each in value)
 
 

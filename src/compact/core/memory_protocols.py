@@ -5,7 +5,7 @@ A store that lacks one lacks what stands on it, and whoever asks is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -158,14 +158,14 @@ class SessionArchive(Protocol):
 
     def archive_sessions(
         self,
-        wanted: Mapping[str, str | None],
+        wanted: Iterable[tuple[str, str | None]],
         *,
         folder: str,
         now: datetime,
         kms_key: str | None = None,
     ) -> ArchiveReport:
         """Move the messages of sessions into files, in a folder or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` says of each what it says in short.
+        there sealed by a KMS key where one is given; `wanted` is each with what it says in short.
         Nothing of a session is removed before its files are kept and were read back.
         """
         ...
@@ -187,8 +187,12 @@ class SessionArchive(Protocol):
         """
         ...
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
         ...
 
 

@@ -85,9 +85,10 @@ class CompactManager:
         """The store of all its sessions."""
         archive = options.get("archive") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
-        scope = options.get("scope", DEFAULT_SCOPE)
+        self.scope = options.get("scope", DEFAULT_SCOPE)
+        """Of all its sessions."""
         self._memory = (
-            MemoryManager(self.store, scope=scope, settings=self.config)
+            MemoryManager(self.store, scope=self.scope, settings=self.config)
             if self.config.memory
             else None
         )
@@ -225,7 +226,7 @@ class CompactManager:
             self.store,
             format=format,
             session_id=session_id,
-            scope=options.get("scope", DEFAULT_SCOPE),
+            scope=self.scope,
             tokenizer=options.get("tokenizer") or config.tokenizer,
             policy=config.policy(),
             summarizer=options.get("summarizer", config.summarizers()),

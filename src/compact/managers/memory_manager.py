@@ -309,13 +309,20 @@ class MemoryManager(WholeMemory):
             folder=self._archive_folder,
             kms_key=self._settings.archive_kms_key,
             scope=self._scope,
+            settings=self._settings,
         )
 
     def archive(
-        self, ids: Sequence[str] | None = None, *, older_than_days: int = DAYS
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        older_than_days: int = DAYS,
+        progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
         """Move conversations into files, as `ArchivalManager.archive_conversations`."""
-        return self.archives.archive_conversations(ids, older_than_days=older_than_days)
+        return self.archives.archive_conversations(
+            ids, older_than_days=older_than_days, progress=progress
+        )
 
     def restore(self, session_id: str) -> Session:
         """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
@@ -397,21 +404,33 @@ class MemoryManager(WholeMemory):
 
     # --- ageing -----------------------------------------------------------------------------------
 
-    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
         """Give each session of the scope the digest that its age asks for, beside its messages, and
         move the originals of the oldest into the archive; a row for each says what was done, or
-        would be. Important sessions keep every word.
+        would be. Important sessions keep every word. `progress` is told how many sessions are done,
+        and of how many.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        return self._ageing().age(now, dry_run=dry_run)
+        return self._ageing().age(now, dry_run=dry_run, progress=progress)
 
     def run_schedule(
-        self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None
+        self,
+        every: float = 86_400.0,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
         """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
-        closing. Of several processes that do this with a file, one does the work.
+        closing. Of several processes that do this with a file, one does the work. `progress` is
+        told, in that thread, how many sessions are done, and of how many.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -419,7 +438,8 @@ class MemoryManager(WholeMemory):
         if every <= 0:
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
-        self._schedules.append(Schedule(ageing.age_in_turn, every=every))
+        work = partial(ageing.age_in_turn, progress=progress)
+        self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:

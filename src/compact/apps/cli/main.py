@@ -124,12 +124,17 @@ Examples:
   compactctl memory why harbour
   compactctl memory archive
   compactctl memory archived --search "harbour office"
+  compactctl memory forget harbour
   compactctl memory backup backup-monday
 """,
     ),
 }
 """Group → what it does with its arguments, and its help."""
 
+OTHER_NAMES: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("memory", "forget"): ("sessions", "delete"),
+}
+"""Group and name of a command → those of the one that it is, under another name."""
 TAKES_NUMBERS = {"expand", "sessions_put_aside", "sessions_pin", "sessions_unpin"}
 """Commands that are given a message's number, which may be negative and is no option then."""
 PLAIN: Mapping[str, Any] = {
@@ -171,6 +176,8 @@ def command_line() -> TyperGroup:
         one.command(name.replace("_", "-"), cls=OneCommand, context_settings=settings)(work)
         made = get_command(one)
         found[group][made.name or ""] = made
+    for (group, name), (other, own) in OTHER_NAMES.items():
+        found[group][name] = found[other][own]
     groups = {}
     for name, (kind, text) in GROUPS.items():
         app = typer.Typer(name=name, cls=kind, help=text, **PLAIN)

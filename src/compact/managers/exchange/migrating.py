@@ -80,6 +80,29 @@ def migrate(
         return run.over([Path(each).expanduser() for each in given], progress)
 
 
+def migrate_data(
+    data: bytes,
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    settings: CompactConfig | None = None,
+    only: str | None = None,
+) -> MigratedConversation:
+    """Bring along the one conversation that bytes hold, as `migrate` does, but for the backup and
+    the manifest. `only` names the format that it has to be in.
+
+    Raises:
+        StoreFailed: the store cannot be read or written.
+    """
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        run = _Migration(opened, settings or CompactConfig(), scope, dry_run=False, file=None)
+        found = next(sources.conversations_of(SourceFile(Path("data"), is_named=True), data))
+        if only is not None and found.format not in (None, only):
+            return _told(found, "broken", f"{found.format}, and not {only}")
+        return run.one(found)
+
+
 @dataclass(slots=True)
 class _Migration:
     """A migration that is being done, or would be."""
@@ -150,12 +173,16 @@ class _Migration:
             if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
                 self.snapshots.append(source)
                 return
-            try:
-                yield self._conversation(found)
-            except StoreFailed:
-                raise
-            except CompactError as error:
-                yield _told(found, "broken", _reason(error))
+            yield self.one(found)
+
+    def one(self, found: FoundConversation) -> MigratedConversation:
+        """Migrate a conversation; what became of it."""
+        try:
+            return self._conversation(found)
+        except StoreFailed:
+            raise
+        except CompactError as error:
+            return _told(found, "broken", _reason(error))
 
     def _conversation(self, found: FoundConversation) -> MigratedConversation:
         """Store a conversation, if it is new or has grown; what became of it."""

@@ -81,10 +81,18 @@ def _real(path: Path) -> Path:
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
     """All conversations of a file; for one that holds none, why."""
-    name, digest = str(source.path), ""
     try:
-        data = wiring.read_file(source.path, name)
-        digest = _digest(source.path, data)
+        data = wiring.read_file(source.path, str(source.path))
+    except InvalidTranscript as error:
+        yield FoundConversation(source, "", 1, error)
+        return
+    yield from conversations_of(source, data)
+
+
+def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversation]:
+    """All conversations of a file with these contents."""
+    name, digest = str(source.path), _digest(source.path, data)
+    try:
         if session_file.is_session_file(data):
             yield FoundConversation(source, digest, 1, session_file.read(data, name), EXPORT)
             return

@@ -46,7 +46,8 @@ def conversations(data: bytes, beside: Mapping[str, bytes], source: str) -> list
             finally:
                 db.close(True)
         except (apsw.Error, UnicodeDecodeError) as error:
-            raise InvalidTranscript(source, f"SQLite cannot read it: {error}") from None
+            reason = " ".join(str(error).split())
+            raise InvalidTranscript(source, f"SQLite cannot read it: {reason}") from None
 
 
 def _read(db: apsw.Connection, source: str) -> list[Cells]:

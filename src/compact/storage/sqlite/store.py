@@ -6,7 +6,7 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -351,15 +351,15 @@ class SQLiteManager:
 
     def archive_sessions(
         self,
-        wanted: Mapping[str, str | None],
+        wanted: Iterable[tuple[str, str | None]],
         *,
         folder: str | Path,
         now: datetime,
         kms_key: str | None = None,
     ) -> ArchiveReport:
         """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` says of each session what it says in
-        short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
+        there sealed by a KMS key where one is given; `wanted` is each session with what it says
+        in short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
         given back to the file system. Of a session that fails, nothing is removed, and the report
         says why.
 
@@ -385,9 +385,13 @@ class SQLiteManager:
         """
         return archiving.archived(self._pool, scope, query, most)
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
-        return archiving.faults(self._pool, scope)
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
+        return archiving.faults(self._pool, scope, progress)
 
     def copy_into(
         self,

@@ -122,7 +122,9 @@ def _indent(data: bytes) -> int | None:
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
     """One of the objects of a file that has one, or one a line."""
-    line, value = choose(document.rows, conversation, source=document.source)
+    line, value = choose(
+        document.rows, conversation, source=document.source, titles=lambda: titles(document)
+    )
     if not _is_conversation(value):
         raise InvalidTranscript(document.source, "an object without messages", line=line)
     original, indent = document.data, _indent(document.data)

@@ -62,7 +62,7 @@ def read(
         InvalidTranscript: naming the node that is wrong.
     """
     values = values_of(document)
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     if not _is_conversation(value):
         raise InvalidTranscript(
             document.source, f"conversation {conversation or 1} is no object with a mapping"
@@ -152,6 +152,9 @@ class _ShownBranch(Paired):
 
     model: str | None = None
     _thoughts: list[Part] = field(default_factory=list)
+    """Reasoning that waits for its reply."""
+    _thinking: list[Row] = field(default_factory=list)
+    """The messages that it stands in."""
 
     def take(self, name: str, node: Row) -> None:
         """Take one node.
@@ -168,9 +171,9 @@ class _ShownBranch(Paired):
             case _:
                 reason = f"mapping.{name}.message: expected an author with a role, and a content"
                 raise InvalidTranscript(self.source, reason)
-        self._message(role, content, message, node)
+        self._message(role, content, message)
 
-    def _message(self, role: str, content: Row, message: Row, node: Row) -> None:
+    def _message(self, role: str, content: Row, message: Row) -> None:
         known = message.get("metadata")
         facts: Row = known if isinstance(known, dict) else {}
         self.model = text_or(facts.get("model_slug")) or self.model
@@ -178,6 +181,7 @@ class _ShownBranch(Paired):
         if kind == "thoughts":
             thoughts = [_thought(each) for each in objects_in(content.get("thoughts"))]
             self._thoughts += [Thinking(text) for text in thoughts if text]
+            self._thinking.append(message)
             return
         text = self._text(kind, content)
         names = [each.get("name") for each in objects_in(facts.get("attachments"))]
@@ -185,7 +189,7 @@ class _ShownBranch(Paired):
         text = "\n".join(texts_of((text, told)))
         set_for_all = facts.get("user_context_message_data")
         if isinstance(set_for_all, dict) and kind not in _SET_FOR_ALL:
-            text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT]))
+            text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT])) or text
             kind = _SET_FOR_ALL[0]
         time = time_of(message.get("create_time"))
         if kind == "reasoning_recap" or not (text or role == "tool" or self._is_call(message)):
@@ -214,16 +218,20 @@ class _ShownBranch(Paired):
     def finish(self) -> None:
         """Reasoning that no reply followed is a message of its own."""
         if self._thoughts:
-            self._say("assistant", [], {}, None)
+            last = self._thinking.pop()
+            self._say("assistant", [], last, time_of(last.get("create_time")))
         Paired.finish(self)
 
     def _say(
         self, role: str, parts: list[Part], row: Row, time: datetime | None, **more: object
     ) -> None:
-        if role == "assistant":
-            parts = [*self._thoughts, *parts]
-            self._thoughts = []
-        self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
+        if role != "assistant":
+            self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
+            return
+        parts = [*self._thoughts, *parts]
+        self.say(role, parts, row, time=time, **self.own_id(row.get("id")))
+        self.rows[self.messages[-1].id] = (*self._thinking, row)
+        self._thoughts, self._thinking = [], []
 
     def _is_call(self, message: Row) -> bool:
         recipient = message.get("recipient")

@@ -57,7 +57,7 @@ def read(
         InvalidTranscript: naming the message that is wrong.
     """
     values = values_of(document)
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     rows = rows_at(value, "chat_messages", source=document.source)
     chat = _Chat(document.source)
     branch = _branch(rows, value.get("current_leaf_message_uuid"))

@@ -23,9 +23,16 @@ from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolRes
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, objects_in
 from compact.storage.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
-from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "copilot_cli"
+NAME, _VERSION = "copilot_cli", 1
 _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
@@ -53,10 +60,11 @@ def read(
         if index >= start or row["type"] == _SYSTEM:
             log.take(number, row)
     log.finish()
-    notes = (*log.notes(), *document.notes)
+    starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
+    head: Row = starts[0] if starts else {}
+    notes = (*newer_than(_VERSION, head.get("version")), *log.notes(), *document.notes)
     if active and not bounds:
         notes = (*notes, NO_BOUNDARY)
-    started = (row["data"] for _, row in rows if row["type"] == "session.start")
     return Transcript(
         source=document.source,
         format=NAME,
@@ -64,7 +72,7 @@ def read(
         messages=tuple(log.messages),
         title=log.title,
         model=log.model,
-        session_id=next((text_or(data.get("sessionId")) for data in started), None),
+        session_id=text_or(head.get("sessionId")),
         rows=log.rows,
         notes=notes,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
@@ -117,8 +117,15 @@ def values_of(document: Document) -> list[Any]:
     return [value for _, value in document.rows]
 
 
-def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
-    """The conversation of that number, counted from 1; without a number, the only one.
+def choose(
+    items: Sequence[Item],
+    number: int | None,
+    *,
+    source: str,
+    titles: Callable[[], Sequence[str | None]] = tuple,
+) -> Item:
+    """The conversation of that number, counted from 1; without a number, the only one. `titles`
+    gives theirs, for whoever has to choose.
 
     Raises:
         InvalidTranscript: none or several without a number, or no such number.
@@ -132,7 +139,8 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
             return items[0]
         raise InvalidTranscript(
             source,
-            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}",
+            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+            + _told(titles()),
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -140,6 +148,16 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
         held = "1 conversation" if count == 1 else f"{count:,} conversations, numbered from 1"
         raise InvalidTranscript(source, f"there is no conversation {number}: the file holds {held}")
     return items[number - 1]
+
+
+def _told(titles: Sequence[str | None]) -> str:
+    """The first titles of a file, in one line; nothing where none has a title."""
+    if not any(titles):
+        return ""
+    shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
+    cut = [title if len(title) <= 40 else f"{title[:39]}…" for title in shown]
+    told = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
+    return f": {told}{', …' * (len(titles) > 10)}"
 
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:

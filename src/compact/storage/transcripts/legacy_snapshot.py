@@ -24,9 +24,16 @@ from compact.storage.transcripts.documents import Document, json_object, objects
 from compact.storage.transcripts.legacy_session import take_messages
 from compact.storage.transcripts.pairing import CHECKPOINT
 from compact.storage.transcripts.roles import ByRole
-from compact.storage.transcripts.transcript import Container, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    Container,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "legacy_snapshot"
+NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
 """Where the messages stand, if not in the snapshot itself."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
@@ -38,8 +45,12 @@ _TOLD = ("purpose", "reason", "summary", "description", "conversationState", "us
 def recognizes(document: Document) -> bool:
     """Whether the value is an object with two ids, of itself and of a session, and messages."""
     value = json_object(document)
-    has_ids = bool(_id_of(value)) and bool(_session_of(value))
-    return has_ids and bool(set(_TOLD) & value.keys()) and bool(_lists(_state(value)))
+    if not (_id_of(value) and _session_of(value) and _lists(_state(value))):
+        return False
+    match value:
+        case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
+            return "lastActivity" not in value
+    return bool(set(_TOLD) & value.keys())
 
 
 def read(
@@ -75,7 +86,7 @@ def read(
         model=text_or(value.get("model")),
         session_id=_session_of(value),
         rows=session.rows,
-        notes=(*session.notes(), *_goals(state)),
+        notes=(*newer_than(_VERSION, value.get("version")), *session.notes(), *_goals(state)),
         container=Container(fields={"record": record}),
     )
 

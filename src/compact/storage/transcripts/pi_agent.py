@@ -32,9 +32,16 @@ from compact.storage.transcripts.pairing import (
     image_of,
     unknown_role,
 )
-from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
 
-NAME = "pi"
+NAME, _VERSION = "pi", 3
 _SUMMARIES = {"branchSummary": INJECTED, "compactionSummary": CHECKPOINT}
 _OTHERS = ("custom", "hookMessage")
 """Roles of what extensions put in."""
@@ -67,10 +74,10 @@ def read(
     for number, row in rows:
         session.take(number, row)
     session.finish()
-    notes = (*session.notes(), *document.notes)
+    head = entries[0][1]
+    notes = (*newer_than(_VERSION, head.get("version")), *session.notes(), *document.notes)
     if not has_boundary:
         notes = (*notes, NO_BOUNDARY)
-    head = entries[0][1]
     return Transcript(
         source=document.source,
         format=NAME,

@@ -49,7 +49,7 @@ def read(
         InvalidTranscript: naming the message that is wrong.
     """
     values = [value for _, value in document.rows]
-    value = choose(values, conversation, source=document.source)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     record = value["conversation"]
     key = _first(record, _KEYS)
     chat = ByRole(document.source)

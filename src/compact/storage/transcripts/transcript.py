@@ -145,3 +145,13 @@ def time_of(value: object) -> datetime | None:
 def text_or(value: object) -> str | None:
     """The value where it is a text that is not empty."""
     return value if isinstance(value, str) and value else None
+
+
+def newer_than(known: int, version: object) -> tuple[str, ...]:
+    """A note where a file is of a later version of its format than the last known one."""
+    number = version.partition(".")[0] if isinstance(version, str) else version
+    try:
+        is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        is_newer = False
+    return (f"version {version} of the format: the last one known is {known}",) if is_newer else ()

@@ -45,9 +45,13 @@ def memory_age(options: AgeOptions) -> Telling:
       compactctl memory age --dry-run
       compactctl memory age --json
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Ageing") as progress,
+    ):
         memory = cli.stores.memory_of(catalog)
-        report = memory.age(options.now, dry_run=options.dry_run)
+        shown = cli.progress.counting(progress, "Ageing", "sessions")
+        report = memory.age(options.now, dry_run=options.dry_run, progress=shown)
         scope, file = memory.scope, catalog.file
     told = {"written": report.written, "freed_when_archived": report.freed_when_archived}
     yield {"scope": scope, **report.model_dump(mode="json"), **told}

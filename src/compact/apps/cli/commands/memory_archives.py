@@ -30,24 +30,30 @@ def memory_archive(
     """Move old sessions into files, out of the database.
 
     Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
-    session is still listed and read; who goes on with it restores it. Sessions marked important
-    stay unless they are named.
+    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
+    whatever their age (memory why) stay unless they are named.
 
     Examples:
       compactctl memory archive
       compactctl memory archive harbour
       compactctl memory archive --older-than 365
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Archiving") as progress,
+    ):
         memory = cli.stores.memory_of(catalog)
         named = [catalog.find(name).id for name in session] if session else None
-        report = memory.archive(named, older_than_days=older_than)
+        shown = cli.progress.counting(progress, "Archiving", "sessions")
+        report = memory.archive(named, older_than_days=older_than, progress=shown)
     yield report.model_dump(mode="json")
     freed = report.bytes_before - report.bytes_after
     yield f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
     yield from map(archived_row, report.archived)
-    for name, why in report.failed.items():
-        yield Aside(f"{name}: {why}")
+    if report.kept:
+        yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
+    for name, why in (*report.kept.items(), *report.failed.items()):
+        yield Aside(f"{whole(name)}: {why}")
     if report.failed:
         raise typer.Exit(cli.errors.BAD_INPUT)
 
@@ -56,10 +62,12 @@ def memory_archive(
 def memory_restore(options: OneSessionOptions) -> Telling:
     """Bring an archived session back into the database, every byte of it.
 
+    It ages from now on, as if somebody had gone on with it.
+
     Examples:
       compactctl memory restore harbour
     """
-    with cli.stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog, cli.progress.Progress("Restoring"):
         found = catalog.find(options.session)
         told = cli.stores.memory_of(catalog, found.scope).restore(found.id)
     yield cli.views.session_json(told)
@@ -96,9 +104,13 @@ def memory_verify(options: StoreOptions) -> Telling:
     Examples:
       compactctl memory verify
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Verifying") as progress,
+    ):
         archives = cli.stores.memory_of(catalog).archives
-        every, faults = archives.list_archived(), archives.verify()
+        every = archives.list_archived()
+        faults = archives.verify(cli.progress.counting(progress, "Verifying", "archives"))
     yield {"archives": len(every), "faults": [each.model_dump(mode="json") for each in faults]}
     for each in faults:
         yield f"{whole(each.session_id)}: {each.what}"
