@@ -4,7 +4,7 @@ import pytest
 
 from compact import ContextManager
 from compact.compression.ladder import Ladder
-from compact.core.events import TriggerDecision
+from compact.core.events import Event, TriggerDecision
 from compact.testing import ScriptedSummarizer
 
 FREED = 0.40
@@ -47,7 +47,7 @@ def test_a_request_at_half_full_frees_forty_percent_above_the_floor(window, shar
 def test_each_request_frees_forty_percent_until_nothing_can_be_freed(window):
     """(K-16) Of what is neither floor nor checkpoint, also where nothing was said since; in the end
     nothing changes, and an event says why."""
-    seen = []
+    seen: list[Event] = []
     ctx = filled(0.6, window, TALK, on_event=seen.append)
     for _ in range(20):
         view = ctx._session.view
