@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from compact import ContextManager
 from compact.apps.cli import colours
 from compact.apps.cli.main import COMMANDS, command_line
 
@@ -154,6 +155,17 @@ def test_nothing_is_wider_than_eighty_columns(sample):
         rows = [line.rstrip() for line in shown.splitlines() if not SPINNER & set(line)]
         assert max(map(len, rows)) <= 80
         assert not any(row.endswith("…") for row in rows)
+
+
+def test_no_id_is_cut_at_eighty_columns(run, tmp_path):
+    """Whoever lists sessions wants their ids: also of those that are found, or in the archive."""
+    store, name = tmp_path / "chat.db", "3f2a81b0-5c1d-4e9a-9f3b-0a1b2c3d4e5f"
+    with ContextManager(window=8_192, store=store, session_id=name) as ctx:
+        ctx.add_message(role="user", content="Which berths are free in winter?")
+    options = {"COMPACT_STORE": str(store), "NO_COLOR": "1"}
+    for arguments in (("search", "berths", "--sessions"), ("memory", "archive", name),
+                      ("memory", "archived"), ("sessions", "list")):  # fmt: skip
+        assert name in on_terminal(*arguments, **options), arguments
 
 
 # --- completion -----------------------------------------------------------------------------------

@@ -255,6 +255,55 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):
         assert len(opened.sessions()) == of
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a signal of the terminal")
+def test_interrupted_it_says_what_is_there_and_goes_on(tmp_path):
+    of = 40
+    for number in range(of):
+        chat(tmp_path / f"old/{number:02}.jsonl", f"Number {number}.", "Yes. " * 200)
+    command = [sys.executable, "-m", "compact", "migrate", "old", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=-1, stderr=-1)
+    while running.poll() is None and held(tmp_path / STORE) < of // 4:
+        time.sleep(0.002)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate()
+    assert running.returncode == 130, said
+    assert b"what was imported stays, and the same command goes on from there" in said
+    (manifest,) = (tmp_path / ".compact/migrations").glob("*/manifest.json")
+    told = json.loads(manifest.read_text())
+    assert told["state"] == "stopped"
+    with SQLiteManager(tmp_path / STORE) as store:
+        assert 0 < len(store.sessions()) == len(told["conversations"]) < of
+    subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
+    with SQLiteManager(tmp_path / STORE) as store:
+        assert len(store.sessions()) == of
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe in a folder")
+def test_what_is_no_file_is_named_and_not_waited_for(run, tmp_path):
+    (tmp_path / "old").mkdir()
+    os.mkfifo(tmp_path / "old/pipe")
+    (tmp_path / "old/link.json").symlink_to("nowhere")
+    chat(tmp_path / "old/a.jsonl", "One.")
+    done = run("migrate", "old")
+    assert done.code == 2
+    assert done.err.count("a link to nothing, or no file") == 2
+    assert texts_of("a") == ["One."]
+
+
+def test_two_exports_of_one_account_are_one_conversation_each(run, fixtures, tmp_path):
+    """In a dry run too: the later one adds what it has more."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/1.json").write_text(json.dumps(values[1:]))
+    values[1]["chat_messages"].append({"uuid": "h9", "sender": "human", "text": "And at low tide?"})
+    (tmp_path / "old/2.json").write_text(json.dumps(values[1:]))
+    dry = outcomes(run("migrate", "old", "--dry-run", "--json"))
+    done = outcomes(run("migrate", "old", "--json"))
+    assert dry == done
+    assert sorted(set(done.values())) == ["grown", "new"]
+
+
 def held(file):
     """How many sessions a store has."""
     try:
@@ -442,6 +491,14 @@ def test_snapshots_are_taken_back(run, tmp_path):
         assert store.snapshots("roof") == []
         assert not [name for name in store.notes("roof") if name.startswith("legacy")]
         assert len(store.sessions()) == 1
+
+
+def test_a_copy_of_what_was_migrated_is_not_taken_back(run, tmp_path):
+    run("migrate", chat(tmp_path / "a.jsonl", "One.", "Two."))
+    run("sessions", "export", "a", "-o", "a.json")
+    run("sessions", "import", "a.json", "--as", "mine")
+    assert "1 deleted" in run("migrate", "--rollback").out
+    assert texts_of("mine") == ["One.", "Two."]
 
 
 def test_no_such_migration(run, tmp_path):

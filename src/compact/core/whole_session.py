@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compact.core.changes import Change, GoalsTracked, TurnsRecalled, What
+from compact.core.changes import Change, GoalsTracked, PinSet, PutAside, TurnsRecalled, What
 from compact.core.characters import with_texts
 from compact.core.checkpoints import Checkpoint
 from compact.core.sessions import (
@@ -199,25 +199,31 @@ def incoherence(whole: WholeSession) -> str | None:
         parts[branch.id] = part
     if whole.session.branch.id not in parts:
         return f"there is no branch {whole.session.branch.id!r}"
-    return _incoherent_view(whole, {name: part.stop for name, part in parts.items()})
+    stops = {name: part.stop for name, part in parts.items()}
+    return _incoherent_view(whole, max(stops.values())) or _incoherent_log(whole, stops)
 
 
-def _incoherent_view(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
-    """The same of what is in force and what is set."""
+def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
+    """The same of checkpoints and projections; no branch has more messages."""
+    for checkpoint in whole.checkpoints:
+        if max((checkpoint.span.last, *checkpoint.kept, *checkpoint.released)) >= longest:
+            return f"checkpoint {checkpoint.id!r} stands for messages that are not there"
     checkpoints = {each.id for each in whole.checkpoints}
-    projections = {each.id: each for each in whole.projections}
-    longest = max(stops.values())
     for projection in whole.projections:
         live = {each.id for each in projection.checkpoints}
         if not live <= checkpoints:
             return f"projection {projection.id!r} has a checkpoint that is not there"
-        if projection.at > longest or not all(
-            _stands(projection, live, p) for p in projection.pieces
-        ):
+        reach = max((projection.at, projection.cut, *(at + 1 for at in projection.kept)))
+        if reach > longest or not all(_stands(projection, live, x) for x in projection.pieces):
             return f"projection {projection.id!r} has a piece that is not there"
-    known: set[str | None] = {None, *projections}
+    return None
+
+
+def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
+    """The same of what was set, of moves and of snapshots; branches have so many messages."""
+    known: set[str | None] = {None, *(each.id for each in whole.projections)}
     rows = [
-        *(("change", each.branch_id, each.at, None) for each in whole.changes),
+        *(("change", each.branch_id, _last(each), None) for each in whole.changes),
         *(("move", each.branch_id, each.at, each.projection_id) for each in whole.moves),
         *(("snapshot", each.branch_id, each.at, each.projection_id) for each in whole.snapshots),
     ]
@@ -231,6 +237,11 @@ def _incoherent_view(whole: WholeSession, stops: Mapping[str, int]) -> str | Non
     if any(move.before not in known for move in whole.moves):
         return "a move is from a projection that is not there"
     return None
+
+
+def _last(change: Change) -> int:
+    """How many messages a branch has at least that has this entry."""
+    return change.at + isinstance(change.what, PinSet | PutAside)
 
 
 def _stands(projection: Projection, live: set[str], piece: Run | Shown | CheckpointRef) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from compact.apps.cli.interrupts import asked_to_stop
 from compact.apps.cli.stores import SessionCatalog
 from compact.core.migrated import MigrationReport, RollbackReport
 from compact.core.sessions import DEFAULT_SCOPE
@@ -19,15 +20,26 @@ def migrated(
     dry_run: bool,
     progress: Callable[[int, int], None],
 ) -> MigrationReport:
-    """Bring along what is in the files and folders, or tell what would be done."""
-    return migrate(
-        paths,
-        store=catalog.store,
-        scope=catalog.scope or DEFAULT_SCOPE,
-        dry_run=dry_run,
-        settings=catalog.settings,
-        progress=progress,
-    )
+    """Bring along what is in the files and folders, or tell what would be done.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; the conversation that was begun is stored whole.
+    """
+    with asked_to_stop() as asked:
+
+        def told(done: int, of: int) -> None:
+            if asked.is_set():
+                raise KeyboardInterrupt
+            progress(done, of)
+
+        return migrate(
+            paths,
+            store=catalog.store,
+            scope=catalog.scope or DEFAULT_SCOPE,
+            dry_run=dry_run,
+            settings=catalog.settings,
+            progress=told,
+        )
 
 
 def rolled_back(

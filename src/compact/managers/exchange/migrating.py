@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
 from compact.core.protocols import SessionStore
 from compact.core.resolving import DEFAULT_WINDOW
-from compact.core.sessions import DEFAULT_SCOPE, Entry, Session
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.core.whole_session import WholeSession
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.managers.backup import make_backup
@@ -42,6 +43,8 @@ from compact.managers.forgetting import forget
 
 Progress = Callable[[int, int], None]
 """Told after each file how many are done, and of how many."""
+LEGACY_SESSION = "legacy_session"
+"""The name of the format whose sessions have snapshots."""
 SHOWN_OF_DIGEST = 6
 """Characters of a digest that tell two sessions apart whose files have one name."""
 
@@ -116,24 +119,28 @@ class _Migration:
     folder: Path | None = None
     backup: Path | None = None
     stored: StoredSources = field(init=False)
-    named: dict[str, WholeSession] = field(default_factory=dict)
-    """The sessions that a dry run would make, by their ids."""
+    planned: dict[str, list[bytes]] = field(default_factory=dict)
+    """The sessions that a dry run would make, by their ids, with the links of their messages."""
+    owners: dict[str, WholeSession] = field(default_factory=dict)
+    """Those of them that snapshots may be of."""
     snapshots: list[SourceFile] = field(default_factory=list)
     """Files with snapshots: their sessions come first."""
     done: list[MigratedConversation] = field(default_factory=list)
+    tick: Callable[[], None] = field(default=lambda: None)
+    """Is called before each conversation."""
 
     def __post_init__(self) -> None:
-        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
         self.stored = StoredSources.of(self.store, self.scope)
 
     def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
         """Migrate what is in the files, and tell what became of it."""
         files = list(sources.files_of(paths, without=self._own_files()))
         state: manifest.State = "stopped"
+        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
         try:
             for number, source in enumerate(files):
                 if progress is not None:
-                    progress(number, len(files))
+                    self.tick = partial(progress, number, len(files))
                 self.done.extend(self._file(source))
             for source in self.snapshots:
                 self.done.extend(self._file(source, takes_snapshots=True))
@@ -169,7 +176,9 @@ class _Migration:
     def _file(
         self, source: SourceFile, *, takes_snapshots: bool = False
     ) -> Iterator[MigratedConversation]:
+        self.tick()
         for found in sources.conversations_in(source):
+            self.tick()
             if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
                 self.snapshots.append(source)
                 return
@@ -200,17 +209,18 @@ class _Migration:
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
         """What becomes of a conversation of which the store has a part, or another past."""
-        name, is_export = read.session.id, read.whole is not None
+        name, links = read.session.id, stored_sources.links_of(read.messages)
         came = self.stored.from_place(found.source.path, found.number)
         for candidate in filter(None, dict.fromkeys((name, came))):
-            session = stored_sources.session_in(self.store, candidate)
-            if session is None or session.scope != self.scope:
+            session = self._in_scope(candidate)
+            if session is None:
                 continue
-            how = stored_sources.compared(self.store, session, read.messages)
+            have = session.branch.messages
+            how = stored_sources.compared(have, self._link_after(session), links)
             if how in ("same", "behind"):
                 more = "" if how == "same" else "the session has more by now"
                 return _told(found, "there", more, session_id=session.id)
-            if how == "grown" and not is_export:
+            if how == "grown" and read.whole is None:
                 return self._grow(found, read, session)
             if how == "grown":
                 reason = "an export of a session that has less; `sessions import --as ID` takes it"
@@ -219,6 +229,23 @@ class _Migration:
                 reason = "its file has another past by now: the session stays as it is"
                 return _told(found, "differs", reason, session_id=session.id)
         return None
+
+    def _in_scope(self, session_id: str) -> Session | None:
+        """A session of the scope, or one that a dry run would make."""
+        if session_id in self.planned:
+            branch = Branch(id=session_id, session_id=session_id)
+            messages = len(self.planned[session_id])
+            branch = branch.model_copy(update={"messages": messages})
+            return Session(id=session_id, scope=self.scope, branch=branch)
+        session = stored_sources.session_in(self.store, session_id)
+        return None if session is None or session.scope != self.scope else session
+
+    def _link_after(self, session: Session) -> Callable[[int], bytes]:
+        """The chain's hash after so many messages of a session."""
+        planned = self.planned.get(session.id)
+        if planned is not None:
+            return lambda count: planned[count - 1]
+        return partial(self.store.chain, session.branch.id)
 
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)
@@ -231,7 +258,9 @@ class _Migration:
             self._check(ready.session, read)
         self.stored.add(ready.session.metadata, name)
         if self.dry_run:
-            self.named[name] = ready
+            self.planned[name] = stored_sources.links_of(read.messages)
+            if found.format == LEGACY_SESSION:
+                self.owners[name] = ready
         entries = ready.line(ready.session.branch.id)
         added = sum(len(part.entries) for part in ready.parts)
         told = _told(found, "new", session_id=name)
@@ -242,7 +271,9 @@ class _Migration:
     ) -> MigratedConversation:
         """Add to a session what its file has more."""
         branch, have = session.branch, session.branch.messages
-        settings = self.settings.model_copy(update={"tokenizer": session.tokenizer})
+        settings = self.settings
+        if session.tokenizer:
+            settings = settings.model_copy(update={"tokenizer": session.tokenizer})
         entries = (
             importing.as_new(read, self.store, settings, session_id=session.id, scope=self.scope)
             .parts[0]
@@ -257,6 +288,8 @@ class _Migration:
             if wrong is not None:
                 raise StoreFailed(f"session {session.id!r}: {wrong}")
             self.stored.add(metadata, session.id)
+        elif session.id in self.planned:
+            self.planned[session.id] = stored_sources.links_of(read.messages)
         told = _told(found, "grown", session_id=session.id)
         more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
         return told.model_copy(update=more)
@@ -301,11 +334,11 @@ class _Migration:
 
     def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
         """A session of the scope, or one that a dry run would make, with its messages."""
-        if session_id in self.named:
-            whole = self.named[session_id]
+        if session_id in self.owners:
+            whole = self.owners[session_id]
             return whole.session, [e.message for e in whole.line(whole.session.branch.id)]
-        session = stored_sources.session_in(self.store, session_id)
-        if session is None or session.scope != self.scope:
+        session = None if session_id in self.planned else self._in_scope(session_id)
+        if session is None:
             return None, []
         entries = self.store.read(session.branch.id, 0, session.branch.messages)
         return session, [entry.message for entry in entries]
@@ -322,12 +355,17 @@ class _Migration:
         have = session.branch.messages
         own, changes = stored_sources.size_of(self.store, session.id)
         grown = {MIGRATION: self.id, "from": have, "sha256": before.get("sha256", "")}
-        return {**mark, "size": [own + messages - have, changes], "grown": grown}
+        return {
+            **mark,
+            "session": session.id,
+            "size": [own + messages - have, changes],
+            "grown": grown,
+        }
 
     def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
         mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
         own = sum(len(part.entries) for part in whole.parts)
-        mark |= {"size": [own, len(whole.changes)]}
+        mark |= {"session": whole.session.id, "size": [own, len(whole.changes)]}
         metadata = {**whole.session.metadata, MARK: mark}
         return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
@@ -345,7 +383,7 @@ class _Migration:
         return name
 
     def _is_taken(self, name: str) -> bool:
-        return name in self.named or stored_sources.session_in(self.store, name) is not None
+        return name in self.planned or stored_sources.session_in(self.store, name) is not None
 
     def _begin(self) -> None:
         """Before the first change: keep the store as it is, and say that a migration runs."""

@@ -7,7 +7,7 @@ back too. A session that somebody went on with since is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ def roll_back(
         folder, told = _meant(file, migration)
         work = _RollingBack(opened, settings or CompactConfig(), told.report.id, force, dry_run)
         sessions = tuple(work.sessions())
+        work.delete([each.session_id for each in sessions if each.done == "deleted"])
         snapshots = work.snapshots({each.session_id for each in sessions if each.done == "deleted"})
         if not dry_run and not any(each.done == "kept" for each in sessions):
             manifest.write(folder, Manifest("rolled back", told.report))
@@ -85,6 +86,12 @@ def _meant(store: str, name: str | None) -> tuple[Path, Manifest]:
     raise NotFound(f"no migration {what} of {store}; there are {there}")
 
 
+def _mark(session: Session) -> Mapping[str, Any]:
+    """What a session says of its migration; nothing where it is a copy of one that was migrated."""
+    mark = session.metadata.get(MARK)
+    return mark if isinstance(mark, dict) and mark.get("session") == session.id else {}
+
+
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
     store: SessionStore
@@ -96,9 +103,7 @@ class _RollingBack:
     def sessions(self) -> Iterator[RolledBackSession]:
         """Delete the sessions that the migration made, and take back those that it added to."""
         for session in self.store.sessions()[::-1]:
-            mark = session.metadata.get(MARK)
-            if not isinstance(mark, dict):
-                continue
+            mark = _mark(session)
             grown = mark.get("grown")
             if mark.get(MIGRATION) == self.migration:
                 yield self._delete(session, mark)
@@ -109,8 +114,6 @@ class _RollingBack:
         if self._went_on(session, mark):
             reason = "somebody went on with it since; --force deletes it"
             return RolledBackSession(session_id=session.id, done="kept", reason=reason)
-        if not self.dry_run:
-            forget(self.store, session.id, self.settings)
         return RolledBackSession(session_id=session.id, done="deleted")
 
     def _went_on(self, session: Session, mark: Mapping[str, Any]) -> bool:
@@ -131,6 +134,12 @@ class _RollingBack:
             self.store.fork(session.branch.id, int(grown["from"]))
         reason = f"what was added stays on branch {session.branch.id!r}"
         return RolledBackSession(session_id=session.id, done="taken back", reason=reason)
+
+    def delete(self, sessions: Sequence[str]) -> None:
+        """Delete sessions as `sessions delete` does; the store is swept once, with the last."""
+        for session_id in () if self.dry_run else sessions:
+            is_last = session_id == sessions[-1]
+            forget(self.store, session_id, self.settings, sweeps=is_last)
 
     def snapshots(self, deleted: set[str]) -> int:
         """Remove the snapshots that the migration took of sessions that stay; how many."""

@@ -32,6 +32,8 @@ class SourceFile:
     path: Path
     is_named: bool
     """Whether it was given itself, and not a folder that it is in."""
+    unreadable: str = ""
+    """Why it cannot be read; empty where it has not been tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +57,28 @@ def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterat
     hidden = {_real(path) for path in without}
     known: set[Path] = set()
     for given in paths:
-        for path in _below(given, hidden) if given.is_dir() else iter((given,)):
-            if (real := _real(path)) not in known:
+        below = _below(given, hidden) if given.is_dir() else [SourceFile(given, is_named=True)]
+        for source in below:
+            if (real := _real(source.path)) not in known:
                 known.add(real)
-                yield SourceFile(path, is_named=path is given)
+                yield source
 
 
-def _below(folder: Path, hidden: Collection[Path]) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+def _below(folder: Path, hidden: Collection[Path]) -> Iterator[SourceFile]:
+    closed: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=closed.append):
         here = Path(place)
         folders[:] = sorted(
             name for name in folders if name not in _NEVER and _real(here / name) not in hidden
         )
         for name in sorted(names):
-            if _real(here / name) not in hidden:
-                yield here / name
+            path = here / name
+            if _real(path) not in hidden:
+                why = "" if path.is_file() else "a link to nothing, or no file but a pipe or device"
+                yield SourceFile(path, is_named=False, unreadable=why)
+    for error in closed:
+        why = f"the folder cannot be read: {error.strerror or error}"
+        yield SourceFile(Path(os.fsdecode(error.filename)), is_named=False, unreadable=why)
 
 
 def _real(path: Path) -> Path:
@@ -81,6 +90,10 @@ def _real(path: Path) -> Path:
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
     """All conversations of a file; for one that holds none, why."""
+    if source.unreadable:
+        why = InvalidTranscript(str(source.path), source.unreadable)
+        yield FoundConversation(source, "", 1, why)
+        return
     try:
         data = wiring.read_file(source.path, str(source.path))
     except InvalidTranscript as error:

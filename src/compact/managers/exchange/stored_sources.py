@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -82,20 +82,27 @@ class StoredSources:
         return self._by_place.get((_place(path), number))
 
 
-def compared(store: SessionStore, session: Session, messages: Sequence[Message]) -> Compared:
-    """How the messages of a file compare with a session's: `grown` where they go on after them,
-    `behind` where they end before them.
-    """
-    have = session.branch.messages
-    both = min(have, len(messages))
+def links_of(messages: Sequence[Message]) -> list[bytes]:
+    """The chain's hash after each of these messages."""
+    found: list[bytes] = []
     link = chain.START
-    for message in messages[:both]:
+    for message in messages:
         link = chain.link(link, message)
-    if both == 0 or store.chain(session.branch.id, both) != link:
+        found.append(link)
+    return found
+
+
+def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[bytes]) -> Compared:
+    """How a file whose messages have these links compares with a session that has so many messages,
+    and that link after the first of them: `grown` where it goes on after them, `behind` where it
+    ends before them.
+    """
+    both = min(have, len(links))
+    if both == 0 or link_after(both) != links[both - 1]:
         return "other"
-    if have == len(messages):
+    if have == len(links):
         return "same"
-    return "grown" if have < len(messages) else "behind"
+    return "grown" if have < len(links) else "behind"
 
 
 def stored_as_read(
@@ -107,9 +114,8 @@ def stored_as_read(
         return f"{have:,} messages were read back, and not {len(messages):,}"
     for first in range(start, len(messages), PAGE):
         entries = store.read(branch_id, first, first + PAGE)
-        for at, (entry, message) in enumerate(
-            zip(entries, messages[first : first + PAGE], strict=True), first
-        ):
+        pairs = zip(entries, messages[first : first + PAGE], strict=True)
+        for at, (entry, message) in enumerate(pairs, first):
             if encode_whole(entry.message) != encode_whole(message):
                 return f"message {at:,} was read back with other contents"
     return None

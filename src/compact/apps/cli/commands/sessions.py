@@ -71,7 +71,7 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
         for session in page
     ]
     names = ("session", "title", "messages", "tokens", "changed", "scope")
-    yield Table(names, rows, right=("messages", "tokens"), is_list=True)
+    yield Table(names, rows, right=("messages", "tokens"), whole=("session",), is_list=True)
 
 
 @command
