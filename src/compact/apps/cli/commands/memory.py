@@ -103,7 +103,7 @@ def search(
     if not result.complete:
         yield Aside("the index could not catch up: the newest messages were not searched")
     if result.failed:
-        yield Aside(f"searched by words alone: {result.failed}")
+        yield Aside(Styled(f"searched by words alone: {result.failed}", "yellow"))
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
     elif not result.hits:
