@@ -19,9 +19,11 @@ from pathlib import Path
 
 from bench.histories import SOURCES
 from bench.measuring import Check, Setting, Spread, Table, number
-from compact import MemoryManager, SQLiteManager
+from compact import MemoryManager, SQLiteManager, VectorStore
 from compact.core.messages import Message, Role
 from compact.core.sessions import Branch, Entry, Session
+from compact.core.whole_session import OwnPart, WholeSession
+from compact.testing import HashEmbedder
 
 SIZES = (10_000, 100_000)
 LENGTH, IN_SESSION, BATCH = 127, 22, 1_000
@@ -33,6 +35,9 @@ ON_DISK = 3.0
 """Bytes of the file for one of text, at most."""
 OPENING, FIRST, SEARCH, OF_ONE = 50.0, 500.0, 15.0, 3.0
 """Milliseconds, at most."""
+DIMENSIONS = 384
+"""Of vectors made by the hashes of words, so that what a model takes for the question (MiniLM: some
+7 ms) is not in the times."""
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -61,6 +66,10 @@ def _text(draw: random.Random, length: int) -> str:
 
 def measure(setting: Setting) -> list[Table]:
     """Each size in a file of its own."""
+    hybrid = Table(
+        f"the same by words and by {DIMENSIONS} numbers for each message",
+        ("messages", "first search, ms", "a search, ms", "of one session, ms"),
+    )
     table = Table(
         "memory of short messages",
         (
@@ -71,7 +80,8 @@ def measure(setting: Setting) -> list[Table]:
     for size in SIZES[:1] if setting.quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
             _of_size(size, Path(folder) / "memory.db", table)
-    return [table]
+            _hybrid(size, Path(folder) / "memory.db", hybrid)
+    return [table, hybrid]
 
 
 def _of_size(size: int, file: Path, table: Table) -> None:
@@ -106,6 +116,22 @@ def _of_size(size: int, file: Path, table: Table) -> None:
     ]
 
 
+def _hybrid(size: int, file: Path, table: Table) -> None:
+    embedder, draw = HashEmbedder(DIMENSIONS), random.Random(9)
+    with SQLiteManager(file) as store:
+        VectorStore(store, DIMENSIONS).embed_pending(embedder)
+    with MemoryManager(file, embedder=embedder) as memory:
+        first = _ms(memory, _text(draw, 40))
+        every = Spread(tuple(_ms(memory, _text(draw, 40)) for _ in range(QUESTIONS)))
+        one = Spread(tuple(_ms(memory, _text(draw, 40), ("s7",)) for _ in range(QUESTIONS)))
+    table.rows.append((f"{size:,}", number(first), every.text(), one.text()))
+    table.checks += [
+        Check(f"ms of the first hybrid search, {size:,}", first, FIRST),
+        Check(f"ms of a hybrid search, {size:,}", every.median, SEARCH),
+        Check(f"ms of a hybrid search in one session, {size:,}", one.median, OF_ONE),
+    ]
+
+
 def _stored(size: int, file: Path, draw: random.Random) -> tuple[float, int]:
     """Messages stored a second in batches of a long session; and the bytes of all texts. The long
     session is half of them, the other half are short ones.
@@ -120,7 +146,8 @@ def _stored(size: int, file: Path, draw: random.Random) -> tuple[float, int]:
             spent += time.perf_counter() - began
         for start in range(half, size, IN_SESSION):
             own = entries[start : start + IN_SESSION]
-            store.put_session(_session(f"s{(start - half) // IN_SESSION}"), own, [], {})
+            session = _session(f"s{(start - half) // IN_SESSION}")
+            store.put_session(WholeSession(session, [OwnPart(session.branch, own)]))
     text = sum(len(each.message.text.encode()) for each in entries)
     return half / spent, text
 

@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.memory import _stored, _text
-from compact import MemoryManager
+from compact import CompactConfig, MemoryManager
 
 NOW = datetime(2045, 1, 1, tzinfo=UTC)
 """When everything has aged."""
 QUESTIONS = 20
+NOTHING_KEPT = CompactConfig(retain_score=1.0)
+"""No session is important enough to be kept whole: everything ages and is archived."""
 
 
 def store(file: Path, size: int) -> str:
@@ -58,13 +60,13 @@ def status(file: Path, _: int) -> str:
 
 def would_age(file: Path, _: int) -> str:
     """Say what ageing would do."""
-    with MemoryManager(file) as memory:
+    with MemoryManager(file, settings=NOTHING_KEPT) as memory:
         return f"{len(memory.age(NOW, dry_run=True).rows):,} sessions"
 
 
 def age(file: Path, _: int) -> str:
     """Age it, and archive everything."""
-    with MemoryManager(file) as memory:
+    with MemoryManager(file, settings=NOTHING_KEPT) as memory:
         report = memory.age(NOW)
     moved = report.archive
     archived = len(moved.archived) if moved else 0

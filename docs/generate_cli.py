@@ -26,7 +26,7 @@ INNER = {
     ),
     "memory": (
         *("status", "age", "why", "embed", "enrich", "schedule"),
-        *("archive", "restore", "archived", "verify", "backup", "restore-backup"),
+        *("archive", "restore", "archived", "verify", "forget", "backup", "restore-backup"),
     ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
@@ -40,8 +40,13 @@ HEAD = """# The command line
 **Output.** Results are data and go to standard output or, with `-o`, to a file that is
 written whole or not at all. The report of `compact` goes to standard error; the other commands
 print their reports to standard output. `--json` prints the report as one JSON object on
-standard output; `compact --json` therefore needs `-o OUT`. Colours and progress are for
-terminals; a terminal without Unicode gets plain characters.
+standard output; `compact --json` therefore needs `-o OUT`. Progress is for terminals, and so are
+colours: `--color always`, `FORCE_COLOR=1` or `CLICOLOR_FORCE=1` keep them in a pipe, as for
+`less -R`; `--color never` or `NO_COLOR=1` leaves them out. The parts of a bar differ by their marks
+too, and a terminal without Unicode gets plain characters.
+
+**Completion.** `compactctl --install-completion` teaches bash, zsh, fish or PowerShell the commands
+and their options; `--show-completion` prints what it would install.
 
 **Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
 input or usage, no such session, a store that cannot be used, or (`doctor`) something that is

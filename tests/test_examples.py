@@ -75,6 +75,24 @@ def test_one_call(run: Run) -> None:
     assert out.endswith("Which lamp was it last night?\n")
 
 
+@pytest.mark.parametrize(
+    ("flags", "rule", "point"),
+    [
+        ((), "gone", "old"),
+        (("COMPRESSION",), "there", "old"),
+        (("CONTEXT",), "gone", "old"),
+        (("CONTEXT", "COMPRESSION", "CHECKPOINTS"), "there", "sn-"),
+    ],
+)
+def test_changing_over(run: Run, flags: tuple[str, ...], rule: str, point: str) -> None:
+    """MIG: one flag after another; the old names count too."""
+    prefix = "OLLM_NEW_" if len(flags) == 1 else "COMPACT_NEW_"
+    out = run("changing_over", **{prefix + flag: "true" for flag in flags})
+    assert f"the rule is {rule}" in out
+    assert f"recovery point: {point}" in out
+    assert ("brought along: roof, 2 messages" in out) is ("CONTEXT" in flags)
+
+
 @pytest.mark.slow
 def test_chat_loop(run: Run) -> None:
     """Four lines are compact's; the conversation goes on far beyond the window."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from compact.managers.compress import plan as plan
     from compact.managers.compression_engine import CompressionEngine as CompressionEngine
     from compact.managers.context_manager import ContextManager as ContextManager
+    from compact.managers.exchange.migrating import migrate as migrate
     from compact.managers.memory_manager import MemoryManager as MemoryManager
     from compact.memory.retention import RetentionPolicy as RetentionPolicy
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
@@ -88,6 +89,7 @@ _HOME = {
     "chat_model": "compact.wiring",
     "compress": "compact.managers.compress",
     "embedder": "compact.wiring",
+    "migrate": "compact.managers.exchange.migrating",
     "plan": "compact.managers.compress",
 }
 

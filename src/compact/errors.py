@@ -69,23 +69,15 @@ class InvalidTranscript(InvalidInput):
     """A conversation file is unknown or broken.
 
     `source` is the file's name as given. `line` counts from 1; None if no line can be named.
-    `conversations` is how many the file holds where one must be chosen, else None. `is_foreign`
-    says that it looks like no conversation at all.
+    `is_foreign` says that the file looks like no conversation at all.
     """
 
     def __init__(
-        self,
-        source: str,
-        reason: str,
-        *,
-        line: int | None = None,
-        conversations: int | None = None,
-        is_foreign: bool = False,
+        self, source: str, reason: str, *, line: int | None = None, is_foreign: bool = False
     ) -> None:
         self.source = source
         self.reason = reason
         self.line = line
-        self.conversations = conversations
         self.is_foreign = is_foreign
         where = source if line is None else f"{source}, line {line}"
         super().__init__(f"{where}: {reason}")

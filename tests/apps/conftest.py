@@ -42,7 +42,11 @@ def fixtures():
         "chat_object.json",
         "claude_code.jsonl",
         "codex_cli.jsonl",
+        "copilot_cli.jsonl",
         "gemini_cli.json",
+        "legacy_session.json",
+        "opencode.jsonl",
+        "pi.jsonl",
         "specstory_claude.md",
         "specstory_codex.md",
     )

@@ -332,7 +332,7 @@ def test_demo_shows_the_main_job(run):
     code, out, err = run("demo")
     assert (code, err) == (0, "")
     for words in (
-        "511 messages",
+        "511 → ",
         "at most 8,000 tokens",
         "summarize",
         "[Checkpoint ck-",

@@ -48,10 +48,28 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     if transcript in (
         "claude_code.jsonl",
         "codex_cli.jsonl",
+        "copilot_cli.jsonl",
         "gemini_cli.json",
+        "legacy_session.json",
+        "opencode.jsonl",
+        "pi.jsonl",
     ):  # files with times
         assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
         assert told["created_at"] == read.messages[0].timestamp.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "title"),
+    [("chatgpt_export.json", 1, "Frames"), ("claude_export.json", 2, "Tide pools"),
+     ("sqlite_chats.db", 1, "Nets")],
+)  # fmt: skip
+def test_one_conversation_of_many_is_imported_by_its_number(run, fixtures, name, number, title):
+    """MIG: of an account's export, or of a database."""
+    refused(run("sessions", "import", fixtures / name), "choose one with --conversation N")
+    done = run("sessions", "import", fixtures / name, "--conversation", number)
+    assert done.code == 0, done
+    told = json.loads(run("sessions", "list", "--json").out)["sessions"][0]
+    assert told["title"] == title
 
 
 def test_a_session_has_the_model_that_is_asked_for_else_the_files(run, fixtures):
@@ -251,10 +269,10 @@ def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
 
     real = exchange.stored
 
-    def slow(shelf, session, read):
-        with ContextManager(store=shelf.file, session_id=session.id) as ctx:
+    def slow(shelf, whole):
+        with ContextManager(store=shelf.file, session_id=whole.session.id) as ctx:
             ctx.add_message(role="user", content="I was first.")
-        real(shelf, session, read)
+        real(shelf, whole)
 
     monkeypatch.setattr(exchange, "stored", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
@@ -312,6 +330,7 @@ def test_an_import_that_is_killed_leaves_nothing(run, sample, step):
 def test_a_killed_import_can_be_done_again(run, sample):
     """Between making the session and its messages nothing is to be seen."""
     from compact.core.sessions import Entry
+    from compact.core.whole_session import OwnPart, WholeSession
     from compact.storage.sqlite.store import SQLiteManager
 
     assert run("sessions", "import", sample).code == 0
@@ -319,13 +338,19 @@ def test_a_killed_import_can_be_done_again(run, sample):
     with SQLiteManager(".compact/sessions.db") as store:
         good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
         bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
+
+        def put(*entries, notes=None):
+            return store.put_session(
+                WholeSession(session, [OwnPart(session.branch, entries)], notes=notes)
+            )
+
         with pytest.raises(InvalidMessage):
-            store.put_session(session, [*good, Entry(bad)], (), {})
+            put(*good, Entry(bad))
         assert [each.id for each in store.sessions()] == ["harbour"]
-        assert store.put_session(session, good, (), {"n": {"a": 1}}).branch.messages == 2
+        assert put(*good, notes={"n": {"a": 1}}).branch.messages == 2
         assert store.notes("b") == {"n": {"a": 1}}
         with pytest.raises(Superseded):
-            store.put_session(session, [], (), {})
+            put()
 
 
 def test_tool_schemas_come_along_and_are_counted(run, fixtures):

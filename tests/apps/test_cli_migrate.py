@@ -88,6 +88,24 @@ def test_a_file_that_has_grown_adds_what_it_has_more(run, tmp_path):
     assert outcomes(run("migrate", path, "--json")) == {("a.jsonl", 1): "there"}
 
 
+def test_the_next_export_of_an_account_adds_what_it_has_more(run, fixtures, tmp_path):
+    """Its conversations come in another order, and keep their ids."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([*values, {**values[1], "uuid": "other"}]))
+    first = json.loads(run("migrate", path, "--json").out)["conversations"]
+    assert [each["session_id"] for each in first if each["outcome"] == "new"] == [
+        "c1a0-de",
+        "other",
+    ]
+    values[1]["chat_messages"].append({"uuid": "h9", "sender": "human", "text": "And at low tide?"})
+    path.write_text(json.dumps([values[1], {**values[1], "uuid": "other", "chat_messages": [
+        *values[1]["chat_messages"][:-1]]}]))  # fmt: skip
+    done = run("migrate", path, "--json")
+    assert list(outcomes(done).values()) == ["grown", "there"]
+    assert texts_of("c1a0-de")[-1] == "And at low tide?"
+
+
 def test_a_session_that_went_on_is_never_touched(run, tmp_path):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     run("migrate", path)
@@ -237,6 +255,55 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):
         assert len(opened.sessions()) == of
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a signal of the terminal")
+def test_interrupted_it_says_what_is_there_and_goes_on(tmp_path):
+    of = 40
+    for number in range(of):
+        chat(tmp_path / f"old/{number:02}.jsonl", f"Number {number}.", "Yes. " * 200)
+    command = [sys.executable, "-m", "compact", "migrate", "old", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=-1, stderr=-1)
+    while running.poll() is None and held(tmp_path / STORE) < of // 4:
+        time.sleep(0.002)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate()
+    assert running.returncode == 130, said
+    assert b"what was imported stays, and the same command goes on from there" in said
+    (manifest,) = (tmp_path / ".compact/migrations").glob("*/manifest.json")
+    told = json.loads(manifest.read_text())
+    assert told["state"] == "stopped"
+    with SQLiteManager(tmp_path / STORE) as store:
+        assert 0 < len(store.sessions()) == len(told["conversations"]) < of
+    subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
+    with SQLiteManager(tmp_path / STORE) as store:
+        assert len(store.sessions()) == of
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe in a folder")
+def test_what_is_no_file_is_named_and_not_waited_for(run, tmp_path):
+    (tmp_path / "old").mkdir()
+    os.mkfifo(tmp_path / "old/pipe")
+    (tmp_path / "old/link.json").symlink_to("nowhere")
+    chat(tmp_path / "old/a.jsonl", "One.")
+    done = run("migrate", "old")
+    assert done.code == 2
+    assert done.err.count("a link to nothing, or no file") == 2
+    assert texts_of("a") == ["One."]
+
+
+def test_two_exports_of_one_account_are_one_conversation_each(run, fixtures, tmp_path):
+    """In a dry run too: the later one adds what it has more."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/1.json").write_text(json.dumps(values[1:]))
+    values[1]["chat_messages"].append({"uuid": "h9", "sender": "human", "text": "And at low tide?"})
+    (tmp_path / "old/2.json").write_text(json.dumps(values[1:]))
+    dry = outcomes(run("migrate", "old", "--dry-run", "--json"))
+    done = outcomes(run("migrate", "old", "--json"))
+    assert dry == done
+    assert sorted(set(done.values())) == ["grown", "new"]
+
+
 def held(file):
     """How many sessions a store has."""
     try:
@@ -244,3 +311,199 @@ def held(file):
             return db.execute("SELECT count(*) FROM sessions").fetchone()[0]
     except sqlite3.Error:
         return 0
+
+
+# --- sessions and snapshots of an older program ---------------------------------------------------
+
+
+def legacy_session(path, *texts, **more):
+    """A session as an older program kept it, a minute to each turn."""
+    roles = ("user", "assistant")
+    value = {
+        "sessionId": path.stem,
+        "startTime": "2026-03-01T09:00:00.000Z",
+        "lastActivity": "2026-03-01T10:00:00.000Z",
+        "model": "llama3.2:3b",
+        "provider": "ollama",
+        "messages": [
+            {
+                "role": roles[i % 2],
+                "parts": [{"type": "text", "text": text}],
+                "timestamp": f"2026-03-01T09:{i:02}:00.000Z",
+            }
+            for i, text in enumerate(texts)
+        ],
+        "toolCalls": [
+            {
+                "id": "t-1",
+                "name": "measure",
+                "args": {"what": "beam"},
+                "result": {"llmContent": "21 cm"},
+                "timestamp": "2026-03-01T09:01:30.000Z",
+            }
+        ],
+        "metadata": {"tokenCount": 1, "compressionCount": 0, "modeHistory": [{"to": "planning"}]},
+        **more,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+    return path
+
+
+def legacy_snapshot(path, session, *texts, **more):
+    """A snapshot as an older program kept it."""
+    roles = ("user", "assistant")
+    rows = [
+        {"id": f"x-{i}", "role": roles[i % 2], "content": text, "timestamp": 1_772_355_600_000 + i}
+        for i, text in enumerate(texts)
+    ]
+    state = {"messages": rows, "checkpoints": [], "goals": [{"description": "Mend the roof"}]}
+    about = {"id": path.stem, "sessionId": session, "timestamp": 1_772_355_600_000}
+    value = {**about, "purpose": "rollback", "conversationState": state, **more}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_an_old_session_comes_along_with_its_calls_and_its_record(run, tmp_path):
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.", "Good.")
+    assert run("migrate", "old").code == 0
+    messages = kept_in(STORE, "roof")
+    assert [message.role for message in messages] == [
+        *("user", "assistant", "assistant", "tool", "user"),
+    ]
+    assert messages[2].tool_calls[0].name == "measure"
+    assert messages[3].tool_results[0].text == "21 cm"
+    with SQLiteManager(STORE) as store:
+        session = store.session("roof")
+    assert session.model == "llama3.2:3b"
+    assert session.metadata["record"]["metadata"]["modeHistory"] == [{"to": "planning"}]
+    assert session.metadata["record"]["provider"] == "ollama"
+
+
+def test_an_old_snapshot_becomes_one_of_its_session(run, tmp_path):
+    """Whatever the order of the files; it can be restored."""
+    from compact import ContextManager
+
+    legacy_snapshot(tmp_path / "old/a-snap.json", "roof", "How thick?", "21 cm.")
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.", "Good.", "Yes.")
+    dry = run("migrate", "old", "--dry-run", "--json")
+    done = run("migrate", "old", "--json")
+    assert outcomes(dry) == outcomes(done)
+    assert outcomes(done) == {("roof.json", 1): "new", ("a-snap.json", 1): "snapshot"}
+    assert set(outcomes(run("migrate", "old", "--json")).values()) == {"there"}
+    with ContextManager(window=4_000, store=STORE, session_id="roof") as ctx:
+        (snapshot,) = ctx.snapshots()
+        assert (snapshot.purpose, [g.text for g in snapshot.goals]) == (
+            "rollback",
+            ["Mend the roof"],
+        )
+        ctx.restore(snapshot.id)
+        assert [message.text for message in ctx.history if message.role == "user"] == ["How thick?"]
+    with SQLiteManager(STORE) as store:
+        note = store.notes("roof")[f"legacy snapshot:{snapshot.id}"]
+    assert note["record"]["conversationState"]["messages"][1]["content"] == "21 cm."
+
+
+def test_an_old_snapshot_of_nothing_that_is_there_becomes_a_session(run, tmp_path):
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
+    legacy_snapshot(tmp_path / "old/lost.json", "gone", "And the sail?", "Torn.")
+    legacy_snapshot(tmp_path / "old/other.json", "roof", "Something else?", "No.")
+    done = run("migrate", "old")
+    assert done.code == 0
+    assert "its session 'gone' is not there: a session of its own" in " ".join(done.err.split())
+    assert texts_of("gone-lost") == ["And the sail?", "Torn."]
+    assert texts_of("roof-other") == ["Something else?", "No."]
+    assert set(outcomes(run("migrate", "old", "--json")).values()) == {"there"}
+
+
+# --- taking it back -------------------------------------------------------------------------------
+
+
+def test_a_migration_is_taken_back_exactly(run, tmp_path):
+    """What it made is gone, what was there before is as it was."""
+    run("migrate", chat(tmp_path / "first.jsonl", "Mine.", "Yes."))
+    with SQLiteManager(STORE) as store:
+        before = store.get_conversation("first"), store.session("first")
+    for name in "abc":
+        chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
+    made = json.loads(run("migrate", "old", "--json").out)["id"]
+    dry = run("migrate", "--rollback", "--dry-run")
+    assert "3 deleted, if this were no dry run" in dry.out
+    done = run("migrate", "--rollback")
+    assert (done.code, done.err) == (0, "")
+    assert f"migration {made}: 3 deleted" in done.out
+    with SQLiteManager(STORE) as store:
+        assert [session.id for session in store.sessions()] == ["first"]
+        assert (store.get_conversation("first"), store.session("first")) == before
+        assert store.integrity_check() == []
+    told = json.loads((tmp_path / ".compact/migrations" / made / "manifest.json").read_text())
+    assert told["state"] == "rolled back"
+    assert outcomes(run("migrate", "old", "--json"))["a.jsonl", 1] == "new", (
+        "and it can be repeated"
+    )
+
+
+def test_a_session_that_somebody_went_on_with_is_kept_and_named(run, tmp_path):
+    from compact import ContextManager
+
+    for name in "ab":
+        chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
+    run("migrate", "old")
+    with ContextManager(store=STORE, session_id="a") as ctx:
+        ctx.add_message(role="user", content="Mine.")
+    done = run("migrate", "--rollback")
+    assert done.code == 0
+    assert "1 kept, 1 deleted" in done.out or "1 deleted, 1 kept" in done.out
+    assert "somebody went on with it since" in " ".join(done.out.split())
+    assert texts_of("a") == ["a one.", "a two.", "Mine."]
+    again = run("migrate", "--rollback", "--force")
+    assert "1 deleted" in again.out
+    with SQLiteManager(STORE) as store:
+        assert store.sessions() == []
+    none = run("migrate", "--rollback")
+    assert none.code == 2
+    assert "no migration that is not taken back already" in none.err
+
+
+def test_what_was_added_is_taken_back(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    first = json.loads(run("migrate", path, "--json").out)["id"]
+    chat(path, "One.", "Two.", "Three.")
+    run("migrate", path)
+    assert "1 taken back" in run("migrate", "--rollback").out
+    assert texts_of("a") == ["One.", "Two."]
+    assert outcomes(run("migrate", path, "--dry-run", "--json")) == {("a.jsonl", 1): "grown"}
+    run("migrate", path)
+    assert texts_of("a") == ["One.", "Two.", "Three."]
+    run("migrate", "--rollback", first)
+    with SQLiteManager(STORE) as store:
+        assert store.sessions() == []
+
+
+def test_snapshots_are_taken_back(run, tmp_path):
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
+    run("migrate", "old")
+    legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
+    run("migrate", "old")
+    assert "1 snapshot removed" in run("migrate", "--rollback").out
+    with SQLiteManager(STORE) as store:
+        assert store.snapshots("roof") == []
+        assert not [name for name in store.notes("roof") if name.startswith("legacy")]
+        assert len(store.sessions()) == 1
+
+
+def test_a_copy_of_what_was_migrated_is_not_taken_back(run, tmp_path):
+    run("migrate", chat(tmp_path / "a.jsonl", "One.", "Two."))
+    run("sessions", "export", "a", "-o", "a.json")
+    run("sessions", "import", "a.json", "--as", "mine")
+    assert "1 deleted" in run("migrate", "--rollback").out
+    assert texts_of("mine") == ["One.", "Two."]
+
+
+def test_no_such_migration(run, tmp_path):
+    run("migrate", chat(tmp_path / "a.jsonl", "One."))
+    done = run("migrate", "--rollback", "yesterday")
+    assert done.code == 2
+    assert "no migration 'yesterday'" in done.err
+    assert run("migrate").code == run("migrate", "a.jsonl", "--force").code == 2

@@ -35,10 +35,10 @@ def test_everything_that_is_known_is_listed(run, own):
     assert {"qwen3:8b", "gpt-4o", "house:9b"} <= {each["model"] for each in listed}
     ran = run("models")
     assert ran.code == 0
-    for column in ("model", "parameters", "window", "tools", "tokenizer"):
+    for column in ("model", "from", "size", "window", "at most", "tools"):
         assert column in ran.out.splitlines()[0]
     row = next(line for line in ran.out.splitlines() if line.startswith("qwen3:8b"))
-    assert row.split() == ["qwen3:8b", "local", "8.2B", "6,963", "40,960", "yes", "chars"]
+    assert row.split() == ["qwen3:8b", "local", "8.2B", "6,963", "40,960", "yes"]
     assert "house:9b" in ran.out
 
 

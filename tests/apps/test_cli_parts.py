@@ -3,14 +3,17 @@
 import io
 import threading
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from compact.apps.cli import progress, render, settings, words
+from compact.apps.cli import progress, render, settings, views, words
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import positions_of
+from compact.apps.cli.told import OTHER, PARTS
 from compact.config import CompactConfig
 from compact.core.events import (
     ModelAskedAgain,
@@ -19,6 +22,7 @@ from compact.core.events import (
     SummaryReplaced,
 )
 from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from compact.core.plan import RungName
 
 MESSAGES = [
     Message(role="user", content="never push", id="a"),
@@ -152,8 +156,20 @@ def test_what_was_done_instead_is_said_when_the_work_has_ended(monkeypatch):
 
 
 def test_parts_of_a_bar_look_different():
-    """Parts without tokens take no letter away."""
-    parts = {"system": 0, "tools": 3, "checkpoint": 0, "recent": 9, "free": 1}
+    """By their marks, not by colours alone; a part keeps its mark, whatever others there are."""
+    parts = {"system": 0, "pinned": 3, "checkpoint": 0, "recent": 9, "free": 1}
     drawn = render.bar(parts, 13, 13, ascii_only=True).plain
-    assert drawn == "###" + "+" * 9 + "."
-    assert render.legend(parts, 80, ascii_only=True).plain == "# tools 3   + recent 9   . free 1"
+    assert drawn == "***" + "=" * 9 + "."
+    assert render.legend(parts, 80, ascii_only=True).plain == "* pinned 3   = recent 9   . free 1"
+    looks = [*PARTS.values(), OTHER]
+    for marks in ({look.mark for look in looks}, {look.plain_mark for look in looks}):
+        assert len(marks) == len(looks)
+        assert all(cell_len(mark) == 1 for mark in marks)
+    assert all(look.plain_mark.isascii() for look in looks)
+
+
+def test_every_step_is_called_by_a_plain_word():
+    """What the code calls a rung of its ladder, people are told as what was done."""
+    for name in get_args(RungName):
+        told = views.STEPS.get(name, name)
+        assert not {"rung", "keep", "count", "counts", "mask", "clip"} & set(told.split()), told

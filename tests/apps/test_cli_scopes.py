@@ -52,6 +52,7 @@ LISTING = {
     "memory_enrich": [],
     "memory_status": [],
     "memory_schedule": ["--once"],
+    "migrate": ["SAMPLE"],
 }
 """Command → arguments; what is listed tells nothing of it."""
 CASES = [(name, given) for table in (REFUSED, LISTING) for name, given in table.items()]

@@ -41,6 +41,9 @@ def test_conversations_go_into_files_that_a_person_can_read_and_come_back(file):
     """
     before = said(file)
     with ArchivalManager(file) as archives:
+        kept = archives.archive_conversations().kept
+        assert "importance" in kept["quay"], "it is worth to be kept whole: A-6"
+    with ArchivalManager(file, settings=CompactConfig(retain_score=1.0)) as archives:
         report = archives.archive_conversations()
         assert [each.session_id for each in report.archived] == ["quay"]
         [found] = archives.list_archived()
@@ -60,7 +63,7 @@ def test_conversations_go_into_files_that_a_person_can_read_and_come_back(file):
 def test_an_archive_that_is_not_what_was_written_restores_nothing_and_removes_nothing(file):
     """A-5: "restore is verified (checksum, counts) before anything is removed"."""
     with ArchivalManager(file) as archives:
-        archives.archive_conversations()
+        archives.archive_conversations(["quay"])
         [found] = archives.list_archived()
         originals = found.file.removesuffix(".json") + ".originals.zst"
         with open(originals, "r+b") as stream:

@@ -21,6 +21,8 @@ from compact import (
     TiktokenEstimator,
     compress,
     plan,
+    protocols,
+    testing,
 )
 from compact.testing import check_token_estimator
 from tests import checker
@@ -95,6 +97,14 @@ def test_the_protocols_are_published_under_the_names_users_know(name):
     """K-2: "protocols `TokenEstimator`, `StorageAdapter`, `Exporter`, `Summarizer`"."""
     assert getattr(published(name), "_is_protocol", False)
     assert len(compact.__all__) <= 36
+
+
+def test_what_a_published_suite_tests_is_published():
+    """Issue 13: "the four protocols as published extension points with conformance suites"."""
+    suites = [name.removeprefix("check_") for name in dir(testing) if name.startswith("check_")]
+    ports = {suite.title().replace("_", "") for suite in suites}
+    assert {"TokenEstimator", "StorageAdapter", "Exporter", "Summarizer"} <= ports
+    assert ports <= {*protocols.__all__}
 
 
 def test_policy_and_config_hold_what_they_are_said_to_hold():
@@ -211,6 +221,22 @@ def test_exporters_are_configured_like_everything_else(monkeypatch, capfd):
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert {line["name"] for line in lines} - named == {"compact.stage_started"}
     assert {line["session_id"] for line in lines} == {"s-8"}
+
+
+def test_events_are_a_tree_in_ariadne(monkeypatch):
+    """K-15: "events render as a trace tree …, privacy of summary payloads"."""
+    with closing(AriadneServer()) as ariadne:
+        monkeypatch.setenv("COMPACT_ARIADNE_URL", ariadne.url)
+        with CompactManager(CompactConfig.load()) as manager:
+            manager.preflight("s-15", LONG)
+            wait(lambda: "compact.compression" in {span["name"] for span in ariadne.spans()})
+        spans = {span["span_id"]: span for span in ariadne.spans()}
+    (whole,) = (span for span in spans.values() if span["name"] == "compact.compression")
+    within = [span for span in spans.values() if span.get("parent_id") == whole["span_id"]]
+    assert {span["kind"] for span in within} == {"stage", "event"}
+    (made,) = (span for span in within if span["name"] == "compact.summary_created")
+    assert "output" not in made["data"]
+    assert "summary" not in made["data"]
 
 
 # --- K-3 ------------------------------------------------------------------------------------------

@@ -90,6 +90,24 @@ def test_a_summary_is_read_and_edited_before_it_counts(harbour):
         assert [m.text for m in ctx.history] == said
 
 
+def test_compactions_are_seen_as_a_page(run, harbour, tmp_path):
+    """K-15, US-2: "the timeline of compactions is ours (`compactctl view`)": one file, without a
+    server; each compaction with before and after, its checkpoints, what was seen at the end.
+    """
+    with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
+        ctx.add_messages(list(turns(5, words=100)))
+        ctx.compress_conversation(0.3)
+        made, moves, tokens = ctx.checkpoints, ctx.moves(), ctx.active_context().tokens
+    done = run("view", harbour, "--window", WINDOW, "-o", "page.html")
+    assert done.code == 0, done
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    told = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert [step["kind"] for step in told["moves"]] == [move.kind for move in moves]
+    assert {c.id for c in made} <= {each["id"] for each in told["checkpoints"]}
+    assert told["views"][-1]["tokens"] == tokens
+    assert "default-src 'none'" in page, "it loads nothing"
+
+
 def test_too_much_is_never_sent(run, harbour):
     """US-3: what a model would see fits the window that was named."""
     for window in (4_000, 8_000):

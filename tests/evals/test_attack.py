@@ -81,17 +81,19 @@ def test_errors_that_are_not_ours_are_found(monkeypatch):
 
 
 def test_what_takes_too_long_is_found(monkeypatch):
-    monkeypatch.setattr(doubling, "FLOOR", 0.002)
+    """By seconds that are computed: how fast this machine is does not matter."""
+    monkeypatch.setattr(doubling, "_seconds", lambda call, length: call(length))
 
-    def of(power, share):
+    def of(power, seconds):
         def call(length):
-            return sum(range(int(share * (length / 1_000) ** power)))
+            return seconds * (length / 8_000) ** power
 
         return list(doubling.wrong_with("x", call, "tiny"))
 
-    assert of(1, 100) == []
-    assert of(3, 600)[0].startswith("grows")
-    assert of(1, 400_000)[0].startswith("slow")
+    assert of(1, 0.04) == []
+    assert of(3, 0.04) == []
+    assert of(3, 0.06)[0].startswith("grows")
+    assert of(1, 0.06)[0].startswith("slow")
 
 
 def test_a_secret_that_is_heard_is_found():

@@ -18,6 +18,7 @@ from typing import Any
 from compact import CompactConfig, MemoryManager
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
+from compact.core.whole_session import OwnPart, WholeSession
 from compact.storage.archives.files import FileStorage
 
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -77,7 +78,8 @@ class Worker:
         branch = Branch(id=name, session_id=name)
         session = Session(id=name, branch=branch, title=f"{word_of(name)} title")
         entries = [Entry(self.message(text), 5) for text in told["texts"]]
-        self.memory.store.put_session(session, entries, [], {})  # type: ignore[attr-defined]
+        whole = WholeSession(session, [OwnPart(branch, entries)])
+        self.memory.store.put_session(whole)  # type: ignore[attr-defined]
 
     def append(self, told: dict[str, Any]) -> None:
         name = told["session"]

@@ -14,7 +14,7 @@ from compact.core.digests import AgeingReport, AgeingRow, CompressionLevel, Leas
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.errors import InvalidArgument, StoreFailed, Superseded
-from compact.managers.ageing import MemoryAgeing, ageing_of
+from compact.managers.ageing import FIRST_A_SUMMARY, MemoryAgeing, ageing_of
 from compact.managers.running.schedule import Schedule
 from compact.storage.sqlite.store import SQLiteManager
 from evals import data, formats
@@ -131,6 +131,26 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert row.tokens_before == real.tokens_before
 
 
+def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: MemoryManager) -> None:
+    """A system prompt is no part of it, also where the branch has counted it."""
+    put(store, "week", days=8)
+    said = Message(
+        role="system", content="You are a clerk. " * 200, timestamp=HARBOUR[-1].timestamp
+    )
+    store.append("week.b", [Entry(said, 1_000)])
+    dry = memory.age(DAY, dry_run=True).rows[0]
+    assert dry.tokens_before == memory.age(DAY).rows[0].tokens_before
+
+
+def test_a_session_of_a_year_says_that_it_has_a_summary_first(
+    store: SQLiteManager, memory: MemoryManager
+) -> None:
+    put(store, "ancient", days=400)
+    for dry in (True, False):
+        row = memory.age(DAY, dry_run=dry).rows[0]
+        assert (row.due, row.why) == (METADATA, FIRST_A_SUMMARY)
+
+
 def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: MemoryManager) -> None:
     put(store, "marked", days=500, important=True)
     put(store, "later", days=500)
@@ -227,6 +247,10 @@ def ageing(store: SQLiteManager, clock: Clock, scope: str = "default") -> Memory
     return ageing_of(store, scope, ALL_AGE, clock)
 
 
+def leases(store: SQLiteManager) -> list[str]:
+    return [row[0] for row in store.db.execute("SELECT holder FROM leases")]
+
+
 def test_of_two_one_does_the_work(store: SQLiteManager, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         put(store, f"s{number}", days=8)
@@ -261,17 +285,15 @@ def test_who_lost_the_lease_commits_nothing(store: SQLiteManager) -> None:
     put(store, "a", days=8)
     put(store, "b", days=8)
     clock = Clock(DAY)
-    slow, heir = ageing(store, clock), ageing(store, clock)
-    reports: list[AgeingReport] = []
+    slow, heirs = ageing(store, clock), Lease("age default", "the heir")
 
     def taken_over() -> bool:
         clock.at += slow.lease
-        reports.append(heir.age_in_turn(lambda: True))
-        reports.append(heir.age_in_turn(lambda: True))
-        return False
+        return not store.hold_lease(heirs, now=clock(), until=clock() + slow.lease)
 
     report = slow.age_in_turn(taken_over)
     assert not report.complete
+    assert leases(store) == ["the heir"], "it is not let go of by whoever lost it"
     assert len(report.rows) == 1
     made = CompressionEngine().compress(store.get_conversation("a"), SUMMARY)
     with pytest.raises(Superseded, match="lease"):
@@ -281,6 +303,22 @@ def test_who_lost_the_lease_commits_nothing(store: SQLiteManager) -> None:
             chain=store.chain("a.b", len(HARBOUR)),
             lease=Lease("age default", slow._holder),
         )
+
+
+def test_whoever_fails_lets_go_of_the_lease(
+    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "week", days=8)
+    failing = ageing(store, Clock(DAY))
+
+    def full(*_: object) -> None:
+        assert len(leases(store)) == 1
+        raise StoreFailed("no space left")
+
+    monkeypatch.setattr(failing, "_archive", full)
+    with pytest.raises(StoreFailed):
+        failing.age_in_turn()
+    assert leases(store) == []
 
 
 def test_leases_of_scopes_are_apart(store: SQLiteManager) -> None:
@@ -339,5 +377,5 @@ def test_stopping_in_the_middle_leaves_the_rest_for_the_next_run(store: SQLiteMa
     clock = Clock(DAY)
     assert not ageing(store, clock).age_in_turn(lambda: True).complete
     assert len(store.digest_notes(None)) == 1
-    clock.at += timedelta(minutes=11)
+    assert leases(store) == []
     assert ageing(store, clock).age_in_turn().written == 2

@@ -1,5 +1,6 @@
 """Ageing that moves originals into the archive, and what is left to be found of them (A-2, A-5)."""
 
+import json
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from compact import MemoryManager
+from compact import CompactConfig, MemoryManager
 from compact.core.archived import ArchiveReport
 from compact.core.digests import AgeingReport, CompressionLevel
+from compact.core.messages import Message
+from compact.core.sessions import Entry
 from compact.errors import StoreFailed
 from compact.storage.memory_archives import folder
 from compact.storage.sqlite.store import SQLiteManager
@@ -34,6 +37,10 @@ def store(tmp_path: Path) -> Iterator[SQLiteManager]:
 @pytest.fixture
 def memory(store: SQLiteManager) -> MemoryManager:
     return MemoryManager(store, settings=ALL_AGE)
+
+
+def entry_at(at: datetime, text: str) -> Entry:
+    return Entry(Message(role="user", content=text, timestamp=at))
 
 
 def moved(report: AgeingReport) -> ArchiveReport:
@@ -146,7 +153,7 @@ def test_whoever_goes_on_with_an_archived_session_has_it_whole_again(memory: Mem
     memory.age(DAY)
     memory.describe("spring", important=True)
     assert by_id(memory.age(DAY))["spring"].action == "none", "it stays where it is"
-    memory.restore("spring")
+    memory.archives.restore_conversation("spring", now=DAY - timedelta(days=10))
     row = by_id(memory.age(DAY))["spring"]
     assert (row.action, row.why) == ("drop", "marked as important")
 
@@ -174,3 +181,73 @@ def test_the_schedule_archives_too(memory: MemoryManager) -> None:
     assert schedule.error is None
     assert schedule.last is not None
     assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+def test_archiving_many_leaves_what_is_kept_whole_and_says_so(store: SQLiteManager) -> None:
+    """A-6: what must be kept overrides age; who names a session gets it archived."""
+    memory = MemoryManager(store, settings=CompactConfig(retain_score=0.2))
+    report = memory.archive()
+    assert report.archived == ()
+    assert set(report.kept) == {"week", "spring", "marked"}
+    assert "importance 0." in report.kept["spring"]
+    assert report.kept["marked"] == "marked as important"
+    named = memory.archive(["spring"])
+    assert ([each.session_id for each in named.archived], named.kept) == (["spring"], {})
+    assert [each.session_id for each in memory.archive(older_than_days=0).archived] == []
+
+
+def test_days_that_are_asked_for_hold_for_what_is_fresh_by_the_settings(
+    memory: MemoryManager,
+) -> None:
+    report = memory.archive(older_than_days=7)
+    assert {each.session_id for each in report.archived} >= {"week", "spring"}
+
+
+def test_an_archive_always_says_something_in_short(memory: MemoryManager) -> None:
+    told: list[tuple[int, int]] = []
+    kept = memory.archive(["spring"], progress=lambda *done: told.append(done)).archived[0]
+    assert told == [(0, 1)]
+    digest = memory.digest("spring")
+    assert digest is not None
+    assert (digest.level, kept.digest) == (SUMMARY, digest.text)
+    assert json.loads(Path(kept.file).read_text("utf-8"))["digest"] == digest.text
+    assert [each.session_id for each in memory.search(digest.text.split()[-1]).archived]
+    assert by_id(memory.age(DAY))["spring"].action == "none", "it is not written again"
+
+
+def test_an_old_digest_is_not_what_an_archive_says(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    memory.age(DAY - timedelta(days=60))
+    store.append("spring.b", [entry_at(DAY - timedelta(days=90), "The zeppelin was sold.")])
+    kept = memory.archive(["spring"]).archived[0]
+    assert "zeppelin" in (kept.digest or "")
+
+
+def test_what_was_restored_by_hand_stays_until_it_is_old_again(memory: MemoryManager) -> None:
+    memory.age(DAY)
+    memory.archives.restore_conversation("spring", now=DAY)
+    for days in (0, 7):
+        row = by_id(memory.age(DAY + timedelta(days=days)))["spring"]
+        assert (row.age_days, row.due.value) == (days, "full")
+    assert "spring" not in {each.session_id for each in memory.archived()}
+    later = memory.age(DAY + timedelta(days=91))
+    assert "spring" in {each.session_id for each in moved(later).archived}
+
+
+@pytest.mark.parametrize("strange", [7, "some day", None])
+def test_somebody_elses_time_of_restoring_is_ignored(
+    memory: MemoryManager, store: SQLiteManager, strange: object
+) -> None:
+    store.describe("spring", title=None, metadata={"restored_at": strange})
+    assert by_id(memory.age(DAY, dry_run=True))["spring"].age_days == 91
+
+
+def test_what_was_restored_is_in_the_index_at_once(memory: MemoryManager) -> None:
+    memory.archive(["spring"])
+    memory.catch_up()
+    memory.restore("spring")
+    assert memory.status().unindexed == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,6 +144,38 @@ def test_an_archive_that_hangs_delays_no_call(monkeypatch: pytest.MonkeyPatch) -
     left = [event for event in seen if isinstance(event, ErrorRaised)]
     opens.set()
     assert any("were not written within 0.05 seconds" in event.message for event in left)
+
+
+ENDS = """
+import sys
+from compact import CompactConfig, CompactManager
+from tests.managers.test_archiving import Broken, archiving, threading
+from tests.managers.test_compact_manager import talk
+
+archiving.LONGEST_CLOSE = float(sys.argv[2])
+archive = sys.argv[1] or Broken(threading.Event())
+config = CompactConfig(max_context_tokens=4_096, console_events=True)
+manager = CompactManager(config, archive=archive)
+manager.preflight("s", talk(0, 40))
+"""
+
+
+def ended(archive: str, seconds: float) -> str:
+    """What a program says that ends without closing anything."""
+    command = [sys.executable, "-c", ENDS, archive, str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stderr
+
+
+def test_a_program_that_ends_without_closing_has_archived_everything(tmp_path: Path) -> None:
+    told = ended(str(tmp_path), 30)
+    names = ["events.jsonl", "summary-001.json", "transcript-pre-compact-001.jsonl"]
+    assert sorted(archived(tmp_path)) == names
+    assert told.count('"compact.archival"') == 2, "exporters hear of it"
+
+
+def test_a_program_ends_in_time_and_says_what_was_not_archived() -> None:
+    assert '"stage": "archive", "error": "StoreFailed"' in ended("", 0.05)
 
 
 def test_an_address_without_a_bucket_is_refused() -> None:

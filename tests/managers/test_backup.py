@@ -94,7 +94,7 @@ def test_a_backup_works_from_where_it_lies(tmp_path: Path, memory: MemoryManager
     """Also where archives lie outside of the store's folder."""
     store, before = store_of(memory), everything(memory)
     report = store.archive_sessions(
-        {"c": None}, folder=tmp_path / "far", now=entry("").message.timestamp
+        {"c": None}.items(), folder=tmp_path / "far", now=entry("").message.timestamp
     )
     assert not report.failed
     memory.backup(tmp_path / "backup")

@@ -106,7 +106,9 @@ def told(store: SQLiteManager, name: str) -> list[Any]:
 
 def archive(store: SQLiteManager, folder: Path, *names: str) -> None:
     """Archive sessions, all of them."""
-    report = store.archive_sessions(dict.fromkeys(names, "in short"), folder=folder, now=NOW)
+    report = store.archive_sessions(
+        dict.fromkeys(names, "in short").items(), folder=folder, now=NOW
+    )
     assert report.failed == {}
     assert [each.session_id for each in report.archived] == list(names)
 

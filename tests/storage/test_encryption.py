@@ -115,7 +115,7 @@ def test_what_another_key_has_sealed_is_not_written_over(
         sealing_store(copy, monkeypatch, secret) if secret else SQLiteManager(copy) as store,
     ):
         rows = rows_of(store, "a")
-        report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+        report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
         assert "COMPACT_ENCRYPTION_KEY" in report.failed["a"]
         assert rows_of(store, "a") == rows
         assert {path: path.read_bytes() for path in files(home)} == before

@@ -312,7 +312,7 @@ def test_what_is_no_archive_is_not_unpacked(data: bytes) -> None:
 
 
 def test_an_archive_of_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "VERSION", 2)
+    monkeypatch.setattr(packing, "VERSION", packing.VERSION + 1)
     data = packing.packed("x", [])
     monkeypatch.undo()
     with pytest.raises(packing.Unpackable, match="newer version"):
@@ -323,7 +323,7 @@ def test_a_damaged_session_is_not_archived(tmp_path: Path, home: Path) -> None:
     with opened(tmp_path / "chat.db") as store:
         store.append("a", [entry("first"), entry("second")])
         store.db.execute("UPDATE messages SET content = 'other' WHERE content = 'first'")
-        report = store.archive_sessions({"a": None, "nowhere": None}, folder=home, now=NOW)
+        report = store.archive_sessions({"a": None, "nowhere": None}.items(), folder=home, now=NOW)
         assert "not the one that was stored" in report.failed["a"]
         assert "no session" in report.failed["nowhere"]
         assert len(store.read("a", 0, 9)) == 2
@@ -345,7 +345,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, home: Path, after: int) -> No
         before, said_before = rows_of(store, "a"), told(store, "a")
         fault.arm(after)
         try:
-            report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+            report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
             assert report.failed.keys() ^ {each.session_id for each in report.archived} == {"a"}
         except StoreFailed:
             pass
@@ -371,7 +371,7 @@ def test_files_that_cannot_be_written_remove_nothing(
                 whole_files.write_whole(path, data, **options)
 
             monkeypatch.setattr(folder_blobs, "write_whole", write)
-            report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+            report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
             assert "No space left" in report.failed["a"]
             assert rows_of(store, "a") == before
 
@@ -385,7 +385,7 @@ def test_a_file_that_is_not_what_was_written_removes_nothing(
     )
     with made(tmp_path / "chat.db", "a") as store:
         before = rows_of(store, "a")
-        report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+        report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
         assert "nothing was removed" in report.failed["a"]
         assert rows_of(store, "a") == before
 
@@ -404,7 +404,7 @@ def test_a_file_that_goes_before_the_rows_do_removes_nothing(
     monkeypatch.setattr(archive_folder, "keep", kept_and_gone)
     with made(tmp_path / "chat.db", "a") as store:
         before = rows_of(store, "a")
-        report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+        report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
         assert "missing" in report.failed["a"]
         assert rows_of(store, "a") == before
 
@@ -427,7 +427,7 @@ def test_a_session_that_goes_on_meanwhile_is_packed_again(
         assert len(store.read("a", 0, 9)) == 3
         more[:] = range(9)
         store.restore_session("a")
-        report = store.archive_sessions({"a": None}, folder=home, now=NOW)
+        report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
         assert "goes on" in report.failed["a"]
         assert len(store.read("a", 0, 99)) == 6
 
@@ -441,7 +441,7 @@ def test_what_a_killed_attempt_left_is_taken_or_written_again(
         with monkeypatch.context() as patched:
             patched.setattr(archived_rows, "put_away", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                store.archive_sessions({"a": None}, folder=home, now=NOW)
+                store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
         described, originals = files(home)
         if how == "garbage":
             originals.write_bytes(b"garbage")
@@ -496,7 +496,7 @@ def rounds(file: str, home: str, number: int) -> None:
             name = rng.choice("abc")
             match turn % 4:
                 case 0 | 2:
-                    report = store.archive_sessions({name: None}, folder=home, now=NOW)
+                    report = store.archive_sessions({name: None}.items(), folder=home, now=NOW)
                     assert all("nothing was removed" in why for why in report.failed.values()), (
                         report
                     )

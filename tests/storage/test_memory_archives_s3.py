@@ -58,7 +58,7 @@ def file(tmp_path: Path, bucket: Bucket) -> Path:
 
 
 def put_away(store: SQLiteManager, *names: str, **more: Any) -> None:
-    report = store.archive_sessions(dict.fromkeys(names), folder=PLACE, now=NOW, **more)
+    report = store.archive_sessions(dict.fromkeys(names).items(), folder=PLACE, now=NOW, **more)
     assert report.failed == {}
 
 
@@ -86,7 +86,9 @@ def test_what_goes_to_s3_is_read_there_and_comes_back(
         assert len(bucket.names()) == 2
         store.restore_session("b")
         assert bucket.names() == []
-        assert rows_of(store, "b") == before["b"]
+        digests = rows_of(store, "b")["digests"]
+        assert len(digests) == 1, "an archive has one"
+        assert rows_of(store, "b") == {**before["b"], "digests": digests}
         put_away(store, "b")
         store.delete_session("b")
         assert bucket.names() == []
@@ -149,7 +151,7 @@ def test_without_a_network_nothing_is_removed(
         said = told(store, "a")
     with monkeypatch.context() as cut, SQLiteManager(file) as store:
         away(cut)
-        report = store.archive_sessions({"b": None}, folder=PLACE, now=NOW)
+        report = store.archive_sessions({"b": None}.items(), folder=PLACE, now=NOW)
         assert "Check the network" in report.failed["b"]
         assert rows_of(store, "b") == before
         for do in (lambda: store.read("a", 0, 9), lambda: store.restore_session("a")):
@@ -174,7 +176,7 @@ def test_what_a_killed_attempt_left_goes_or_is_written_again(
         with monkeypatch.context() as patched:
             patched.setattr(archived_rows, "put_away", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                store.archive_sessions({"a": None}, folder=PLACE, now=NOW)
+                store.archive_sessions({"a": None}.items(), folder=PLACE, now=NOW)
         described, originals = bucket.names()
         if left == "garbage":
             bucket.write(originals, b"garbage")
@@ -214,7 +216,7 @@ def test_what_s3_gives_back_is_compared(
     monkeypatch.setattr(s3_blobs.S3Blobs, "put", altered)
     with SQLiteManager(file) as store:
         before = rows_of(store, "a")
-        report = store.archive_sessions({"a": None}, folder=PLACE, now=NOW)
+        report = store.archive_sessions({"a": None}.items(), folder=PLACE, now=NOW)
         assert "does not hold what was written" in report.failed["a"]
         assert rows_of(store, "a") == before
 

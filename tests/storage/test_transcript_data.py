@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.core.messages import Message, MessageMetadata
+from compact.core.messages import Message, MessageMetadata, Thinking
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.writing import write
@@ -26,9 +26,14 @@ FOLDER = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared
 
 FORMAT_OF = {
     "claude_code_sessions": "claude_code",
+    "claude_code_sessions_2": "claude_code",
+    "claude_code_others": "claude_code",
     "codex_rollouts": "codex_cli",
     "specstory_sessions": "specstory",
     "gemini_cli_sessions": "gemini_cli",
+    "opencode_sessions": "opencode",
+    "pi_sessions": "pi",
+    "copilot_cli_sessions": "copilot_cli",
     "mini_swe_agent_gemini3": "mini_swe_agent",
     "swe_agent": "swe_agent",
     "tau_bench": "tau_bench",
@@ -163,6 +168,92 @@ def test_codex_items_are_read_once_and_what_was_typed_is_a_persons():
         start = bounds[-1] if bounds else 0
         later = [row["payload"] for row in rows[start:] if row["type"] == "response_item"]
         assert [m.wire for m in read(path, active=True).messages] == [*kept, *later]
+
+
+def rows_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def words(transcript, speaker: str) -> list[str]:
+    return [m.text for m in transcript.messages if speaker_of(m) == speaker]
+
+
+def pairs(transcript) -> dict[str, str]:
+    """The results by the ids of their calls, each behind its call."""
+    called: set[str] = set()
+    found: dict[str, str] = {}
+    for message in transcript.messages:
+        called |= {call.id for call in message.tool_calls}
+        for result in message.tool_results:
+            assert result.call_id in called
+            assert result.call_id not in found
+            found[result.call_id] = result.text
+    return found
+
+
+def test_opencode_parts_are_all_read_or_counted():
+    """C-2, C-8, MIG: counted in the parts themselves."""
+    for path in files("opencode_sessions"):
+        found = read(path)
+        rows = json.loads(path.read_text(encoding="utf-8"))["messages"]
+        parts = [(row["info"]["role"], part) for row in rows for part in row["parts"]]
+        kinds = Counter((role, part["type"]) for role, part in parts)
+        said = [p["text"] for who, p in parts if p["type"] == "text" and who == "assistant"]
+        assert [x for m in found.messages for x in [m.text] if m.role == "assistant" and x] == said
+        typed = [p for who, p in parts if who == "user" and not p.get("synthetic")]
+        assert words(found, "person") == [p.get("text") or f"/{p['command']}" for p in typed]
+        ran = [p["state"] for _, p in parts if p["type"] == "tool"]  # ids of calls repeat
+        assert list(pairs(found).values()) == [x.get("output", x.get("error")) for x in ran]
+        thought = [p for m in found.messages for p in m.parts if isinstance(p, Thinking)]
+        assert len(thought) == kinds["assistant", "reasoning"]
+        for kind in ("patch", "step-start", "step-finish"):
+            assert f"{kinds['assistant', kind]} {kind} parts" in found.notes
+
+
+def test_pi_entries_are_all_read_or_counted():
+    """C-2, C-8, MIG: counted in the entries themselves; active is what the last compaction kept."""
+    for path in files("pi_sessions"):
+        rows = rows_of(path)
+        found, active = read(path), read(path, active=True)
+        sent = [row["message"] for row in rows if row["type"] == "message"]
+        ran = [m for m in sent if m["role"] == "bashExecution"]
+        empty = [m for m in sent if m["role"] == "assistant" and not m["content"]]
+        assert len(found.messages) == len(sent) + len(ran) - len(empty)
+        assert f"{len(empty)} empty assistant messages" in found.notes
+        results = [m for m in sent if m["role"] == "toolResult"]
+        assert list(pairs(found)) == [m["toolCallId"] for m in results]
+        assert len(words(found, "person")) == len(ran) + sum(m["role"] == "user" for m in sent)
+        bounds = [i for i, row in enumerate(rows) if row["type"] == "compaction"]
+        assert f"{len(bounds)} compaction entries" in found.notes
+        first = rows[rows[bounds[-1]]["firstKeptEntryIndex"]]["message"]["content"][0]["text"]
+        assert [m.text for m in active.messages[:2]] == [rows[bounds[-1]]["summary"], first]
+        assert speaker_of(active.messages[0]) == "checkpoint"
+        tail = [m.content for m in active.messages[1:]]
+        assert [m.content for m in found.messages][-len(tail) :] == tail
+
+
+def test_copilot_cli_events_are_all_read_or_counted():
+    """C-2, C-8, MIG: counted in the events themselves."""
+    for path in files("copilot_cli_sessions"):
+        rows = rows_of(path)
+        found = read(path)
+        of = {kind: [r["data"] for r in rows if r["type"] == kind] for kind in
+              {row["type"] for row in rows}}  # fmt: skip
+        assert words(found, "person") == [data["content"] for data in of["user.message"]]
+        assert words(found, "injected") == [d["content"] for d in of["system.notification"]]
+        replies = [m for m in found.messages if m.role == "assistant"]
+        assert [m.text for m in replies] == [d["content"] for d in of["assistant.message"]]
+        asked = [x["toolCallId"] for d in of["assistant.message"] for x in d["toolRequests"]]
+        assert [call.id for m in replies for call in m.tool_calls] == asked
+        done = {d["toolCallId"]: d for d in of["tool.execution_complete"]}
+        assert pairs(found).keys() == done.keys() == set(asked)
+        assert all(
+            text == (done[k]["result"]["content"] if done[k]["success"] else
+                     done[k]["error"]["message"])
+            for k, text in pairs(found).items()
+        )  # fmt: skip
+        counted = sum(int(note.split()[0]) for note in found.notes)
+        assert counted + len(found.messages) == len(rows)
 
 
 @pytest.mark.slow

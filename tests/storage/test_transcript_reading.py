@@ -8,7 +8,8 @@ import pytest
 from compact.core.messages import Message, Text, Thinking
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import read
+from compact.storage.transcripts.documents import kind_of, load
+from compact.storage.transcripts.reading import read, titles
 from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
 from tests.storage.making import detect
@@ -23,12 +24,22 @@ FORMAT_OF = {
     "chat_list.json": "chat",
     "chat_object.json": "chat",
     "claude_code.jsonl": "claude_code",
+    "chatgpt_export.json": "chatgpt_export",
+    "claude_export.json": "claude_export",
     "codex_cli.jsonl": "codex_cli",
+    "copilot_cli.jsonl": "copilot_cli",
     "gemini_cli.json": "gemini_cli",
+    "legacy_session.json": "legacy_session",
+    "legacy_snapshot.json": "legacy_snapshot",
+    "opencode.jsonl": "opencode",
+    "pi.jsonl": "pi",
     "specstory_claude.md": "specstory",
     "specstory_codex.md": "specstory",
     "specstory_cursor.md": "specstory",
+    "sqlite_chats.db": "sqlite_chats",
 }
+FIRST = {"claude_export.json": 2}
+"""The first conversation of a file that has messages, where it is not 1."""
 
 
 def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
@@ -61,8 +72,27 @@ def test_the_name_of_the_file_says_nothing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMAT_OF)
+def test_only_its_own_format_recognizes_a_file(name):
+    """C-3: no format takes another one's files, in whatever order they are tried."""
+    document = load(FIXTURES / name)
+    kind = kind_of(document)
+    taken = [known.name for known in FORMATS if known.kind == kind and known.recognizes(document)]
+    assert taken == [FORMAT_OF[name]]
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_titles_are_those_of_the_conversations(name):
+    """MIG: as many as there are, found without reading one, and the same as when read."""
+    document = load(FIXTURES / name)
+    found = titles(document)
+    transcripts = [read(document, conversation=n) for n in range(1, len(found) + 1)]
+    assert [each.title for each in transcripts] == list(found)
+    assert {each.conversations for each in transcripts} == {len(found)}
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
 def test_every_message_has_its_rows_and_an_id_of_its_own(name):
-    transcript = read(FIXTURES / name, conversation=1)
+    transcript = read(FIXTURES / name, conversation=FIRST.get(name, 1))
     ids = [m.id for m in transcript.messages]
     assert len(ids) == len(set(ids)) > 0
     assert set(transcript.rows) == set(ids)
@@ -177,7 +207,10 @@ def test_calls_without_answers_and_ids_used_again_are_fine():
 # --- sessions in progress -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["claude_code.jsonl", "codex_cli.jsonl", "chat_lines.jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    ["claude_code.jsonl", "codex_cli.jsonl", "chat_lines.jsonl", "copilot_cli.jsonl", "pi.jsonl"],
+)
 def test_a_half_written_last_line_is_normal(name):
     """NFR-2: wherever a growing file is cut, the complete lines are read."""
     data = (FIXTURES / name).read_bytes()
@@ -187,6 +220,37 @@ def test_a_half_written_last_line_is_normal(name):
         cut = read(data[:end])
         assert [m.id for m in cut.messages] == [m.id for m in complete.messages]
         assert cut.notes[-1] == "the last line is half written"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, format in FORMAT_OF.items() if name.endswith(".json") or format == "opencode"],
+)
+def test_a_file_of_one_value_that_is_cut_is_refused_with_its_line(name):
+    """NFR-2: nothing of it can be trusted to be a whole message."""
+    data = (FIXTURES / name).read_bytes().rstrip()
+    for end in range(2, len(data), max(1, len(data) // 40)):
+        with pytest.raises(InvalidTranscript, match=r"broken JSON|not UTF-8") as caught:
+            read(data[:end])
+        assert caught.value.line is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("pi.jsonl", b'"type":"session",', b'"type":"session","version":4,'),
+        ("copilot_cli.jsonl", b'"version":1', b'"version":2'),
+        ("legacy_snapshot.json", b'"version": "1.0"', b'"version": "2.5"'),
+    ],
+)
+def test_a_later_version_of_a_format_is_read_and_named(name, old, new):
+    """MIG: what is known of it is read, and a note says that there may be more."""
+    data = (FIXTURES / name).read_bytes()
+    assert old in data
+    before, found = read(data), read(data.replace(old, new))
+    assert [m.content for m in found.messages] == [m.content for m in before.messages]
+    assert "of the format: the last one known is" in found.notes[0]
+    assert found.notes[1:] == before.notes
 
 
 def test_a_cut_inside_a_letter_is_half_written():
@@ -234,6 +298,18 @@ def test_one_of_many_conversations_is_chosen_by_number():
             read(path, conversation=number)
     found = [read(path, conversation=n) for n in range(1, 4)]
     assert {x.conversations for x in found} == {3}
+
+
+def test_who_has_to_choose_is_told_the_titles():
+    """MIG: the first ten of an export, each on one line and cut short."""
+    row = {"uuid": "c", "chat_messages": []}
+    names = ["Tide\npools", "", "x" * 99, *"abcdefghij"]
+    data = json.dumps([{**row, "name": name} for name in names]).encode()
+    with pytest.raises(InvalidTranscript, match="holds 13 conv") as caught:
+        read(data)
+    assert caught.value.reason.partition("1 to 13")[2] == (
+        f": 1 Tide pools, 2 (no title), 3 {'x' * 39}…, 4 a, 5 b, 6 c, 7 d, 8 e, 9 f, 10 g, …"
+    )
 
 
 def test_a_single_conversation_is_number_one():

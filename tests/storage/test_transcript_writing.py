@@ -21,7 +21,12 @@ CHAT = [
     "chat_object.json",
 ]
 OTHERS = [
+    "copilot_cli.jsonl",
     "gemini_cli.json",
+    "legacy_session.json",
+    "legacy_snapshot.json",
+    "opencode.jsonl",
+    "pi.jsonl",
     "specstory_claude.md",
     "specstory_codex.md",
     "specstory_cursor.md",

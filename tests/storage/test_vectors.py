@@ -157,6 +157,11 @@ def test_a_search_stays_within_its_keys(file):
         ranges = [(1 << BITS, (1 << BITS) | 1), (2 << BITS, 2 << BITS)]
         found = [each.key for each in index.similar(question, keys=ranges)]
         assert found == [1 << BITS, (1 << BITS) | 1, 2 << BITS]
+        overlapping = [*ranges, ranges[0], ((1 << BITS) | 1, (1 << BITS) | 2), (9, 3)]
+        found = [each.key for each in index.similar(question, keys=overlapping)]
+        assert found == [1 << BITS, (1 << BITS) | 1, (1 << BITS) | 2, 2 << BITS]
+        whole = [(n << BITS, (n << BITS) | 4) for n in (1, 2)]
+        assert index.similar(question, keys=whole) == index.similar(question, keys=None)
         assert index.similar(question, keys=[]) == []
         assert index.similar(question, keys=[(9 << BITS, 10 << BITS)]) == []
 

@@ -117,8 +117,7 @@ async def compress(
             for task in tasks
         ]
     with _stage("checkpoint", emit):
-        rows = zip(tasks, texts, strict=True)
-        drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
+        drafts = [(t, _judged(t, x, selection, emit)) for t, x in zip(tasks, texts, strict=True)]
     with _stage("update", emit):
         context, pieces = stages.update(selection, drafts)
     with _stage("validate", emit):

@@ -38,6 +38,8 @@ class ArchiveReport(BaseModel, frozen=True):
     """Those that are in the archive now, those that were there before included."""
     failed: Mapping[str, str] = Field(default_factory=dict)
     """Session → why it is not: nothing of it was removed."""
+    kept: Mapping[str, str] = Field(default_factory=dict)
+    """Session that is old enough → why it stays nevertheless: it is kept whole whatever its age."""
     bytes_before: int = 0
     """Of the database."""
     bytes_after: int = 0

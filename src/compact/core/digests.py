@@ -125,6 +125,11 @@ class CompressedConversation(Written, frozen=True):
         """The conversation's id."""
         return self.about.id
 
+    @property
+    def in_short(self) -> str:
+        """Its text; topics and names where it has none."""
+        return self.text or ", ".join((*self.about.topics, *self.about.entities))
+
 
 class DigestNote(NamedTuple):
     """What is known of a stored digest without reading it."""

@@ -21,6 +21,7 @@ from compact.core.secret_values import (
     is_class_name,
     is_coded,
     is_dense,
+    is_file_name,
     is_generated_key,
     is_id,
     is_made_up,
@@ -104,6 +105,8 @@ def _look(value: str) -> Sign:
     """How much a value looks like a secret."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
+    if is_file_name(value):
+        return Sign.NONE
     if is_id(value):
         return Sign.WEAK
     if not is_random(value) or is_class_name(value):
@@ -115,7 +118,7 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     """Whether words around a value say that it is a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
-    if before.endswith("/") and look < Sign.STRONG:  # in an address
+    if before.endswith(("/", "\\")) and look < Sign.STRONG:  # in an address or a path
         return not _LINKS.isdisjoint(_words(before[-48:])[:1])
     if _told(before) + look >= Sign.ENOUGH:
         return True

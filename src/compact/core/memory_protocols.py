@@ -5,7 +5,7 @@ A store that lacks one lacks what stands on it, and whoever asks is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.backups import BackupCounts
-    from compact.core.changes import Change
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
     from compact.core.forgotten import ForgottenReport
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from compact.core.protocols import Embedder
     from compact.core.sessions import Entry, Session
     from compact.core.turns import Keys, TurnTable
+    from compact.core.whole_session import WholeSession
 
 
 class VectorIndex(Protocol):
@@ -158,14 +158,14 @@ class SessionArchive(Protocol):
 
     def archive_sessions(
         self,
-        wanted: Mapping[str, str | None],
+        wanted: Iterable[tuple[str, str | None]],
         *,
         folder: str,
         now: datetime,
         kms_key: str | None = None,
     ) -> ArchiveReport:
         """Move the messages of sessions into files, in a folder or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` says of each what it says in short.
+        there sealed by a KMS key where one is given; `wanted` is each with what it says in short.
         Nothing of a session is removed before its files are kept and were read back.
         """
         ...
@@ -187,8 +187,12 @@ class SessionArchive(Protocol):
         """
         ...
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
         ...
 
 
@@ -250,17 +254,12 @@ class SessionBackup(Protocol):
 class SessionTransfer(Protocol):
     """Sessions that come into a store from elsewhere, each step all or nothing."""
 
-    def put_session(
-        self,
-        session: Session,
-        entries: Sequence[Entry],
-        changes: Sequence[Change],
-        notes: Mapping[str, Mapping[str, Any]],
-    ) -> Session:
-        """Store a new session with its messages, changes and notes; it as it stands then.
+    def put_session(self, whole: WholeSession) -> Session:
+        """Store a new session with everything that belongs to it; it as it stands then.
 
         Raises:
             Superseded: there is a session of that id.
+            InvalidInput: another session has a branch or a projection of one of its ids.
         """
         ...
 
@@ -283,9 +282,12 @@ class SessionTransfer(Protocol):
 class SessionForgetting(Protocol):
     """Deleting a session everywhere, with proof."""
 
-    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+    def forget_session(
+        self, session_id: str, *, copies: Sequence[str] = (), sweeps: bool = True
+    ) -> ForgottenReport:
         """Delete a session, what other sessions of its scope quote of it, and folders of copies
-        that compressions left behind; then look for what is left.
+        that compressions left behind; then look for what is left, unless that is left to the next
+        deletion.
 
         Raises:
             NotFound: there is no such session.

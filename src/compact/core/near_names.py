@@ -45,7 +45,7 @@ _DIGITS = re.compile(
 """A number to be typed in, and no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
 """What assigns a value to something else."""
-_IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*=][A-Za-z0-9_]|[*/]")
+_IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*=]|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
 """What assigns a quoted value, which is judged by its name (`core.named_credentials`)."""

@@ -28,12 +28,14 @@ _BARCODE = 13
 """Digits of a barcode, whose own check digit tells it from the oldest cards, which have as many."""
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
 _PHONE = re.compile(
-    r"(?<![\w.,:/+=-])(?:"
-    r"(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,5}(?:[ ./-]?\d{2,5}){1,5}"
+    r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
+    r"(?:\+|(?<!\d{4} )00)[1-9]\d{0,2}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,5}(?:[ ./-]?\d{2,5}){1,5}"
     r"|\(\d{2,5}\)[ -]?\d{3,5}(?:[ -]\d{2,5}){0,3}|\d{3}[.-]\d{3}[.-]\d{4}"
-    r"|0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
+    r"|(?<!\d{4} )0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
     r")(?![\w/]|[.,:-]\d)"
 )
+"""In international or national form; no date, no social security number, and nothing behind four
+digits, where the number of an account goes on."""
 _PHONE_DIGITS = range(8, 16)
 """Digits of a phone number: fewer are an extension or a date, more than 15 no network dials."""
 

@@ -38,6 +38,7 @@ _PLACE_NAMES = re.compile(
     r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.\w{1,4}$)"
 )
 """A URL, a path or a file: names a place, and is no secret by itself."""
+_FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
 _REFERENCE = re.compile(
     r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
     r"[A-Za-z_]\w*(?:\??(?:\.|->|::)[A-Za-z_]\w*)+",
@@ -361,6 +362,11 @@ def is_class_name(value: str) -> bool:
     """Whether most of it are words in capitals and small letters: `Sam2VideoSession`."""
     words = (x for x in _PARTS.findall(value) if len(x) > 2 and x.istitle())
     return 2 * sum(map(len, words)) > len(value)
+
+
+def is_file_name(value: str) -> bool:
+    """Whether it ends as the names of files do, whatever generated the rest."""
+    return _FILE_NAME.fullmatch(value) is not None
 
 
 def is_dense(value: str) -> bool:

@@ -40,8 +40,6 @@ FIELDS = (
 LAYOUT = "<qHHBB"
 POSITION_BITS = 32
 """Of a message's key, for its position; its branch's number stands above them."""
-POSITION_BITS = 32
-"""Of a message's key, for its position; its branch's number stands above them."""
 MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
 """What the columns hold at most."""
 ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
@@ -160,11 +158,15 @@ class TurnTable:
 
     def places(self, keys: Keys) -> Keys:
         """Where messages stand in the table; those that do not are left out."""
+        return self.standing(keys)[1]
+
+    def standing(self, keys: Keys) -> tuple[NDArray[np.bool_], Keys]:
+        """Which of the messages stand in the table, and where those do."""
         import numpy as np
 
         firsts, lasts = self.runs()
         if not len(firsts):
-            return firsts
+            return np.zeros(len(keys), bool), firsts
 
         def made() -> tuple[Keys, Keys]:
             """The run of each branch, and where each run begins."""
@@ -176,8 +178,7 @@ class TurnTable:
         run, begins = self.once("run of a branch", made)
         own = run[np.minimum(keys >> POSITION_BITS, len(run) - 1)]
         inside = (own >= 0) & (keys >= firsts[own]) & (keys <= lasts[own])
-        found: Keys = (keys - firsts[own] + begins[own])[inside]
-        return found
+        return inside, (keys - firsts[own] + begins[own])[inside]
 
     def beside(self, place: int, most: int) -> range:
         """The places of a message and of as many at most before and after it in its session."""

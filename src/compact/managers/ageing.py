@@ -31,10 +31,17 @@ from compact.core.protocols import SessionStore
 from compact.core.sessions import Session
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.managers.archival_manager import ArchivalManager
-from compact.managers.compression_engine import RATIOS, CompressionEngine, original_of
-from compact.managers.running import blocking
-from compact.memory.ages import days_between
-from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
+from compact.managers.compression_engine import (
+    RATIOS,
+    CompressionEngine,
+    digest_of,
+    fingerprint_of,
+    importance_of,
+    original_of,
+    retention_of,
+)
+from compact.memory.ages import active_at, days_between
+from compact.memory.retention import MARKED, Importance, RetentionPolicy
 
 LEASE = timedelta(minutes=10)
 """For how long whoever does the scheduled work has it without a sign of life."""
@@ -46,21 +53,19 @@ FORMS = {
 archive with them. Of a session of a year, a later run leaves only what is known about it."""
 
 
+METADATA = CompressionLevel.METADATA
+FIRST_A_SUMMARY = (
+    "a summary first, for the archive; then the next run leaves what is known about it"
+)
+"""What is said of a session of a year whose originals are not in the archive yet."""
+
+
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
     """A session store that keeps digests as well."""
 
 
 class _LeaseLost(Exception):
     """Somebody else does the work by now."""
-
-
-def retention_of(settings: CompactConfig) -> RetentionPolicy:
-    """Which sessions are kept whole, as the settings say."""
-    return RetentionPolicy(
-        keep_score=settings.retain_score,
-        keep_days=settings.retain_days,
-        fresh_days=settings.age_full_days,
-    )
 
 
 def ageing_of(
@@ -102,7 +107,7 @@ class Due:
     @property
     def form(self) -> CompressionLevel:
         """The level of the digest that belongs there."""
-        if self.is_archived and self.level is CompressionLevel.METADATA:
+        if self.is_archived and self.level is METADATA:
             return self.level
         return FORMS.get(self.level, self.level)
 
@@ -147,40 +152,66 @@ class MemoryAgeing:
     archives: ArchivalManager | None = None
     _holder: str = field(default_factory=clock_and_ids.new_id)
 
-    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
         """Write the digests that are due and archive what belongs there, or only say what is due.
+        `progress` is told how many sessions are done, and of how many; then the same of those that
+        go into the archive.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        at = now or self.clock()
-        rows = tuple(self._rows(at, dry_run=dry_run))
-        moved = None if dry_run else self._archive(rows, at)
-        return AgeingReport(rows=rows, dry_run=dry_run, archive=moved)
+        at, tell = now or self.clock(), progress or (lambda *_: None)
+        every, rows = self.store.sessions(scope=self.scope), list[AgeingRow]()
+        for row in self._rows(every, at, dry_run=dry_run):
+            rows.append(row)
+            tell(len(rows), len(every))
+        moved = None if dry_run else self._archive(rows, at, tell)
+        return AgeingReport(rows=tuple(rows), dry_run=dry_run, archive=moved)
 
-    def _archive(self, rows: Sequence[AgeingRow], now: datetime) -> ArchiveReport | None:
+    def _archive(
+        self, rows: Sequence[AgeingRow], now: datetime, tell: Callable[[int, int], None]
+    ) -> ArchiveReport | None:
         """Move the originals that belong into the archive."""
         due = [each.session_id for each in rows if each.is_to_archive]
         if not due or self.archives is None:
             return None
-        return self.archives.archive_conversations(due, now=now)
+        return self.archives.archive_conversations(due, now=now, progress=tell)
 
-    def age_in_turn(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """The same for a schedule: of several processes, the one that has the lease does the work.
-        `stops` is asked between sessions.
+    def age_in_turn(
+        self,
+        stops: Callable[[], bool] = lambda: False,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
+        """The same for a schedule: of several processes, the one that has the lease does the work,
+        and lets go of it however it leaves. `stops` is asked between sessions.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+
+        def tell(done: int, of: int) -> None:
+            self._renew(lease)
+            if progress is not None:
+                progress(done, of)
+
         try:
             self._renew(lease)
-            for row in self._rows(self.clock(), lease=lease):
+            every = self.store.sessions(scope=self.scope)
+            for row in self._rows(every, self.clock(), lease=lease):
                 rows.append(row)
                 if stops():
                     return AgeingReport(rows=tuple(rows), complete=False)
-                self._renew(lease)
-            moved = self._archive(rows, self.clock())
+                tell(len(rows), len(every))
+            moved = self._archive(rows, self.clock(), tell)
         except _LeaseLost:
             return AgeingReport(rows=tuple(rows), complete=False)
-        self.store.release_lease(lease)
+        finally:
+            self.store.release_lease(lease)
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def _renew(self, lease: Lease) -> None:
@@ -196,13 +227,18 @@ class MemoryAgeing:
     # --- session by session -----------------------------------------------------------------------
 
     def _rows(
-        self, now: datetime, *, dry_run: bool = False, lease: Lease | None = None
+        self,
+        every: Sequence[Session],
+        now: datetime,
+        *,
+        dry_run: bool = False,
+        lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
         """What is done with each session, the one that changed last first."""
         known = self.store.digest_notes(self.scope)
         kept = self.archives.list_archived() if self.archives else ()
         archived = {each.session_id for each in kept}
-        for session in self.store.sessions(scope=self.scope):
+        for session in every:
             try:
                 due = self._due(session, known.get(session.id), now, session.id in archived)
                 made = None if dry_run or due.is_done else self._commit(due, lease)
@@ -215,40 +251,37 @@ class MemoryAgeing:
 
     def importance(self, session: Session) -> Importance:
         """How much a session is worth to be kept whole; read in pages."""
-        tally = RetentionTally().read(original_of(self.store, session.id).messages)
-        return self.retention.importance(tally, session.metadata)
+        return importance_of(self.store, session, self.retention)
 
     def _due(
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
     ) -> Due:
-        age = days_between(session.updated_at, now)
+        age = days_between(active_at(session), now)
         level = self.engine.get_compression_level(age)
         if is_archived and not level.is_archived:
             level = CompressionLevel.ARCHIVED  # by hand: who wants it back restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
-        fingerprint = f"{self.engine.fingerprint} {chain.hex()}"
+        fingerprint = fingerprint_of(self.engine, chain)
         due = Due(session, max(0, int(age)), before, level, chain, fingerprint, is_archived)
         full = CompressionLevel.FULL
         if level is full or is_archived:
             return due
         if session.metadata.get("important"):
-            return replace(due, level=full, why="marked as important")
+            return replace(due, level=full, why=MARKED)
         is_known = before is not None and before.fingerprint == fingerprint
         score = before.score if before is not None and is_known else None
         if score is None:
             score = self.importance(session).score
-        if self.retention.retains(Importance(score=score), age):
-            why = f"importance {score:.2f}, at least {self.retention.keep_score:g}"
+        if why := self.retention.reason(Importance(score=score), age):
             return replace(due, level=full, score=score, why=why)
-        return replace(due, score=score)
+        why = FIRST_A_SUMMARY if due.form is not level and level is METADATA else ""
+        return replace(due, score=score, why=why)
 
     def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
         """Store the digest that belongs there; None where none does."""
         made = None
         if due.form is not CompressionLevel.FULL:
-            original = original_of(self.store, due.session.id)
-            work = self.engine.awritten(original, due.form)
-            made = blocking.run(work, waits=self.engine.waits, instead="it off the event loop")
+            made = digest_of(self.engine, self.store, due.session.id, due.form)
         elif due.score is not None:  # so that it is not read again to be told the same
             about = ConversationMetadata(id=due.session.id)
             made = CompressedConversation(
@@ -278,18 +311,14 @@ class MemoryAgeing:
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
         else:  # about
-            tokens = due.session.branch.tokens or self._counted(due.session)
+            tokens = self.engine.tokens_of(original_of(self.store, due.session.id).messages)
             ratio = RATIOS[due.form]
             sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
         names = ("tokens_before", "tokens_after", "bytes_digest")
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))
 
-    def _counted(self, session: Session) -> int:
-        """Tokens of a session that nobody has counted."""
-        return self.engine.tokens_of(original_of(self.store, session.id).messages)
-
     def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
-        age = days_between(session.updated_at, now)
+        age = days_between(active_at(session), now)
         level = self.engine.get_compression_level(age)
         return AgeingRow(
             session_id=session.id,

@@ -12,36 +12,35 @@ it says in short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Self, cast
 
 from compact import wiring
+from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.codec import instant
-from compact.core.memory_protocols import DigestStore, SessionArchive
+from compact.core.digests import CompressionLevel
+from compact.core.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
 from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
-from compact.errors import InvalidArgument, NotFound
+from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
+from compact.managers.compression_engine import (
+    CompressionEngine,
+    digest_of,
+    fingerprint_of,
+    importance_of,
+    retention_of,
+)
+from compact.memory.ages import RESTORED, active_at, days_between
+from compact.memory.retention import MARKED
 
 DAYS = 90
 """Without a new message, after which a conversation is archived unless other days are given."""
-Digest = Callable[[SessionStore, Session], str | None]
-"""What a conversation says in short, or None."""
-
-
-def digest_of(store: SessionStore, session: Session) -> str | None:
-    """What a conversation says in short: the digest that stands beside it, else its newest
-    checkpoint.
-    """
-    digest = cast("DigestStore", store).digest(session.id) if hasattr(store, "digest") else None
-    if digest is not None and digest.text:
-        return digest.text
-    checkpoints = store.checkpoints(session.id)
-    return checkpoints[-1].summary if checkpoints else None
 
 
 @checked_methods
@@ -49,7 +48,8 @@ class ArchivalManager:
     """The archive of the conversations of one scope and no others, in the file of a store, or in a
     store that is open already. `folder` is where files go: by default `NAME-archive` beside the
     file; or `s3://BUCKET/PREFIX`, sealed by `kms_key` where one is given, with credentials from
-    where boto3 looks for them. `digest` says what a conversation says in short.
+    where boto3 looks for them. `settings` say which conversations are kept whole, and who writes
+    the digests of those that have none.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -63,14 +63,15 @@ class ArchivalManager:
         folder: str | Path | None = None,
         kms_key: str | None = None,
         scope: str = DEFAULT_SCOPE,
-        digest: Digest = digest_of,
+        settings: CompactConfig | None = None,
     ) -> None:
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
-        self._scope, self._digest = scope, digest
+        self._scope, self._settings = scope, settings or CompactConfig()
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
         self._archive = cast("SessionArchive", self._store)
+        self._index = cast("IndexUpkeep", self._store)
         self._folder = None if folder is None else wiring.archive_place(folder)
         self._kms_key = kms_key
 
@@ -108,40 +109,85 @@ class ArchivalManager:
         *,
         older_than_days: int = DAYS,
         now: datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
         """Move the messages of conversations into files: of those that are named, else of those
-        without a new message for so many days that are not marked important. Nothing is removed
-        before both files were written, synced, read back and compared; of a conversation that
-        fails, nothing is removed at all. May be called again at any time, after a crash too.
+        without a new message for so many days, but for what is kept whole whatever its age; the
+        report says what and why. One without a digest gets it first. Nothing is removed before both
+        files were written, synced, read back and compared; of a conversation that fails, nothing is
+        removed at all. May be called again at any time, after a crash too. `progress` is told how
+        many conversations are done, and of how many.
 
         Raises:
             NotFound: the scope has no conversation of a name; nothing was archived.
             StoreFailed: the store cannot be used.
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        at = now or clock_and_ids.now()
+        at, tell = now or clock_and_ids.now(), progress or (lambda *_: None)
+        kept, failed = dict[str, str](), dict[str, str]()
+        archived = {each.session_id for each in self.list_archived()}
         if ids is None:
-            wanted = self._old(at - timedelta(days=older_than_days))
+            old = at - timedelta(days=older_than_days)
+            wanted = [each for each in self._old(old) if each.id not in archived]
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
-        told = {each.id: self._digest(self._store, each) for each in wanted}
-        return self._archive.archive_sessions(
-            told, folder=self.folder, now=at, kms_key=self._kms_key
+
+        def told() -> Iterator[tuple[str, str | None]]:
+            for done, each in enumerate(wanted):
+                tell(done, len(wanted))
+                try:
+                    if ids is None and (why := self._reason(each, at)):
+                        kept[each.id] = why
+                        continue
+                    digest = None if each.id in archived else self._digest(each)
+                except (StoreFailed, Superseded, NotFound) as error:
+                    failed[each.id] = str(error)
+                    continue
+                yield each.id, digest
+
+        report = self._archive.archive_sessions(
+            told(), folder=self.folder, now=at, kms_key=self._kms_key
         )
+        return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
     def _old(self, before: datetime) -> list[Session]:
-        archived = {each.session_id for each in self.list_archived()}
         return [
             each
             for each in self._store.sessions(scope=self._scope)
-            if each.id not in archived
-            and each.branch.messages
-            and not each.metadata.get("important")
-            and instant(each.updated_at) < instant(before)
+            if each.branch.messages and instant(active_at(each)) < instant(before)
         ]
 
-    def restore_conversation(self, session_id: str) -> Session:
-        """Bring every message of a conversation back into the database; it as it stands then. Its
-        words are indexed again, and its vectors are pending.
+    def _reason(self, session: Session, now: datetime) -> str:
+        """Why a session is kept whole whatever its age; empty where it is not."""
+        if session.metadata.get("important"):
+            return MARKED
+        retention = retention_of(self._settings)
+        importance = importance_of(self._store, session, retention)
+        return retention.reason(importance, days_between(active_at(session), now))
+
+    def _digest(self, session: Session) -> str | None:
+        """What a conversation says in short: by the digest that stands beside it, which is written
+        where there is none of these messages.
+        """
+        store = cast("DigestStore", self._store)
+        chain = self._store.chain(session.branch.id, session.branch.messages)
+        fingerprint = fingerprint_of(self._engine, chain)
+        found = store.digest(session.id)
+        is_known = found is not None and found.fingerprint == fingerprint
+        if found is None or not is_known or not found.text:
+            score = found.score if found is not None and is_known else None
+            made = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
+            found = made.model_copy(update={"score": score, "fingerprint": fingerprint})
+            store.keep_digest(session.id, found, chain=chain)
+        return found.in_short or None
+
+    @cached_property
+    def _engine(self) -> CompressionEngine:
+        return CompressionEngine(self._store, settings=self._settings)
+
+    def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
+        """Bring every message of a conversation back into the database, with its vectors, and index
+        its words; it as it stands then. That counts as a use: it ages from now on.
 
         Raises:
             NotFound: the scope has no such conversation.
@@ -149,7 +195,12 @@ class ArchivalManager:
         """
         self._session(session_id)
         self._archive.restore_session(session_id)
-        return self._session(session_id)
+        self._index.catch_up()
+        found = self._session(session_id)
+        used = {RESTORED: (now or clock_and_ids.now()).isoformat()}
+        return self._store.describe(
+            session_id, title=found.title, metadata={**found.metadata, **used}
+        )
 
     def list_archived(self) -> list[ArchivedConversation]:
         """The conversations that are archived, the one with the newest message first."""
@@ -163,9 +214,11 @@ class ArchivalManager:
         most = max(0, limit)
         return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
 
-    def verify(self) -> list[ArchiveFault]:
-        """What is wrong with the files: missing, altered, not to be read. Nothing is changed."""
-        return self._archive.archive_faults(scope=self._scope)
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files: missing, altered, not to be read. Nothing is changed.
+        `progress` is told how many archives are done, and of how many.
+        """
+        return self._archive.archive_faults(scope=self._scope, progress=progress)
 
     def _session(self, session_id: str) -> Session:
         found = self._store.session(session_id)

@@ -85,9 +85,10 @@ class CompactManager:
         """The store of all its sessions."""
         archive = options.get("archive") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
-        scope = options.get("scope", DEFAULT_SCOPE)
+        self.scope = options.get("scope", DEFAULT_SCOPE)
+        """Of all its sessions."""
         self._memory = (
-            MemoryManager(self.store, scope=scope, settings=self.config)
+            MemoryManager(self.store, scope=self.scope, settings=self.config)
             if self.config.memory
             else None
         )
@@ -165,7 +166,8 @@ class CompactManager:
         self, session_id: str, messages: Sequence[Given], note: str = ""
     ) -> list[Any]:
         """Compress now, whatever the trigger says; the messages to send. `note` says what a
-        summarizing model should keep, in plain words.
+        summarizing model should keep, in plain words. Where nothing can be freed, they stay as they
+        are, and the event `compact.trigger_decision` says why.
 
         Raises:
             As `preflight`; StoreFailed: what is compressed must be stored.
@@ -224,7 +226,7 @@ class CompactManager:
             self.store,
             format=format,
             session_id=session_id,
-            scope=options.get("scope", DEFAULT_SCOPE),
+            scope=self.scope,
             tokenizer=options.get("tokenizer") or config.tokenizer,
             policy=config.policy(),
             summarizer=options.get("summarizer", config.summarizers()),

@@ -35,9 +35,11 @@ from compact.core.digests import (
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore, Summarizer
+from compact.core.sessions import Session
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.running import blocking
 from compact.memory.ages import Ages, days_between
+from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
 
 RATIOS: Mapping[CompressionLevel, float] = {
     CompressionLevel.KEY_POINTS: 0.65,
@@ -49,6 +51,15 @@ TOKENIZER = "o200k"
 """What tokens are counted by where the settings name no tokenizer."""
 PAGE = 256
 """Messages that are read from a store at once."""
+
+
+def retention_of(settings: CompactConfig) -> RetentionPolicy:
+    """Which sessions are kept whole, as the settings say."""
+    return RetentionPolicy(
+        keep_score=settings.retain_score,
+        keep_days=settings.retain_days,
+        fresh_days=settings.age_full_days,
+    )
 
 
 def ages_of(settings: CompactConfig) -> Ages:
@@ -254,6 +265,29 @@ class CompressionEngine:
         session = self._store.session(compressed.id)
         given: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
         return Conversation(id=session.id, title=session.title, messages=messages, **given)
+
+
+def importance_of(store: SessionStore, session: Session, retention: RetentionPolicy) -> Importance:
+    """How much a session is worth to be kept whole; read in pages."""
+    tally = RetentionTally().read(original_of(store, session.id).messages)
+    return retention.importance(tally, session.metadata)
+
+
+def fingerprint_of(engine: CompressionEngine, chain: bytes) -> str:
+    """Of what a session's digest is made, and by which settings, for whoever stores it."""
+    return f"{engine.fingerprint} {chain.hex()}"
+
+
+def digest_of(
+    engine: CompressionEngine, store: SessionStore, session_id: str, level: CompressionLevel
+) -> CompressedConversation:
+    """A session's digest, written now.
+
+    Raises:
+        BlockingCallInLoop: a model writes, and this thread runs an event loop.
+    """
+    work = engine.awritten(original_of(store, session_id), level)
+    return blocking.run(work, waits=engine.waits, instead="it off the event loop")
 
 
 class _Pages:

@@ -42,7 +42,7 @@ from compact.core.messages import Role
 from compact.core.protocols import ChatModel, Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
-from compact.errors import InvalidArgument, ModelFailed, NotFound
+from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.enriching import enrich
@@ -109,7 +109,7 @@ class MemoryManager(WholeMemory):
     ) -> None:
         self._settings = settings or CompactConfig()
         embedder = embedder or self._settings.embedder
-        self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
+        self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         self._scope = scope
@@ -156,6 +156,11 @@ class MemoryManager(WholeMemory):
         """What this memory holds, and what is still to be done."""
         sessions, kept = self.sessions(), self.archived()
         notes = self._noted()
+        unembedded, why = None, None
+        try:
+            unembedded = self.unembedded() if self._embedder else None
+        except ModelFailed as error:
+            why = str(error)
         levels = Counter(
             notes[each.id].level if each.id in notes else CompressionLevel.FULL for each in sessions
         )
@@ -172,8 +177,9 @@ class MemoryManager(WholeMemory):
             archive_folder=None if self._keeps_all else self.archives.folder,
             file_bytes=self._file_bytes(),
             unindexed=self._index.unindexed(),
-            unembedded=self.unembedded() if self._embedder else None,
+            unembedded=unembedded,
             embedder=self._embedder.name if self._embedder else None,
+            embedder_failed=why,
         )
 
     def _noted(self) -> dict[str, DigestNote]:
@@ -246,12 +252,13 @@ class MemoryManager(WholeMemory):
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """What a search finds, how, and why not by meaning, where the embedder failed."""
-        only, ways = SearchFilter.model_validate(options), self._ways(options)
+        only = SearchFilter.model_validate(options)
         search = partial(ranked, self._index, self._scope, query, most=most, only=only)
         try:
+            ways = self._ways(options)
             return search(ways=ways), ways, None
         except ModelFailed as error:
-            ways = ways._replace(nearest=None, words=True)
+            ways = self._ways({**options, "method": "lexical"})
             return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
@@ -272,7 +279,10 @@ class MemoryManager(WholeMemory):
         if self._vectors is None or self._embedder is None:
             return ()
         vector = self._embedder.embed([text], query=True)[0]
-        return self._vectors.similar(vector, of=of, most=most, keys=within)
+        try:
+            return self._vectors.similar(vector, of=of, most=most, keys=within)
+        except InvalidInput as error:
+            raise ModelFailed(f"{self._embedder.name}: {error}") from error
 
     # --- vectors ----------------------------------------------------------------------------------
 
@@ -309,13 +319,20 @@ class MemoryManager(WholeMemory):
             folder=self._archive_folder,
             kms_key=self._settings.archive_kms_key,
             scope=self._scope,
+            settings=self._settings,
         )
 
     def archive(
-        self, ids: Sequence[str] | None = None, *, older_than_days: int = DAYS
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        older_than_days: int = DAYS,
+        progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
         """Move conversations into files, as `ArchivalManager.archive_conversations`."""
-        return self.archives.archive_conversations(ids, older_than_days=older_than_days)
+        return self.archives.archive_conversations(
+            ids, older_than_days=older_than_days, progress=progress
+        )
 
     def restore(self, session_id: str) -> Session:
         """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
@@ -397,21 +414,33 @@ class MemoryManager(WholeMemory):
 
     # --- ageing -----------------------------------------------------------------------------------
 
-    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
         """Give each session of the scope the digest that its age asks for, beside its messages, and
         move the originals of the oldest into the archive; a row for each says what was done, or
-        would be. Important sessions keep every word.
+        would be. Important sessions keep every word. `progress` is told how many sessions are done,
+        and of how many.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        return self._ageing().age(now, dry_run=dry_run)
+        return self._ageing().age(now, dry_run=dry_run, progress=progress)
 
     def run_schedule(
-        self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None
+        self,
+        every: float = 86_400.0,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
         """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
-        closing. Of several processes that do this with a file, one does the work.
+        closing. Of several processes that do this with a file, one does the work. `progress` is
+        told, in that thread, how many sessions are done, and of how many.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -419,7 +448,8 @@ class MemoryManager(WholeMemory):
         if every <= 0:
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
-        self._schedules.append(Schedule(ageing.age_in_turn, every=every))
+        work = partial(ageing.age_in_turn, progress=progress)
+        self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:

@@ -9,9 +9,12 @@ from pydantic import BaseModel, Field, model_validator
 
 from compact.core.codec import instant
 from compact.core.digests import CompressionLevel
+from compact.core.sessions import Session
 
 DAY = 86_400_000_000
 """Microseconds."""
+RESTORED = "restored_at"
+"""The name in a session's metadata of when it came back from the archive."""
 
 
 class Ages(BaseModel, frozen=True):
@@ -44,6 +47,17 @@ class Ages(BaseModel, frozen=True):
         if days <= self.summary:
             return CompressionLevel.SUMMARY
         return CompressionLevel.ARCHIVED if days <= self.archived else CompressionLevel.METADATA
+
+
+def active_at(session: Session) -> datetime:
+    """When a session was last used: the time of its newest message, or of its coming back from the
+    archive by hand, which is a use as well.
+    """
+    try:
+        restored = datetime.fromisoformat(session.metadata.get(RESTORED, ""))
+    except (TypeError, ValueError):  # there is none; or it is somebody else's
+        return session.updated_at
+    return max(session.updated_at, restored, key=instant)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:

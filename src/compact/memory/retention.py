@@ -45,6 +45,8 @@ BEST = 5
 """Messages of a person whose importance counts."""
 READ = 20_000
 """Characters of one message that are read."""
+MARKED = "marked as important"
+"""Why a marked one is kept whole."""
 
 
 class Parts(NamedTuple):
@@ -162,10 +164,17 @@ class RetentionPolicy(BaseModel, frozen=True):
 
     def retains(self, importance: Importance, age_days: float) -> bool:
         """The same for an importance that is known."""
-        if importance.marked or int(max(0.0, age_days)) <= self.fresh_days:
-            return True
+        is_fresh = int(max(0.0, age_days)) <= self.fresh_days
+        return is_fresh or bool(self.reason(importance, age_days))
+
+    def reason(self, importance: Importance, age_days: float) -> str:
+        """Why it is kept whole even where it is no longer fresh; empty where it is not."""
+        if importance.marked:
+            return MARKED
         is_in_time = self.keep_days is None or int(age_days) <= self.keep_days
-        return is_in_time and importance.score >= self.keep_score
+        if not is_in_time or importance.score < self.keep_score:
+            return ""
+        return f"importance {importance.score:.2f}, at least {self.keep_score:g}"
 
     def update_retention_policy(self, **thresholds: float | None) -> RetentionPolicy:
         """The policy with other thresholds.

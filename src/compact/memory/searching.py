@@ -111,7 +111,9 @@ def ranked(
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
-        touched = np.union1d(touched, near)
+        is_touched = np.zeros(len(turns), bool)
+        is_touched[touched] = is_touched[near] = True
+        touched = np.flatnonzero(is_touched)
     scores *= _boost(index, turns, ways, within)
     scores[~is_meant] = -np.inf
     found = touched[is_meant[touched]]
@@ -136,8 +138,8 @@ def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats
 
     keys = np.array([each.key for each in near], np.int64)
     cosines = np.array([each.cosine for each in near])
-    own = np.isin(keys, turns.keys)
-    return turns.places(keys[own]), cosines[own] - cosines.min(initial=1.0)
+    own, places = turns.standing(keys)
+    return places, cosines[own] - cosines.min(initial=1.0)
 
 
 def _ranges(turns: TurnTable) -> list[tuple[int, int]]:

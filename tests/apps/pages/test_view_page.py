@@ -32,6 +32,10 @@ def browser():
         found.close()
 
 
+def number_in(text):
+    return int(text.strip().replace(",", ""))
+
+
 def paged(messages, file, window=8_192, *, goal=""):
     """The page of these messages, as they would have been sent one by one."""
     with ContextManager(window=window, session_id="harbour") as ctx:
@@ -78,6 +82,35 @@ def test_it_shows_the_session_and_fetches_nothing(opened, harbour):
     assert steps.count() == len(harbour[1]["moves"]) > 10
     assert shown.locator("#checkpoints details").count() > 10
     assert complaints == []
+
+
+def test_each_step_says_what_it_came_from(opened, harbour):
+    """Before a compression stands the prompt that it was made of, with its newest messages."""
+    shown, _ = opened
+    rows = shown.locator("#steps tbody tr").all_inner_texts()
+    before, after = zip(*(map(number_in, row.split("\t")[3:5]) for row in rows), strict=True)
+    assert all(one > other for one, other in zip(before, after, strict=True))
+    views, tokens = harbour[1]["views"], harbour[1]["messages"]["tokens"]
+    first = harbour[1]["moves"][0]["at"]
+    assert before[0] == views[0]["tokens"] + sum(tokens[:first])
+
+
+def test_a_prompt_that_would_not_fit_is_called_so(browser, tmp_path):
+    """Of a session that was imported and compressed once, no such prompt was ever sent."""
+    messages = list(wiring.read_transcript(SAMPLE).messages)
+    with ContextManager(window=8_192, session_id="harbour") as ctx:
+        ctx.add_messages(messages)
+        ctx.compress_conversation()
+        told = session_data.told(ctx, ctx.store.session("harbour"), redactor=None)
+    (tmp_path / "page.html").write_text(page.written(told), encoding="utf-8")
+    shown = browser.new_page()
+    shown.goto((tmp_path / "page.html").as_uri())
+    assert "More than a prompt may have" not in shown.inner_text("#seen-about")
+    shown.focus("#turn")
+    shown.keyboard.press("ArrowLeft")
+    assert "More than a prompt may have" in shown.inner_text("#seen-about")
+    assert shown.inner_text("#about").startswith("511 messages"), "its id stands above"
+    shown.close()
 
 
 def test_what_a_conversation_holds_is_never_markup(opened):
@@ -138,9 +171,11 @@ def test_contrast_roles_and_names(browser, harbour, theme, width):
     found = Axe().run(shown)
     report = found.generate_report()
     wide = shown.evaluate("document.documentElement.scrollWidth")
+    steps = shown.evaluate("document.querySelector('#steps table').getBoundingClientRect().right")
     shown.close()
     assert found.violations_count == 0, report
     assert wide <= width, "nothing is cut on a narrow screen"
+    assert steps <= width, "nor do the steps have to be moved"
 
 
 @pytest.mark.data

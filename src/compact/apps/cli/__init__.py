@@ -6,10 +6,10 @@ for every help, so they import nothing that takes long: the modules below, and `
 of this package that are loaded when they are first used. `jobs` reads a file and plans for it,
 `stores` opens sessions, `session_markdown` and `session_page` are sessions as files, `exchange`
 brings them in and out, `migrations` many at once, `changes` is what became of messages, `usage`
-where tokens go, `checks` what `doctor` finds, `chats` what the chat program is given,
-`known_models` what is known of models, `views` words what several commands tell, `render` draws it,
-`output` writes bytes, `settings` are the effective ones, `progress` shows long work, and `errors`
-says how a command ends.
+where tokens go, `checks` what `doctor` finds, `reviewing` a summary in an editor, `chats` what the
+chat program is given, `known_models` what is known of models, `views` words what several commands
+tell, `render` draws it, `output` writes bytes, `settings` are the effective ones, `progress` shows
+long work, and `errors` says how a command ends.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from compact.apps.cli import output as output
     from compact.apps.cli import progress as progress
     from compact.apps.cli import render as render
+    from compact.apps.cli import reviewing as reviewing
     from compact.apps.cli import session_markdown as session_markdown
     from compact.apps.cli import session_page as session_page
     from compact.apps.cli import settings as settings

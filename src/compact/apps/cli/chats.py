@@ -69,14 +69,13 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     """
     exchange.check_out(file, catalog, force=False)
     session = catalog.find(session_id)
-    branch = session.branch
-    messages = [e.message for e in catalog.store.read(branch.id, 0, branch.messages)]
-    whole = exchange.file_of(catalog, session, branch, messages)
+    is_text = file.lower().endswith((".md", ".markdown"))
+    whole = exchange.file_of(catalog, session, session.branch if is_text else None)
     if catalog.settings.redact:
         whole = exchange.without_secrets(whole, catalog.settings.redactor())
-    if file.lower().endswith((".md", ".markdown")):
+    if is_text:
         text = "".join(session_markdown.written(whole.session, whole.messages))
     else:
         text = "".join(session_file.written(whole))
     size = output.write(file, text)
-    return f"Wrote {file}: {counted(len(messages), 'message')}, {size or 0:,} bytes"
+    return f"Wrote {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"

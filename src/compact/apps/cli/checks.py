@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from compact import wiring
 from compact.apps.cli.errors import without_secrets
@@ -16,11 +16,15 @@ from compact.apps.cli.settings import name_of_store
 from compact.apps.cli.words import counted, spans
 from compact.config import CompactConfig
 from compact.core.budget import ContextWindow
+from compact.core.memory_protocols import SessionArchive
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import NotFound, StoreFailed
 
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → another one that is the same module, with encryption, and cannot stand beside it."""
+
+READ_SOON = 64 << 20
+"""Bytes of archives that are held to their checksums without being asked for."""
 
 
 class Finding(NamedTuple):
@@ -143,12 +147,29 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
             yield Finding("store", "ok", f"{text}, schema {schema}", facts)
             if check:
                 yield from _integrity(*wiring.store_damage(opened))
+            else:
+                yield from _archived(cast("SessionArchive", opened))
     except NotFound as error:
         was_named = settings.store is not None
         text = str(error) if was_named else "none yet: sessions import creates one"
         yield Finding("store", "broken" if was_named else "note", text, {"file": file})
     except StoreFailed as error:
         yield Finding("store", "broken", str(error), {"file": file})
+
+
+def _archived(store: SessionArchive) -> Iterator[Finding]:
+    """Whether archives are what was written, where that is soon seen."""
+    every = store.archived_sessions()
+    size = sum(each.bytes for each in every)
+    if size > READ_SOON or any(each.file.startswith("s3://") for each in every):
+        text = f"{counted(len(every), 'archive')} not checked: doctor --check, or memory verify"
+        yield Finding("archives", "note", text)
+    elif every:
+        faults = store.archive_faults()
+        for each in faults:
+            yield Finding("archives", "broken", f"session {each.session_id!r}: {each.what}")
+        if not faults:
+            yield Finding("archives", "ok", f"{counted(len(every), 'archive')}, all as written")
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from compact.apps.cli.colours import WRONG, are_wanted, painted
 from compact.apps.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
 from compact.core.redaction import Known, redact, without_credentials
 from compact.core.redactor import NOTHING_ELSE, Redactor
@@ -67,7 +68,8 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
-            return NOBODY_READS, None
+            is_done = getattr(error, "code", NOBODY_READS) == 0  # what completes commands ends so
+            return 0 if is_done else NOBODY_READS, None
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
         case ImportError() if missing := what_is_missing(error):
@@ -117,11 +119,13 @@ def without_secrets(told: Any) -> Any:  # noqa: ANN401 - any JSON value
             return told
 
 
-def say(line: str) -> None:
+def say(line: str, *, is_error: bool = False) -> None:
     """Print one line on stderr, whatever the terminal can show; never raises."""
     # First the whole: a secret may be several words, or several lines.
     words = " ".join(map(without_credentials, without_secrets(line).split()))
-    _write("".join(c if c.isprintable() else " " for c in f"compactctl: {words}"))
+    shown = "".join(c if c.isprintable() else " " for c in words)
+    name = "compactctl:"
+    _write(f"{painted(name, WRONG) if is_error and are_wanted(sys.stderr) else name} {shown}")
 
 
 def say_where(error: BaseException) -> None:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, TypedDict
 
 from compact.apps.cli import jobs, output, session_markdown, stores
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
-from compact.core.characters import with_texts
-from compact.core.message_redaction import redact_messages, redact_text
-from compact.core.messages import Message
-from compact.core.redaction import Known
-from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.core.whole_session import WholeSession
 from compact.errors import InvalidTranscript, NotFound, Superseded
-from compact.managers.exchange import importing, session_file
+from compact.managers.exchange import exporting, importing, session_file
+from compact.managers.exchange.exporting import without_secrets as without_secrets
 from compact.managers.exchange.session_file import SessionFile
 from compact.managers.exchange.session_file import written as written
 
 if TYPE_CHECKING:
     from compact.apps.cli.commands.exchange import ImportOptions
 
-Told = TypeVar("Told", bound=BaseModel)
+
+class NotInFile(TypedDict):
+    """What of a session is not in a file: other branches, and how many snapshots."""
+
+    branches: list[str]
+    snapshots: int
+
+
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 """How the names of files end that say only what they are."""
 
@@ -77,8 +77,8 @@ def _id_of(options: ImportOptions) -> str:
     return name if options.conversation is None else f"{name}-{options.conversation}"
 
 
-def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> Session:
-    """The session to be made.
+def as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
+    """The session to be made, with everything that the file has of it.
 
     Raises:
         Stop: it has no id, or there is one of that id.
@@ -89,9 +89,10 @@ def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalo
         raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
     _check_free(catalog, name, scope, is_asked=options.scope is not None)
-    made = importing.as_new(known, catalog.store, catalog.settings, session_id=name, scope=scope)
-    model = options.model or made.model
-    return made.model_copy(update={"title": options.title or known.title, "model": model})
+    whole = importing.as_new(read, catalog.store, catalog.settings, session_id=name, scope=scope)
+    made = whole.session
+    title, model = options.title or made.title, options.model or made.model
+    return replace(whole, session=made.model_copy(update={"title": title, "model": model}))
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
@@ -109,17 +110,17 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
         raise Stop(f"{taken}; import under another id: --as ID")
 
 
-def stored(catalog: SessionCatalog, session: Session, read: SessionFile) -> Session:
-    """Make the session with its messages, goals and pins, in one step: whatever goes wrong, and
-    whenever the process ends, all of it is there or nothing.
+def stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
+    """Make the session with all that belongs to it, in one step: whatever goes wrong, and whenever
+    the process ends, all of it is there or nothing.
 
     Raises:
         Stop: another process made a session of that id in the meantime.
     """
     try:
-        return importing.put(catalog.store, importing.prepared(session, read, catalog.settings))
+        return importing.put(catalog.store, whole)
     except Superseded:
-        raise Stop(f"another process made a session {session.id!r} just now") from None
+        raise Stop(f"another process made a session {whole.session.id!r} just now") from None
 
 
 def line_of(stored: Session, file: str) -> str:
@@ -147,39 +148,39 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
         raise Stop(f"{out} exists and is not an exported session; --force replaces it")
 
 
-def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
-    """The same, as it may leave: each text in it without secrets."""
-    known = Known(redactor=redactor)
-    messages = redact_messages(file.messages, known)
-    told = partial(redact_text, known=known)
-    return replace(
-        file,
-        session=_told(file.session, told),
-        messages=messages,
-        goals=[_told(goal, told) for goal in file.goals],
-        checkpoints=[_told(checkpoint, told) for checkpoint in file.checkpoints],
-    )
-
-
-def _told(value: Told, told: Callable[[str], str]) -> Told:
-    return type(value).model_validate(with_texts(value.model_dump(mode="json"), told))
-
-
-def file_of(
-    catalog: SessionCatalog, session: Session, branch: Branch, messages: list[Message]
-) -> SessionFile:
-    """What is written. Goals and pins are those of the branch that is open, and stay out of another
-    one's file.
+def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
+    """What is written: a whole session, or one branch of it. Goals and pins are those of the branch
+    that is open, and stay out of another one's file.
     """
-    ctx = stores.context_of(catalog, session)
-    is_open = branch.id == ctx.branch_id
-    never = ctx.policy.roles_never_pruned
-    fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
-    pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
+    with stores.context_of(catalog, session) as ctx:
+        chosen = session.branch if branch is None else branch
+        is_open = chosen.id == ctx.branch_id
+        never = ctx.policy.roles_never_pruned
+        fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
+        pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
+        goals = ctx.goals
+    whole = exporting.whole_session(catalog.store, session.id) if branch is None else None
+    if whole is not None:
+        session, messages = whole.session, [e.message for e in whole.line(chosen.id)]
+        checkpoints = whole.checkpoints
+    else:
+        messages = [e.message for e in catalog.store.read(chosen.id, 0, chosen.messages)]
+        session = session.model_copy(update={"branch": chosen})
+        checkpoints = catalog.store.checkpoints(session.id)
     return SessionFile(
-        session.model_copy(update={"branch": branch}),
+        session,
         messages,
-        goals=ctx.goals if is_open else (),
+        goals=goals if is_open else (),
         pins=pins if is_open else (),
-        checkpoints=catalog.store.checkpoints(session.id),
+        checkpoints=checkpoints,
+        whole=whole,
     )
+
+
+def left_out(catalog: SessionCatalog, file: SessionFile) -> NotInFile:
+    """What of its session a file does not have."""
+    if file.whole is not None:
+        return {"branches": [], "snapshots": 0}
+    session, branch = file.session.id, file.session.branch.id
+    others = [each.id for each in catalog.store.branches(session) if each.id != branch]
+    return {"branches": others, "snapshots": len(catalog.store.snapshots(session))}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from compact import wiring
 from compact.apps.cli.errors import Stop
@@ -36,6 +37,8 @@ class Job:
     settings: CompactConfig
     transcript: wiring.Transcript
     counter: TokenCounter
+    since: float = field(default_factory=monotonic)
+    """When the work on it began, by `monotonic`."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -53,14 +56,14 @@ def job_of(options: FileOptions) -> Job:
         InvalidTranscript: the file is unknown or broken.
         InvalidConfig, Stop: an option or a setting is wrong.
     """
-    settings = settings_of(options)
+    since, settings = monotonic(), settings_of(options)
     source, data = bytes_of(options)
     if session_file.is_session_file(data):
         raise Stop(f"{source} is an exported session; import it with: sessions import")
     transcript = transcript_of(
         options, source, data, active=options.active, writable=isinstance(options, PlanOptions)
     )
-    return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
+    return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire), since)
 
 
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command, get_group
+from typer.main import get_command, get_group, get_install_completion_arguments
 
 import compact as package
 from compact.apps import cli
@@ -39,11 +39,13 @@ from compact.apps.cli.commands import (
     validate_config,
     view,
 )
+from compact.apps.cli.helping import CommandGroup, ListByDefault, OneCommand
 from compact.apps.cli.interrupts import TRACEBACK
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
-Reads Claude Code, Codex CLI, Gemini CLI, SpecStory and chat files, with no key and no network.
+Reads the sessions of coding agents, exports of ChatGPT and Claude, request bodies and chat files,
+with no key and no network.
 Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
 
 \b
@@ -56,16 +58,6 @@ Examples:
   compactctl context session
   compactctl search "what we said of the roof"
 """
-
-
-class ListByDefault(TyperGroup):
-    """A group in which what is no command is an argument of its command `list`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
-        """Put `list` before what is no command."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
 
 
 COMMANDS: Sequence[Callable[..., None]] = (
@@ -93,9 +85,9 @@ COMMANDS: Sequence[Callable[..., None]] = (
 `sessions_put_aside` is `sessions put-aside`.
 """
 
-GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
+GROUPS: Mapping[str, tuple[type[CommandGroup], str]] = {
     "sessions": (
-        TyperGroup,
+        CommandGroup,
         """Stored conversations: list, show, import, export, compress, put-aside, pin, unpin, mode,
 describe, delete.
 
@@ -123,7 +115,7 @@ Examples:
 """,
     ),
     "memory": (
-        TyperGroup,
+        CommandGroup,
         """All sessions of a scope as they grow old: what age leaves of them, archives, backups.
 
 \b
@@ -132,12 +124,17 @@ Examples:
   compactctl memory why harbour
   compactctl memory archive
   compactctl memory archived --search "harbour office"
+  compactctl memory forget harbour
   compactctl memory backup backup-monday
 """,
     ),
 }
 """Group → what it does with its arguments, and its help."""
 
+OTHER_NAMES: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("memory", "forget"): ("sessions", "delete"),
+}
+"""Group and name of a command → those of the one that it is, under another name."""
 TAKES_NUMBERS = {"expand", "sessions_put_aside", "sessions_pin", "sessions_unpin"}
 """Commands that are given a message's number, which may be negative and is no option then."""
 PLAIN: Mapping[str, Any] = {
@@ -155,7 +152,7 @@ def _version(wanted: bool) -> None:
 
 def _help(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        typer.echo(context.get_help(), color=context.color)
 
 
 def _root(
@@ -176,16 +173,22 @@ def command_line() -> TyperGroup:
         group, name = (first, rest) if first in GROUPS else ("", work.__name__)
         one = typer.Typer(**PLAIN)
         settings = {"ignore_unknown_options": work.__name__ in TAKES_NUMBERS}
-        one.command(name.replace("_", "-"), context_settings=settings)(work)
+        one.command(name.replace("_", "-"), cls=OneCommand, context_settings=settings)(work)
         made = get_command(one)
         found[group][made.name or ""] = made
+    for (group, name), (other, own) in OTHER_NAMES.items():
+        found[group][name] = found[other][own]
     groups = {}
     for name, (kind, text) in GROUPS.items():
         app = typer.Typer(name=name, cls=kind, help=text, **PLAIN)
         groups[name] = _group(app, _help, found[name])
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    app = typer.Typer(name="compactctl", help=HELP, context_settings=options, **PLAIN)
-    return _group(app, _root, {**found[""], **groups})
+    app = typer.Typer(
+        name="compactctl", cls=CommandGroup, help=HELP, context_settings=options, **PLAIN
+    )
+    whole = _group(app, _root, {**found[""], **groups})
+    whole.params.extend(get_install_completion_arguments())
+    return whole
 
 
 def _group(app: typer.Typer, start: Callable[..., None], commands: Mapping[str, Any]) -> TyperGroup:
@@ -214,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cli.errors.say_where(error)
         code, line = cli.errors.ending_of(error)
         if line is not None:
-            cli.errors.say(line)
+            cli.errors.say(line, is_error=True)
         _let_go_of(sys.stdout)
         _let_go_of(sys.stderr)
     return code if isinstance(code, int) else 0

@@ -16,6 +16,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from compact.apps import cli
+from compact.apps.cli.colours import CHOSEN, When
 from compact.apps.cli.told import Telling
 from compact.core.sizes import share_in, size_in
 
@@ -131,6 +132,13 @@ class JsonOptions:
     """Options of every command."""
 
     json: Json = False
+    color: Annotated[
+        When,
+        typer.Option(
+            help="When to use colours: auto (on a terminal; NO_COLOR and FORCE_COLOR are heard), "
+            "always (for less -R), or never.",
+        ),
+    ] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +221,8 @@ class PlanOptions(FileOptions):
         text_option(
             "KEY",
             "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
-            "extractive (needs no model), or off (leaves a receipt). Default: from the settings.",
+            "extractive (needs no model), or off (a line says how much is not shown). "
+            "Default: from the settings.",
         ),
     ] = None
     keep: Keep = None
@@ -298,6 +307,7 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     @functools.wraps(run)
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
+        CHOSEN.set(value.color)
         cli.render.tell(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer

@@ -92,9 +92,9 @@ class Progress:
                 self._status.start()
 
 
-def counting(progress: Progress, text: str) -> Callable[[int, int], None]:
-    """What shows how many of how many messages are done."""
-    return lambda done, every: progress.now(f"{text} {done:,} of {every:,} messages")
+def counting(progress: Progress, text: str, what: str = "messages") -> Callable[[int, int], None]:
+    """What shows how many of how many messages, or other things, are done."""
+    return lambda done, every: progress.now(f"{text} {done:,} of {every:,} {what}")
 
 
 def _sentence(event: Event) -> str:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from contextlib import suppress
+from typing import Literal, TextIO
 
 from rich import box, table
 from rich.console import Console as Console
 from rich.text import Text
 
 from compact.apps.cli import output
+from compact.apps.cli.colours import are_wanted
 from compact.apps.cli.told import (
+    OTHER,
     PARTS,
     Aside,
     Bar,
@@ -42,8 +45,7 @@ BESIDE_BAR = 70
 WIDE = 1_000
 """Columns of a list that is no terminal's."""
 
-_CELLS = "█▓▒░"
-_PLAIN_CELLS = "#+=."
+_FULL, _PLAIN_FULL = "█", "#"
 
 
 def tell(telling: Telling, *, as_json: bool) -> None:
@@ -74,11 +76,29 @@ def show(part: Part) -> None:
 def console(*, on_stderr: bool = False) -> Console:
     """The console of a report."""
     stream = sys.stderr if on_stderr else sys.stdout
-    said = os.environ.get("COLUMNS", "")
-    width = int(said) if said.isdecimal() and len(said) < LONGEST_WIDTH else 0
+    coloured = are_wanted(stream)
+    return Console(
+        file=stream,
+        width=_width_of(stream, coloured=coloured),
+        highlight=False,
+        force_terminal=coloured or None,
+        color_system="auto" if coloured else None,
+    )
+
+
+def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
+    """Columns of what is no terminal: as COLUMNS says, or as many as the terminal beside it has,
+    where a pager shows colours; None for a terminal, which knows its own.
+    """
     if stream is not None and stream.isatty():
-        return Console(file=stream, highlight=False)
-    return Console(file=stream, width=width or NARROW, highlight=False)
+        return None
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and len(said) < LONGEST_WIDTH and int(said):
+        return int(said)
+    if coloured and sys.stderr is not None and sys.stderr.isatty():
+        with suppress(OSError):
+            return os.get_terminal_size(sys.stderr.fileno()).columns
+    return NARROW
 
 
 def _draw(out: Console, part: Shown) -> None:
@@ -101,7 +121,7 @@ def _draw(out: Console, part: Shown) -> None:
 def _draw_table(out: Console, told: Table) -> None:
     drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     drawn.show_header = any(told.columns)
-    if told.is_list and not out.is_terminal:
+    if told.is_list and not out.file.isatty():
         out.width = WIDE
     for name in told.columns:
         justify: Literal["left", "right"] = "right" if name in told.right else "left"
@@ -119,7 +139,7 @@ def _cell(out: Console, value: Cell) -> Text:
         case Share():
             width = max(0, min(SHARE_BAR, out.width - BESIDE_BAR))
             filled = max(round(value.of_one * width), 1 if value.of_one else 0)
-            cell = _PLAIN_CELLS[0] if out.options.ascii_only else _CELLS[0]
+            cell = _PLAIN_FULL if out.options.ascii_only else _FULL
             return Text(cell * filled, style=value.style)
         case int():
             return Text(f"{value:,}")
@@ -130,19 +150,17 @@ def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -
     """The parts of a total side by side; every part that has tokens has at least one cell."""
     sizes = _sizes(list(parts.values()), total, width)
     text = Text()
-    for (name, cell), size in zip(_cells(parts, ascii_only=ascii_only), sizes, strict=True):
-        text.append(cell * size, style=PARTS.get(name, ""))
+    cells = _cells(parts, ascii_only=ascii_only)
+    for (_, cell, style), size in zip(cells, sizes, strict=True):
+        text.append(cell * size, style=style)
     return text
 
 
-def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str]]:
-    """Each part with the letter that it is drawn with: those that have tokens take turns."""
-    cells = _PLAIN_CELLS if ascii_only else _CELLS
-    taken, free = cells[:-1], cells[-1]
-    index = 0
-    for name, tokens in parts.items():
-        yield name, free if name == "free" else taken[index % len(taken)]
-        index += bool(tokens)
+def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
+    """Each part with the mark that it is drawn with, and its style."""
+    for name in parts:
+        look = PARTS.get(name, OTHER)
+        yield name, look.plain_mark if ascii_only else look.mark, look.style
 
 
 def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
@@ -160,7 +178,7 @@ def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
     """The names and tokens of a bar's parts, each behind its cell, in lines of that width."""
     text = Text()
     used = 0
-    for name, cell in _cells(parts, ascii_only=ascii_only):
+    for name, cell, style in _cells(parts, ascii_only=ascii_only):
         if not parts[name]:
             continue
         words = f" {name} {parts[name]:,}"
@@ -168,7 +186,7 @@ def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
             gap = "\n" if used + len(words) + 4 > width else "   "
             text.append(gap)
             used = 0 if gap == "\n" else used + len(gap)
-        text.append(cell, style=PARTS.get(name, ""))
+        text.append(cell, style=style)
         text.append(words)
         used += len(words) + 1
     return text

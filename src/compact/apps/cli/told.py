@@ -10,17 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-PARTS: Mapping[str, str] = {
-    "system": "blue",
-    "tools and framing": "bright_blue",
-    "record": "bright_green",
-    "checkpoint": "green",
-    "pinned": "cyan",
-    "memory": "magenta",
-    "recent": "yellow",
-    "free": "bright_black",
+
+class Look(NamedTuple):
+    """How a part of a window is drawn: each by a mark of its own, so that a bar is read without
+    colours, too.
+    """
+
+    style: str
+    mark: str
+    plain_mark: str
+    """Where the terminal has no Unicode."""
+
+
+PARTS: Mapping[str, Look] = {
+    "system": Look("blue", "█", "#"),
+    "tools and framing": Look("bright_blue", "▐", "|"),
+    "record": Look("bright_green", "▓", "%"),
+    "checkpoint": Look("green", "▒", "+"),
+    "pinned": Look("cyan", "▚", "*"),
+    "memory": Look("magenta", "▞", "~"),
+    "recent": Look("yellow", "▄", "="),
+    "free": Look("bright_black", "░", "."),
 }
-"""The parts of a window, and what they look like."""
+"""The parts of a window."""
+OTHER = Look("", "■", "o")
+"""Of a part that is none of these."""
 
 
 class Styled(NamedTuple):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from compact.apps.cli.changes import FATES, changes_of, fates_by_speaker
@@ -16,7 +17,7 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext, render_text
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
-from compact.core.plan import Plan
+from compact.core.plan import Plan, RungName
 from compact.core.remembered import KIND
 from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
@@ -177,7 +178,11 @@ def context_parts(
     of_all = counted(total, "message")
     when = f"now, with {of_all}" if at == total else f"at {at:,} of {of_all}"
     yield Styled(one_line(f"{ctx.id} · {when}", 200), "bold")
-    yield f"{seen.tokens:,} of the {window.usable:,} tokens a prompt may use of {window.size:,}"
+    usable = f"the {window.usable:,} tokens a prompt may use of {window.size:,}"
+    if (over := seen.tokens - window.usable) > 0:
+        yield Styled(f"{seen.tokens:,} tokens: {over:,} more than {usable}", "bold red")
+    else:
+        yield f"{seen.tokens:,} of {usable}"
     parts = tokens_by_part(seen.messages, ctx.history.counter)
     del parts["pinned"]
     parts["system"] += ctx.estimate_tokens(system) if system else 0
@@ -326,16 +331,36 @@ def window_bar(plan: Plan, job: Job) -> Bar:
     return Bar(window_of(plan, job), plan.limit)
 
 
-def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """What went in and what came out, the result first."""
+def result_line(plan: Plan, since: float) -> Styled:
+    """The result in one line: tokens before and after, the share that is gone, and the seconds
+    since the work began (by `monotonic`).
+    """
     before, after = plan.tokens_before, plan.tokens_after
     known = f"more than {plan.limit:,}" if before is None else f"{before:,}"
-    less = f", −{1 - after / before:.0%}" if before and after < before else ""
-    yield Styled(f"{known} → {after:,} tokens{less}", "bold")
+    less = f", −{1 - after / before:.0%}".replace("%", " %") if before and after < before else ""
+    return Styled(f"{known} → {after:,} tokens{less}, {monotonic() - since:.1f} s", "bold")
+
+
+def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
+    """What went in and what came out, the result first."""
+    yield result_line(plan, job.since)
     messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
     yield f"{messages}, at most {plan.limit:,} tokens"
     yield from source_parts(job)
     yield ""
+
+
+STEPS: Mapping[RungName, str] = {
+    "mask": "shorten output",
+    "age": "shorten older",
+    "merge": "join older",
+    "record": "note what holds",
+    "lower keep counts": "show fewer",
+    "clip": "cut middles",
+    "close": "answer calls",
+    "rest": "the rest",
+}
+"""What a step is called where its own name is a word of ours."""
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
@@ -346,7 +371,12 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
         return
     numbers = ("messages", "tokens freed")
     rows = [
-        (rung.name, rung.why, rung.messages, "not counted" if rung.freed is None else rung.freed)
+        (
+            STEPS.get(rung.name, rung.name),
+            rung.why,
+            rung.messages,
+            "not counted" if rung.freed is None else rung.freed,
+        )
         for rung in plan.rungs
     ]
     yield Table(("step", "why", *numbers), rows, right=numbers)

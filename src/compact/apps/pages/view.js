@@ -48,6 +48,12 @@ const tokensAt = (at) => {
   return view.tokens + sums[at] - sums[Math.min(view.at, at)];
 };
 
+// Tokens of the prompt before the step there, with every message that it was made over.
+function tokensBefore(at) {
+  const view = views.findLast((each) => each.at < at) ?? views[0];
+  return view.tokens + sums[at] - sums[Math.min(view.at, at)];
+}
+
 function itemsAt(at) {
   const view = viewAt(at);
   return view.at < at ? [...view.items, [view.at, at - 1]] : view.items;
@@ -73,9 +79,9 @@ const messageRow = (at) =>
   row(`${messages.speaker[at]} ${at}`, messages.tokens[at], messages.text[at]);
 
 function checkpointRow(each) {
-  const told = row(each.level, each.tokens, "", () => checkpointMore(each), each.summary);
+  const told = row("checkpoint", each.tokens, "", () => checkpointMore(each), each.summary);
   told.querySelector(".begin").textContent =
-    `${count(each.messages, "message")} of ${number(each.first)} to ${number(each.last)}` +
+    `${each.level}: ${count(each.messages, "message")} of ${number(each.first)} to ${number(each.last)}` +
     (each.before ? `, ${number(each.before)} tokens before` : "");
   return told;
 }
@@ -147,7 +153,7 @@ function charts() {
   const whole = sums[last], step = Math.max(1, Math.floor(last / WIDE));
   const places = [...new Set([...range(0, Math.floor(last / step) + 1).map((n) => n * step), last])];
   const most = Math.max(size.size, ...places.map(tokensAt), 1);
-  chart(`What the model saw: ${number(tokensAt(last))} tokens at the end; dashed the window of ${number(size.size)} and the trigger at ${number(size.trigger)}.`,
+  chart(`What the model saw: ${number(tokensAt(last))} tokens at the end. Dashed: the window, ${number(size.size)}; dotted: compressed from ${number(size.trigger)} on; upright: where it was.`,
     most * 1.08, (svg, y) => {
       for (const move of moves) svg.append(drawn("line", { class: "mark", x1: x(move.at), x2: x(move.at), y1: 0, y2: HIGH }));
       level(svg, "limit", y(size.size));
@@ -174,7 +180,8 @@ function go(at) {
   const plain = rows.filter((each) => typeof each === "number").length;
   $("seen-about").textContent =
     `${number(tokensAt(at))} of ${number(size.size)} tokens: ${count(plain, "message")} word for word of ${number(at)}, ` +
-    `${count(rows.length - plain, "other text")} (checkpoints, shortened messages, notes).`;
+    `${count(rows.length - plain, "other text")} (checkpoints, shortened messages, notes).` +
+    (tokensAt(at) > size.usable ? " More than a prompt may have: it is compressed before it is sent." : "");
   const list = $("seen-items");
   list.replaceChildren();
   shown(list, rows, itemRow);
@@ -189,14 +196,13 @@ function steps() {
   if (!moves.length) return $("steps").append(node("p", {}, "Nothing was compressed: everything fits."));
   const rows = moves.map((move) => node("tr", {},
     node("td", {}, node("button", { type: "button", onclick: () => { go(move.at); $("seen").focus(); } }, `message ${number(move.at)}`)),
-    node("td", {}, time(move.time)), node("td", {}, move.kind.replaceAll("_", " ")),
-    node("td", { class: "number" }, number(move.at ? tokensAt(move.at - 1) : 0)),
+    node("td", { class: "wide" }, time(move.time)), node("td", {}, move.kind.replaceAll("_", " ")),
+    node("td", { class: "number" }, number(tokensBefore(move.at))),
     node("td", { class: "number" }, number(move.tokens)),
-    node("td", { class: "number" }, number(move.checkpoints.length))));
+    node("td", { class: "number wide" }, number(move.checkpoints.length))));
   const heads = ["after", "time (UTC)", "what", "tokens before", "tokens after", "checkpoints"];
-  const numbers = 3;
   $("steps").append(node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Steps" }, node("table", {},
-    node("thead", {}, node("tr", {}, ...heads.map((each, i) => node("th", { scope: "col", class: i >= numbers ? "number" : null }, each)))),
+    node("thead", {}, node("tr", {}, ...heads.map((each, i) => node("th", { scope: "col", class: ["", "wide", "", "number", "number", "number wide"][i] || null }, each)))),
     node("tbody", {}, ...rows))));
 }
 
@@ -218,7 +224,7 @@ function search() {
     const text = messages.text[at], found = text.toLowerCase().indexOf(words);
     const told = row(`${messages.speaker[at]} ${at}`, messages.tokens[at], text,
       () => node("button", { type: "button", onclick: () => { go(at + 1); $("seen").focus(); } }, "What the model saw then"));
-    told.querySelector(".begin").replaceChildren(text.slice(Math.max(0, found - 40), found),
+    told.querySelector(".begin").replaceChildren(text.slice(Math.max(0, found - 16), found),
       node("mark", {}, text.slice(found, found + words.length)), text.slice(found + words.length, found + 120));
     return told;
   });
@@ -228,7 +234,7 @@ function search() {
 
 $("title").textContent = session.title ?? session.id;
 $("about").textContent = [
-  session.replayed ? "lived again from a file" : session.id,
+  session.replayed ? "replayed from a file" : session.title ? session.id : null,
   session.model, count(last, "message"), `${number(sums[last])} tokens (${session.tokenizer})`,
   `a window of ${number(size.size)}`, count(moves.filter((move) => move.kind === "compress").length, "compression"),
   data.redacted === null ? "secrets are left in" : data.redacted ? `secrets replaced in ${count(data.redacted, "message")}` : null,

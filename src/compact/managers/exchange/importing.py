@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
-from compact.core.changes import Change
 from compact.core.memory_protocols import SessionTransfer
 from compact.core.protocols import SessionStore
 from compact.core.resolving import DEFAULT_WINDOW
-from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
-from compact.errors import InvalidTranscript
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Session, free_branch_id
+from compact.core.whole_session import NewIds, OwnPart, WholeSession, renamed
+from compact.errors import InvalidTranscript, NotFound
 from compact.managers.context_manager import ContextManager
 from compact.managers.exchange.session_file import SessionFile, check_tools
 from compact.managers.session.state import new_branch
 
+RECORD = "record"
+"""The key of a session's metadata that holds what its file says beside its messages."""
 LONGEST_ID = 200
 """Letters of a session's id."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedSession:
-    """A session as a store is to keep it: its messages, counted, what was set in it, its notes."""
-
-    session: Session
-    entries: Sequence[Entry]
-    changes: Sequence[Change] = ()
-    notes: Mapping[str, Mapping[str, Any]] | None = None
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of its messages."""
-        return sum(entry.tokens or 0 for entry in self.entries)
 
 
 def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
@@ -49,6 +37,9 @@ def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> 
     except ValueError as error:
         raise InvalidTranscript(transcript.source, str(error)) from None
     metadata: dict[str, Any] = {"source": name, "format": transcript.format}
+    record = transcript.container.fields.get("record")
+    if isinstance(record, dict) and record:
+        metadata[RECORD] = json.loads(json.dumps(record, default=str))
     if transcript.tools:
         metadata["tools"] = [dict(tool) for tool in transcript.tools]
     messages = transcript.messages
@@ -70,15 +61,26 @@ def is_id(name: str) -> bool:
 
 
 def as_new(
-    known: Session,
+    read: SessionFile,
     store: SessionStore,
     settings: CompactConfig,
     *,
     session_id: str,
     scope: str = DEFAULT_SCOPE,
-) -> Session:
-    """The session as it begins in a store: under an id and in a scope, counted as settings say."""
-    tokenizer = settings.tokenizer
+) -> WholeSession:
+    """What a store is to keep of a session that is new to it, under that id and in that scope: of a
+    file with a whole session, all that is in it, counted as it was; else its messages, counted as
+    the settings say, with goals and pins.
+
+    Raises:
+        InvalidMessage: a message cannot be stored.
+        InvalidArgument: a goal cannot be set.
+    """
+    if read.whole is not None:
+        whole = _under_free_ids(read.whole, store, session_id)
+        session = whole.session.model_copy(update={"scope": scope})
+        return replace(whole, session=session)
+    known, tokenizer = read.session, settings.tokenizer
     if not tokenizer and not settings.model and known.tokenizer in wiring.TOKENIZERS:
         tokenizer = known.tokenizer
     counter = wiring.token_counter(known.wire, tokenizer=tokenizer, model=settings.model)
@@ -89,16 +91,11 @@ def as_new(
         "tokenizer": counter.estimator.name,
         "branch": new_branch(store, session_id),
     }
-    return known.model_copy(update=changed)
+    return _made(known.model_copy(update=changed), read, settings)
 
 
-def prepared(session: Session, read: SessionFile, settings: CompactConfig) -> PreparedSession:
-    """What a store is to keep of a session that is new. It is made in memory for it.
-
-    Raises:
-        InvalidMessage: a message cannot be stored.
-        InvalidConfig: a goal or a pin cannot be set.
-    """
+def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
+    """The session with what the file has of it. It is made in memory for it."""
     memory = wiring.session_store(None)
     memory.session(session.id, create=session)
     tokenizer = settings.tokenizer or session.tokenizer
@@ -121,12 +118,47 @@ def prepared(session: Session, read: SessionFile, settings: CompactConfig) -> Pr
         for position in read.pins:
             ctx.pin(read.messages[position])
         entries = memory.read(session.branch.id, 0, len(read.messages))
-        return PreparedSession(
-            session, entries, memory.changes(session.id), memory.notes(session.id)
+        return WholeSession(
+            session,
+            [OwnPart(session.branch, entries)],
+            changes=memory.changes(session.id),
+            notes=memory.notes(session.id),
         )
 
 
-def put(store: SessionStore, ready: PreparedSession) -> Session:
+def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -> WholeSession:
+    """A whole session under that id; branches and projections keep theirs where they are free."""
+    has_branch, has_projection = _knows(store.branch), _knows(store.projection)
+    keeps = session_id == whole.session.id
+    branches: dict[str, str] = {}
+
+    def is_taken(name: str) -> bool:
+        return name in branches.values() or has_branch(name)
+
+    for part in whole.parts:
+        own = part.branch.id
+        free = own if keeps and not is_taken(own) else None
+        branches[own] = free or free_branch_id(session_id, len(branches), is_taken)
+    projections = {
+        each.id: clock_and_ids.new_id() for each in whole.projections if has_projection(each.id)
+    }
+    return renamed(whole, NewIds(session_id, branches, projections))
+
+
+def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
+    """Whether a store finds what has that id."""
+
+    def knows(name: str) -> bool:
+        try:
+            find(name)
+        except NotFound:
+            return False
+        return True
+
+    return knows
+
+
+def put(store: SessionStore, whole: WholeSession) -> Session:
     """Store a session, in one step: whatever goes wrong, and whenever the process ends, all of it
     is there or nothing. It as it stands then.
 
@@ -134,6 +166,4 @@ def put(store: SessionStore, ready: PreparedSession) -> Session:
         Superseded: there is a session of that id.
         StoreFailed: it cannot be stored.
     """
-    session, notes = ready.session, ready.notes or {}
-    into = cast("SessionTransfer", store)
-    return into.put_session(session, ready.entries, ready.changes, notes)
+    return cast("SessionTransfer", store).put_session(whole)

@@ -11,28 +11,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.calls import checked
 from compact.core.memory_protocols import SessionTransfer
+from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
 from compact.core.protocols import SessionStore
-from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.core.resolving import DEFAULT_WINDOW
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
+from compact.core.whole_session import WholeSession
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.managers.backup import make_backup
-from compact.managers.exchange import importing, manifest, sources, stored_sources
+from compact.managers.exchange import (
+    importing,
+    legacy_snapshots,
+    manifest,
+    sources,
+    stored_sources,
+)
 from compact.managers.exchange.manifest import Manifest
 from compact.managers.exchange.session_file import SessionFile
 from compact.managers.exchange.sources import FoundConversation, SourceFile
-from compact.managers.exchange.stored_sources import StoredSources
+from compact.managers.exchange.stored_sources import MARK, MIGRATION, StoredSources
 from compact.managers.forgetting import forget
 
 Progress = Callable[[int, int], None]
 """Told after each file how many are done, and of how many."""
+LEGACY_SESSION = "legacy_session"
+"""The name of the format whose sessions have snapshots."""
 SHOWN_OF_DIGEST = 6
 """Characters of a digest that tell two sessions apart whose files have one name."""
 
@@ -71,6 +83,29 @@ def migrate(
         return run.over([Path(each).expanduser() for each in given], progress)
 
 
+def migrate_data(
+    data: bytes,
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    settings: CompactConfig | None = None,
+    only: str | None = None,
+) -> MigratedConversation:
+    """Bring along the one conversation that bytes hold, as `migrate` does, but for the backup and
+    the manifest. `only` names the format that it has to be in.
+
+    Raises:
+        StoreFailed: the store cannot be read or written.
+    """
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        run = _Migration(opened, settings or CompactConfig(), scope, dry_run=False, file=None)
+        found = next(sources.conversations_of(SourceFile(Path("data"), is_named=True), data))
+        if only is not None and found.format not in (None, only):
+            return _told(found, "broken", f"{found.format}, and not {only}")
+        return run.one(found)
+
+
 @dataclass(slots=True)
 class _Migration:
     """A migration that is being done, or would be."""
@@ -84,23 +119,31 @@ class _Migration:
     folder: Path | None = None
     backup: Path | None = None
     stored: StoredSources = field(init=False)
-    named: set[str] = field(default_factory=set)
-    """The ids that a dry run would give."""
+    planned: dict[str, list[bytes]] = field(default_factory=dict)
+    """The sessions that a dry run would make, by their ids, with the links of their messages."""
+    owners: dict[str, WholeSession] = field(default_factory=dict)
+    """Those of them that snapshots may be of."""
+    snapshots: list[SourceFile] = field(default_factory=list)
+    """Files with snapshots: their sessions come first."""
     done: list[MigratedConversation] = field(default_factory=list)
+    tick: Callable[[], None] = field(default=lambda: None)
+    """Is called before each conversation."""
 
     def __post_init__(self) -> None:
-        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
         self.stored = StoredSources.of(self.store, self.scope)
 
     def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
         """Migrate what is in the files, and tell what became of it."""
         files = list(sources.files_of(paths, without=self._own_files()))
         state: manifest.State = "stopped"
+        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
         try:
             for number, source in enumerate(files):
                 if progress is not None:
-                    progress(number, len(files))
+                    self.tick = partial(progress, number, len(files))
                 self.done.extend(self._file(source))
+            for source in self.snapshots:
+                self.done.extend(self._file(source, takes_snapshots=True))
             state = "done"
         finally:
             if self.folder is not None:
@@ -130,14 +173,25 @@ class _Migration:
 
     # --- one conversation -------------------------------------------------------------------------
 
-    def _file(self, source: SourceFile) -> Iterator[MigratedConversation]:
+    def _file(
+        self, source: SourceFile, *, takes_snapshots: bool = False
+    ) -> Iterator[MigratedConversation]:
+        self.tick()
         for found in sources.conversations_in(source):
-            try:
-                yield self._conversation(found)
-            except StoreFailed:
-                raise
-            except CompactError as error:
-                yield _told(found, "broken", _reason(error))
+            self.tick()
+            if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
+                self.snapshots.append(source)
+                return
+            yield self.one(found)
+
+    def one(self, found: FoundConversation) -> MigratedConversation:
+        """Migrate a conversation; what became of it."""
+        try:
+            return self._conversation(found)
+        except StoreFailed:
+            raise
+        except CompactError as error:
+            return _told(found, "broken", _reason(error))
 
     def _conversation(self, found: FoundConversation) -> MigratedConversation:
         """Store a conversation, if it is new or has grown; what became of it."""
@@ -147,75 +201,173 @@ class _Migration:
         known = self.stored.with_content(found.sha256, found.number)
         if known is not None:
             return _told(found, "there", session_id=known)
-        name = read.session.id
+        if found.format == legacy_snapshots.FORMAT:
+            return self._snapshot(found, read)
+        return self._known_before(found, read) or self._add(found, read)
+
+    def _known_before(
+        self, found: FoundConversation, read: SessionFile
+    ) -> MigratedConversation | None:
+        """What becomes of a conversation of which the store has a part, or another past."""
+        name, links = read.session.id, stored_sources.links_of(read.messages)
         came = self.stored.from_place(found.source.path, found.number)
-        for candidate in dict.fromkeys((came or name, name)):
-            session = stored_sources.session_in(self.store, candidate)
-            if session is None or session.scope != self.scope:
+        for candidate in filter(None, dict.fromkeys((name, came))):
+            session = self._in_scope(candidate)
+            if session is None:
                 continue
-            how = stored_sources.compared(self.store, session, read.messages)
-            if how == "same":
-                return _told(found, "there", session_id=session.id)
-            if how == "behind":
-                return _told(found, "there", "the session has more by now", session_id=session.id)
-            if how == "grown":
+            have = session.branch.messages
+            how = stored_sources.compared(have, self._link_after(session), links)
+            if how in ("same", "behind"):
+                more = "" if how == "same" else "the session has more by now"
+                return _told(found, "there", more, session_id=session.id)
+            if how == "grown" and read.whole is None:
                 return self._grow(found, read, session)
-            if candidate == came:
+            if how == "grown":
+                reason = "an export of a session that has less; `sessions import --as ID` takes it"
+                return _told(found, "differs", reason, session_id=session.id)
+            if candidate == came and found.own_id in (None, candidate):
                 reason = "its file has another past by now: the session stays as it is"
                 return _told(found, "differs", reason, session_id=session.id)
-        return self._add(found, read)
+        return None
+
+    def _in_scope(self, session_id: str) -> Session | None:
+        """A session of the scope, or one that a dry run would make."""
+        if session_id in self.planned:
+            branch = Branch(id=session_id, session_id=session_id)
+            messages = len(self.planned[session_id])
+            branch = branch.model_copy(update={"messages": messages})
+            return Session(id=session_id, scope=self.scope, branch=branch)
+        session = stored_sources.session_in(self.store, session_id)
+        return None if session is None or session.scope != self.scope else session
+
+    def _link_after(self, session: Session) -> Callable[[int], bytes]:
+        """The chain's hash after so many messages of a session."""
+        planned = self.planned.get(session.id)
+        if planned is not None:
+            return lambda count: planned[count - 1]
+        return partial(self.store.chain, session.branch.id)
 
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)
-        session = importing.as_new(
-            read.session, self.store, self.settings, session_id=name, scope=self.scope
-        )
-        session = self._marked(session, found)
-        ready = importing.prepared(session, read, self.settings)
+        ready = importing.as_new(read, self.store, self.settings, session_id=name, scope=self.scope)
         if not self.dry_run:
             self._begin()
-            session = self._marked(session, found)
-            importing.put(self.store, replace(ready, session=session))
-            self._check(session, read)
-        self.stored.add(session.metadata, name)
-        self.named.add(name)
+        ready = self._marked(ready, found)
+        if not self.dry_run:
+            importing.put(self.store, ready)
+            self._check(ready.session, read)
+        self.stored.add(ready.session.metadata, name)
+        if self.dry_run:
+            self.planned[name] = stored_sources.links_of(read.messages)
+            if found.format == LEGACY_SESSION:
+                self.owners[name] = ready
+        entries = ready.line(ready.session.branch.id)
+        added = sum(len(part.entries) for part in ready.parts)
         told = _told(found, "new", session_id=name)
-        return told.model_copy(update={"tokens": ready.tokens, "added": len(read.messages)})
+        return told.model_copy(update={"tokens": _tokens(entries), "added": added})
 
     def _grow(
         self, found: FoundConversation, read: SessionFile, session: Session
     ) -> MigratedConversation:
         """Add to a session what its file has more."""
         branch, have = session.branch, session.branch.messages
-        whole = importing.as_new(
-            read.session, self.store, self.settings, session_id=session.id, scope=self.scope
+        settings = self.settings
+        if session.tokenizer:
+            settings = settings.model_copy(update={"tokenizer": session.tokenizer})
+        entries = (
+            importing.as_new(read, self.store, settings, session_id=session.id, scope=self.scope)
+            .parts[0]
+            .entries
         )
-        whole = whole.model_copy(update={"tokenizer": session.tokenizer})
-        entries = importing.prepared(whole, read, self.settings).entries
         if not self.dry_run:
             self._begin()
-            mark = stored_sources.mark_of(
-                found.sha256, found.number, found.source.path, self._origin(session)
-            )
+            metadata = {MARK: self._grown_mark(found, session, len(entries))}
             into = cast("SessionTransfer", self.store)
-            into.add_from_source(branch.id, entries[have:], expected=have, metadata=mark)
+            into.add_from_source(branch.id, entries[have:], expected=have, metadata=metadata)
             wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
             if wrong is not None:
                 raise StoreFailed(f"session {session.id!r}: {wrong}")
-            self.stored.add(mark, session.id)
+            self.stored.add(metadata, session.id)
+        elif session.id in self.planned:
+            self.planned[session.id] = stored_sources.links_of(read.messages)
         told = _told(found, "grown", session_id=session.id)
-        tokens = sum(entry.tokens or 0 for entry in entries)
-        more = {"tokens": tokens, "added": len(entries) - have, "branch_id": branch.id}
+        more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
         return told.model_copy(update=more)
 
-    def _origin(self, session: Session) -> str:
-        """The migration that made a session; none for one that was made otherwise."""
-        mark = session.metadata.get(stored_sources.MARK)
-        return str(mark.get("migration", "")) if isinstance(mark, dict) else ""
+    def _snapshot(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
+        """Make a snapshot of its session; where that is not there or was another one, a session of
+        its own.
+        """
+        owner = found.own_id or ""
+        session, history = self._history_of(owner)
+        window = self.settings.window()
+        made = None
+        if session is not None:
+            size = window.size if window else DEFAULT_WINDOW
+            made = legacy_snapshots.as_snapshot(read, session, history, size)
+        if session is None or made is None:
+            own = read.session.model_copy(
+                update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
+            )
+            apart = replace(read, session=own)
+            whose = f"its session {owner!r} is not there" if session is None else "it says other"
+            told = self._known_before(replace(found, own_id=own.id), apart)
+            told = told or self._add(found, apart)
+            if told.outcome != "new":
+                return told
+            reason = (
+                f"{whose}: a session of its own"
+                if session is None
+                else (f"{whose} words than session {owner!r}: a session of its own")
+            )
+            return told.model_copy(update={"reason": reason})
+        told = _told(found, "snapshot", session_id=owner)
+        told = told.model_copy(update={"snapshot_id": made.id})
+        if not self.dry_run:
+            if any(each.id == made.id for each in self.store.snapshots(owner)):
+                return told.model_copy(update={"outcome": "there"})
+            self._begin()
+            said = {"path": found.source.path.name, MIGRATION: self.id, **read.session.metadata}
+            self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", said)
+            self.store.save_snapshot(made)
+        return told
 
-    def _marked(self, session: Session, found: FoundConversation) -> Session:
+    def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
+        """A session of the scope, or one that a dry run would make, with its messages."""
+        if session_id in self.owners:
+            whole = self.owners[session_id]
+            return whole.session, [e.message for e in whole.line(whole.session.branch.id)]
+        session = None if session_id in self.planned else self._in_scope(session_id)
+        if session is None:
+            return None, []
+        entries = self.store.read(session.branch.id, 0, session.branch.messages)
+        return session, [entry.message for entry in entries]
+
+    def _grown_mark(
+        self, found: FoundConversation, session: Session, messages: int
+    ) -> dict[str, Any]:
+        """What a session says of its source when it has so many messages of it."""
+        before = session.metadata.get(MARK)
+        before = before if isinstance(before, dict) else {}
+        mark = stored_sources.mark_of(
+            found.sha256, found.number, found.source.path, str(before.get(MIGRATION, ""))
+        )
+        have = session.branch.messages
+        own, changes = stored_sources.size_of(self.store, session.id)
+        grown = {MIGRATION: self.id, "from": have, "sha256": before.get("sha256", "")}
+        return {
+            **mark,
+            "session": session.id,
+            "size": [own + messages - have, changes],
+            "grown": grown,
+        }
+
+    def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
         mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
-        return session.model_copy(update={"metadata": {**session.metadata, **mark}})
+        own = sum(len(part.entries) for part in whole.parts)
+        mark |= {"session": whole.session.id, "size": [own, len(whole.changes)]}
+        metadata = {**whole.session.metadata, MARK: mark}
+        return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
         """The id that its file's name gives; where another conversation has it, one that its
@@ -231,7 +383,7 @@ class _Migration:
         return name
 
     def _is_taken(self, name: str) -> bool:
-        return name in self.named or stored_sources.session_in(self.store, name) is not None
+        return name in self.planned or stored_sources.session_in(self.store, name) is not None
 
     def _begin(self) -> None:
         """Before the first change: keep the store as it is, and say that a migration runs."""
@@ -275,6 +427,10 @@ def _told(
         messages=0 if read is None else len(read.messages),
         notes=found.notes,
     )
+
+
+def _tokens(entries: Sequence[Entry]) -> int:
+    return sum(entry.tokens or 0 for entry in entries)
 
 
 def _reason(error: CompactError) -> str:

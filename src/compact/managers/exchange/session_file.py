@@ -1,14 +1,17 @@
-"""A session as a JSON file, no message lost: what `sessions export` writes and `import` reads.
+"""A session as a JSON file: what `sessions export` writes and `import` reads, a message a line.
 
-One branch with its messages as a store keeps them, goals and pins, a message a line. Its
-checkpoints come along for readers; whoever imports the file makes new ones.
+The open branch stands first, with its messages as a store keeps them, its goals and pins: for
+whoever reads no more. In a file of a whole session everything else follows (`whole_file`), so that
+an import has the same session again, to the last byte of its prompts. A file of one branch is made
+a new session of; its checkpoints are for readers only. Version 1 had no other files.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,9 +23,13 @@ from compact.core.formats.known import FORMATS
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Session
+from compact.core.whole_session import WholeSession, incoherence
 from compact.errors import CompactError, InvalidTranscript
+from compact.managers.exchange import whole_file
 
-FORMAT, VERSION = "compact-session", 1
+FORMAT, VERSION = "compact-session", 2
+REDACTED = "redacted"
+"""The key of a session's metadata that says that secrets were replaced in it."""
 _MARK = f'"{FORMAT}"'.encode()
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED = 200
@@ -42,7 +49,14 @@ class SessionFile:
     pins: Sequence[int] = ()
     checkpoints: Sequence[Checkpoint] = ()
     left_out: int = 0
-    """Checkpoints of a file that was read: nobody looks into them."""
+    """Checkpoints of a file of one branch that was read: nobody looks into them."""
+    whole: WholeSession | None = None
+    """The session with everything that belongs to it, where the file has it."""
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether secrets were replaced in it."""
+        return bool(self.session.metadata.get(REDACTED))
 
 
 def is_session_file(data: bytes) -> bool:
@@ -71,16 +85,25 @@ def written(file: SessionFile) -> Iterator[str]:
         "wire": session.wire,
         "tokenizer": session.tokenizer,
         "created_at": session.created_at.isoformat(),
+        "updated_at": session.updated_at.isoformat(),
         "metadata": dict(session.metadata),
     }
-    yield f'{{"format": "{FORMAT}", "version": {VERSION},\n'
+    redacted = ', "redacted": true' if file.is_redacted else ""
+    yield f'{{"format": "{FORMAT}", "version": {VERSION}{redacted},\n'
     yield f'"session": {_json(about)},\n'
     yield f'"branch": {_json(session.branch.model_dump(mode="json"))},\n'
     yield f'"goals": {_json([goal.model_dump(mode="json") for goal in file.goals])},\n'
     yield f'"pins": {_json(list(file.pins))},\n'
     rows = [checkpoint.model_dump(mode="json") for checkpoint in file.checkpoints]
     yield f'"checkpoints": [{_lines(rows)}],\n'
-    yield f'"messages": [{_lines([encode_whole(message) for message in file.messages])}]}}\n'
+    if file.whole is None:
+        yield f'"messages": [{_lines([encode_whole(message) for message in file.messages])}]}}\n'
+        return
+    for name, part in whole_file.parts(file.whole).items():
+        inner = f"[{_lines(part)}]" if isinstance(part, list) else _json(part)
+        yield f'"{name}": {inner},\n'
+    entries = file.whole.line(session.branch.id)
+    yield f'"messages": [{_lines([whole_file.row_of(entry) for entry in entries])}]}}\n'
 
 
 def _lines(rows: Sequence[object]) -> str:
@@ -105,7 +128,7 @@ def read(data: bytes, source: str) -> SessionFile:
     """
     value = _value_of(data, source)
     version = value.get("version")
-    if version != VERSION:
+    if version not in range(1, VERSION + 1):
         newer = isinstance(version, int) and version > VERSION
         advice = "; it was written by a newer version of compact: update" if newer else ""
         raise InvalidTranscript(source, f"version {version!r}, {VERSION} is known{advice}")
@@ -114,9 +137,22 @@ def read(data: bytes, source: str) -> SessionFile:
         raise InvalidTranscript(source, "session and messages: one is missing or of another kind")
     messages = tuple(_message(row, i, source) for i, row in enumerate(rows))
     try:
-        return _made(about, value, messages)
+        made = _made(about, value, messages)
     except _WRONG as error:
         raise InvalidTranscript(source, f"session, goals or pins: {_reason(error)}") from None
+    if whole_file.BRANCHES not in value:
+        return made
+    decoded = partial(_message, index=-1, source=source)
+    try:
+        whole = whole_file.read(value, made.session, messages, decoded)
+    except _WRONG as error:
+        if isinstance(error, InvalidTranscript):
+            raise
+        raise InvalidTranscript(source, f"branches or their log: {_reason(error)}") from None
+    wrong = incoherence(whole)
+    if wrong is not None:
+        raise InvalidTranscript(source, wrong)
+    return replace(made, session=whole.session, whole=whole, left_out=0)
 
 
 def _value_of(data: bytes, source: str) -> dict[str, Any]:
@@ -142,7 +178,10 @@ def _checked(row: object) -> dict[str, Any]:
 
 
 def _message(row: object, index: int, source: str) -> Message:
-    """A message of the file. What `decode_whole` trusts is checked here."""
+    """A message of the file, the one of that number or any other. What `decode_whole` trusts is
+    checked here.
+    """
+    place = f"messages[{index}]" if index >= 0 else "branches"
     try:
         message = decode_whole(_checked(row))
         if message.wire_format is not None and message.wire_format not in FORMATS:
@@ -151,7 +190,7 @@ def _message(row: object, index: int, source: str) -> Message:
             {name: getattr(message, name) for name in Message.model_fields}, strict=True
         )
     except _WRONG as error:
-        raise InvalidTranscript(source, f"messages[{index}]: {_reason(error)}") from None
+        raise InvalidTranscript(source, f"{place}: {_reason(error)}") from None
     return message
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,8 @@ from compact.errors import NotFound
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
+MIGRATION = "migration"
+"""The key in it that says which migration made the session, and elsewhere which one did what."""
 PAGE = 1_000
 """Messages that are read at once."""
 Compared = Literal["same", "grown", "behind", "other"]
@@ -27,13 +29,19 @@ def mark_of(digest: str, number: int, path: Path, migration: str) -> dict[str, A
     carry the metadata, and nobody else is told how folders are called.
     """
     return {
-        MARK: {
-            "sha256": digest,
-            "conversation": number,
-            "place": _place(path),
-            "migration": migration,
-        }
+        "sha256": digest,
+        "conversation": number,
+        "place": _place(path),
+        MIGRATION: migration,
     }
+
+
+def size_of(store: SessionStore, session_id: str) -> list[int]:
+    """By what it is seen that somebody went on with a session: how many messages it has on all
+    branches, and how many entries of what was set in it.
+    """
+    own = sum(branch.messages - branch.fork for branch in store.branches(session_id))
+    return [own, len(store.changes(session_id))]
 
 
 def _place(path: Path) -> str:
@@ -74,20 +82,27 @@ class StoredSources:
         return self._by_place.get((_place(path), number))
 
 
-def compared(store: SessionStore, session: Session, messages: Sequence[Message]) -> Compared:
-    """How the messages of a file compare with a session's: `grown` where they go on after them,
-    `behind` where they end before them.
-    """
-    have = session.branch.messages
-    both = min(have, len(messages))
+def links_of(messages: Sequence[Message]) -> list[bytes]:
+    """The chain's hash after each of these messages."""
+    found: list[bytes] = []
     link = chain.START
-    for message in messages[:both]:
+    for message in messages:
         link = chain.link(link, message)
-    if both == 0 or store.chain(session.branch.id, both) != link:
+        found.append(link)
+    return found
+
+
+def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[bytes]) -> Compared:
+    """How a file whose messages have these links compares with a session that has so many messages,
+    and that link after the first of them: `grown` where it goes on after them, `behind` where it
+    ends before them.
+    """
+    both = min(have, len(links))
+    if both == 0 or link_after(both) != links[both - 1]:
         return "other"
-    if have == len(messages):
+    if have == len(links):
         return "same"
-    return "grown" if have < len(messages) else "behind"
+    return "grown" if have < len(links) else "behind"
 
 
 def stored_as_read(
@@ -99,9 +114,8 @@ def stored_as_read(
         return f"{have:,} messages were read back, and not {len(messages):,}"
     for first in range(start, len(messages), PAGE):
         entries = store.read(branch_id, first, first + PAGE)
-        for at, (entry, message) in enumerate(
-            zip(entries, messages[first : first + PAGE], strict=True), first
-        ):
+        pairs = zip(entries, messages[first : first + PAGE], strict=True)
+        for at, (entry, message) in enumerate(pairs, first):
             if encode_whole(entry.message) != encode_whole(message):
                 return f"message {at:,} was read back with other contents"
     return None

@@ -3,15 +3,19 @@ copy without secrets: the history as it was before, what the compression said, a
 
 A thread writes it, so that no call of a model waits for a disk or a server. Where that fails, the
 event `compact.error` says so, it is not tried again, and the session goes on: it has everything in
-its own store.
+its own store. A program that ends waits until it is written, closed or not.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache
 from threading import Lock, Thread
+from weakref import WeakSet
 
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.event_privacy import redacted
@@ -77,13 +81,16 @@ class Archive:
         if isinstance(event, Committed):
             self._later(lambda: self._compression(event))
 
-    def close(self) -> None:
-        """Wait until everything is written; an event tells what is not."""
+    def close(self, until: float | None = None) -> None:
+        """Wait until everything is written, but until no later than this time by the monotonic
+        clock, or for `LONGEST_CLOSE`; an event tells what is not.
+        """
         if self._process != os.getpid():
             return
         thread = self._thread
         if thread is not None:
-            thread.join(LONGEST_CLOSE)
+            thread.join(LONGEST_CLOSE if until is None else max(0.0, until - time.monotonic()))
+        _writing().discard(self)
         if self._left:
             reason = f"{len(self._left)} of them were not written within {LONGEST_CLOSE:g} seconds"
             self._failed(StoreFailed(reason))
@@ -95,6 +102,7 @@ class Archive:
             self._begin()
         with self._lock:
             self._left.append(work)
+            _writing().add(self)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._work, name="compact-archive", daemon=True)
                 self._thread.start()
@@ -170,3 +178,22 @@ def said_by(projection: Projection) -> str:
             case Shown(message, None) if message.metadata.source == SOURCE:
                 words.append(below(message.text))
     return "\n\n".join(each.replace(REFERENCE_LINE, "").strip() for each in words)
+
+
+@cache
+def _writing() -> WeakSet[Archive]:
+    """Those that may have something to write. The first one registers the end: later than exporters
+    do, and so before theirs, which are to hear of it.
+    """
+    found: WeakSet[Archive] = WeakSet()
+
+    @atexit.register
+    def finish() -> None:
+        """Wait before the interpreter ends: a thread that it ends within a search aborts the
+        process.
+        """
+        until = time.monotonic() + LONGEST_CLOSE
+        for each in list(found):
+            each.close(until)
+
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compact.core.events import Event
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
-from compact.storage.transcripts.documents import write_json
+from compact.storage.json_text import write_json
 
 EVENTS = "events.jsonl"
 """The name of the events."""

@@ -14,7 +14,10 @@ SECONDS = {"connect_timeout": 10, "read_timeout": 60}
 """How long a server may take to answer: whoever waits may hold a lock of the database."""
 ATTEMPTS = 3
 """How often boto3 asks a server that does not answer, or is busy."""
-INSTALL = "archives in S3 need boto3: pip install 'compactctl[s3]'"
+INSTALL = (
+    "archives in S3 need boto3: pip install boto3 cryptography, or, in a clone of compact, "
+    "pip install '.[s3]'"
+)
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 """What S3 answers where an object of that name exists already, or is being written."""
 _MISSING = ("NoSuchKey", "404")

@@ -28,7 +28,10 @@ SHORTEST = 12
 SCRYPT = {"n": 2**17, "r": 8, "p": 1}
 """What each guess of a passphrase costs: 128 MiB and some tenths of a second. Files that were
 sealed with other numbers are not opened: they go with another `MAGIC`."""
-INSTALL = "encryption needs cryptography: pip install 'cryptography>=45'"
+INSTALL = (
+    "encryption needs cryptography: pip install cryptography, or, in a clone of compact, "
+    "pip install '.[encryption]'"
+)
 _NONCE, _LONGEST = 12, 2**31 - 64
 """Bytes of AES-GCM's nonce, and of the longest text that is encrypted at once."""
 _MISSING = {

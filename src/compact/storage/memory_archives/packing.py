@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import orjson
 
 SCHEMA = "compact/originals"
-VERSION = 1
-"""Of what is packed."""
+VERSION = 2
+"""Of what is packed. The first one had no vectors."""
 LEVEL = 9
 """Of compression: above it the time doubles for a few hundredths of the bytes."""
 BATCH = 500

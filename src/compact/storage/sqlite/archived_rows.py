@@ -1,8 +1,9 @@
 """Sessions whose messages lie in the archive: which they are, and how messages leave and come back.
 
 An archived session keeps its row, its branches, checkpoints, projections, moves, snapshots, notes
-and changes. What leaves is its messages, with their words, turns and vectors. Of each branch the
-place is kept where it goes on, so that a session is listed as before without its archive.
+and changes. What leaves is its messages, with their words, turns and vectors. Vectors come back
+with them; words and turns are made anew. Of each branch the place is kept where it goes on, so that
+a session is listed as before without its archive.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, tex
 _OWN = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """The messages of a branch."""
 _KEPT = {"sessions": "key = ?", **dict.fromkeys(("branches", *COLUMNS), "session = ?")}
-"""PackedTable → its rows of a session. They go into the archive too, and stay."""
+"""Table → its rows of a session. They go into the archive too, and stay."""
 _LEFT_OUT = {"embedding_id"}
 """Columns of messages that mean nothing outside of the file: a vector's number."""
 _COLUMNS = "a.session, a.folder, a.name, a.originals, a.description"
@@ -131,6 +132,9 @@ def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {name} WHERE {where}", (session,))
         yield PackedTable(name, columns, rows)
     yield PackedTable("messages", _message_columns(db), message_rows(db, session))
+    for name, (cells, origin) in vectors.PACKED.items():
+        rows = db.execute(f"SELECT {cells} FROM {origin}", (session,))
+        yield PackedTable(name, tuple(cells.split(", ")), rows)
 
 
 def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
@@ -206,16 +210,19 @@ def put_away(db: apsw.Connection, kept: ArchivedRow) -> None:
 
 
 def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
-    """Store a session's messages again, as a part of a transaction that writes: each is in no index
-    yet, and without a vector. The files go once that is stored (`discard_due`).
+    """Store a session's messages again with their vectors, as a part of a transaction that writes:
+    each is in no index of words yet. The files go once that is stored (`discard_due`).
 
     Raises:
         StoreDamaged: the archive does not hold them.
     """
+    here = dict[int, int]()
     try:
         for table in unpacked(data):
             if table.name == "messages":
                 _insert(db, table)
+            elif table.name in vectors.PACKED:
+                vectors.put_back(db, table.name, table.rows, here)
     except Unpackable as error:
         raise StoreDamaged(f"the archive {place.name} cannot be read: {error}") from error
     branches = _branches(db, place.session)
@@ -262,7 +269,8 @@ def load(db: apsw.Connection, data: bytes) -> None:
         Unpackable: they are not what was packed.
     """
     for table in unpacked(data):
-        _insert(db, table)
+        if table.name not in vectors.PACKED:  # nobody searches a copy by meaning
+            _insert(db, table)
     db.execute("UPDATE branches SET indexed = fork")
     db.execute("INSERT INTO unindexed SELECT key FROM branches")
 

@@ -7,7 +7,7 @@ more: so a crash at any instant leaves the session in the database, or whole in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -58,12 +58,12 @@ class WritingTo(NamedTuple):
 
 def archive(
     pool: Pool,
-    wanted: Mapping[str, str | None],
+    wanted: Iterable[tuple[str, str | None]],
     at: str | Path,
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files; `wanted` says of each what it says in short. Space
+    """Move the messages of sessions into files; `wanted` is each with what it says in short. Space
     that this frees is given back to the file system.
 
     Each session is archived by itself: of one that fails, nothing is removed, and the others go on.
@@ -74,8 +74,9 @@ def archive(
     """
     folder_at = folder_name(pool, at)
     place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
-    before, failed = _bytes(pool), dict[str, str]()
-    for session_id, digest in wanted.items():
+    before, failed, names = _bytes(pool), dict[str, str](), list[str]()
+    for session_id, digest in wanted:
+        names.append(session_id)
         try:
             _archive_one(pool, session_id, digest, place)
         except (CompactError, Unpackable) as error:
@@ -86,7 +87,7 @@ def archive(
         archived_copies.discard_due(pool)
     found = {each.session_id: each for each in archived(pool, None)}
     return ArchiveReport(
-        archived=tuple(found[name] for name in wanted if name in found),
+        archived=tuple(found[name] for name in names if name in found),
         failed=failed,
         bytes_before=before,
         bytes_after=_bytes(pool),
@@ -245,18 +246,23 @@ def archived(
     ]
 
 
-def faults(pool: Pool, scope: str | None) -> list[ArchiveFault]:
+def faults(
+    pool: Pool, scope: str | None, progress: Callable[[int, int], None] | None = None
+) -> list[ArchiveFault]:
     """What is wrong with the files of archived sessions: missing, altered, or not to be read."""
     with pool.read() as db:
         every = archived_rows.kept(db)
         if scope is not None:
             names = {each.id for each in session_rows.sessions(db, scope=scope)}
             every = {name: each for name, each in every.items() if name in names}
-    return [
-        ArchiveFault(session_id=name, file=_file(pool, each.place), what=what)
-        for name, each in every.items()
-        for what in checking.of_archive(pool, each.place)
-    ]
+    found = list[ArchiveFault]()
+    for done, (name, each) in enumerate(every.items(), start=1):
+        file = _file(pool, each.place)
+        for what in checking.of_archive(pool, each.place):
+            found.append(ArchiveFault(session_id=name, file=file, what=what))
+        if progress is not None:
+            progress(done, len(every))
+    return found
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:

@@ -57,7 +57,7 @@ def keep_digest(
     db.execute("DELETE FROM digests WHERE session = ?", (key,))
     if digest is not None:
         records.insert_value(db, "digests", digest, session=key)
-        told = digest.text or ", ".join((*digest.about.topics, *digest.about.entities))
+        told = digest.in_short
         if told and archived_rows.tell(db, key, told):
             archived_words.index(db, key, found, told)
 

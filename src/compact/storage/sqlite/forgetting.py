@@ -86,9 +86,12 @@ def discard(pool: Pool) -> None:
 # --- with proof -----------------------------------------------------------------------------------
 
 
-def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> ForgottenReport:
+def forget(
+    pool: Pool, session_id: str, copies: Sequence[str] = (), *, sweeps: bool = True
+) -> ForgottenReport:
     """Delete a session everywhere, `copies` included: folders of what its compressions left behind.
-    Then look for what is left of it.
+    Then look for what is left of it. Without `sweeps` its rows go, and the file is swept and looked
+    through with the next deletion: for who deletes several.
 
     Raises:
         NotFound: there is no such session.
@@ -105,6 +108,15 @@ def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> Forgotten
         for told in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + told,))
+    if not sweeps:
+        return ForgottenReport(
+            session_id=session_id,
+            removed=removed,
+            quoted=quoted,
+            bytes_before=before,
+            bytes_after=before,
+            remains=("the file is still to be swept: the next deletion does so",),
+        )
     counts = {"files of archives": len(archived), "copies": len(files)}
     remains: list[str] = []
     try:

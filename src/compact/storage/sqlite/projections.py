@@ -41,7 +41,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
         sessions.begin(db, step.begins)
     branch = _branch_key(db, session, step)
     if step.projection is not None:
-        _keep(db, session, step.projection)
+        keep(db, session, step.projection)
     move = step.move(step.base + 1, last[1] if last else None)  # until the row has a number
     records.insert_value(db, "moves", move, session=session, branch=branch)
     move = move.model_copy(update={"number": db.last_insert_rowid()})
@@ -64,7 +64,7 @@ def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
     return int(row[0])
 
 
-def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
+def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
     """Store a projection and its checkpoints; what is known by its id stays as it was."""
     for checkpoint in projection.checkpoints:
         records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=session)

@@ -6,25 +6,24 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
 from compact.core.calls import checked_methods
-from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
 from compact.core.messages import Message
-from compact.core.sessions import Entry, Found, Move, Session, Step
+from compact.core.sessions import Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
-from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
+from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import (
     archived_copies,
@@ -147,30 +146,7 @@ class SQLiteManager:
             raise NotFound(f"no session {session_id!r} in this store")
         return found
 
-    def put_session(
-        self,
-        session: Session,
-        entries: Sequence[Entry],
-        changes: Sequence[Change],
-        notes: Mapping[str, Mapping[str, Any]],
-    ) -> Session:
-        """Store a new session with its messages, changes and notes, durably and all or none; it as
-        it stands then.
-
-        Raises:
-            Superseded: there is a session of that id.
-            InvalidInput: a branch of another session has its branch's id.
-        """
-        with self._pool.write() as db:
-            if session_rows.session(db, session.id) is not None:
-                raise Superseded(f"there is a session {session.id!r}")
-            session_rows.create(db, session)
-            messages.append(db, session.branch.id, entries, expected=0)
-            change_log.record(db, session.id, changes)
-            for name, value in notes.items():
-                change_log.note(db, session.id, name, value)
-        return self.session(session.id)
-
+    put_session = in_transaction(Pool.write, transfer.put)
     sessions = in_transaction(Pool.read, session_rows.sessions)
     describe = in_transaction(Pool.write, session_rows.describe)
     fork = going_on(session_rows.fork)
@@ -195,15 +171,18 @@ class SQLiteManager:
                 f"or its archive until the store is opened again: {error}"
             ) from error
 
-    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+    def forget_session(
+        self, session_id: str, *, copies: Sequence[str] = (), sweeps: bool = True
+    ) -> ForgottenReport:
         """`delete_session`, and folders of copies that its compressions left behind; then the file,
-        all files called after it and the archives are searched for what is left.
+        all files called after it and the archives are searched for what is left. Of several
+        sessions, the file is written anew once, if all but the last are deleted without `sweeps`.
 
         Raises:
             NotFound: there is no such session.
             StoreFailed: it could not be deleted.
         """
-        return forgetting.forget(self._pool, session_id, copies)
+        return forgetting.forget(self._pool, session_id, copies, sweeps=sweeps)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.
@@ -375,15 +354,15 @@ class SQLiteManager:
 
     def archive_sessions(
         self,
-        wanted: Mapping[str, str | None],
+        wanted: Iterable[tuple[str, str | None]],
         *,
         folder: str | Path,
         now: datetime,
         kms_key: str | None = None,
     ) -> ArchiveReport:
         """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` says of each session what it says in
-        short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
+        there sealed by a KMS key where one is given; `wanted` is each session with what it says
+        in short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
         given back to the file system. Of a session that fails, nothing is removed, and the report
         says why.
 
@@ -409,9 +388,13 @@ class SQLiteManager:
         """
         return archiving.archived(self._pool, scope, query, most)
 
-    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all."""
-        return archiving.faults(self._pool, scope)
+    def archive_faults(
+        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
+        told how many archives are done, and of how many.
+        """
+        return archiving.faults(self._pool, scope, progress)
 
     def copy_into(
         self,

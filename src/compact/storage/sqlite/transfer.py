@@ -7,10 +7,69 @@ from typing import Any
 
 import apsw
 
-from compact.core.sessions import Entry
-from compact.storage.sqlite import branch_lineage, messages
+from compact.core.sessions import Entry, Session
+from compact.core.whole_session import WholeSession, since
+from compact.errors import InvalidInput, Superseded
+from compact.storage.sqlite import branch_lineage, messages, projections, records
+from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
-from compact.storage.sqlite.rows import json_of, text
+from compact.storage.sqlite.rows import first, json_of, text
+
+
+def put(db: apsw.Connection, whole: WholeSession) -> Session:
+    """Store a new session with everything that belongs to it; it as it stands then.
+
+    Raises:
+        Superseded: there is a session of that id.
+        InvalidInput: another session has a branch or a projection of one of its ids.
+    """
+    session, (root, *branches) = whole.session, whole.parts
+    if session_rows.session(db, session.id) is not None:
+        raise Superseded(f"there is a session {session.id!r}")
+    session_rows.create(db, session.model_copy(update={"branch": root.branch}))
+    messages.append(db, root.branch.id, root.entries, expected=0)
+    for part in branches:
+        session_rows.begin(db, part.branch)
+        messages.append(db, part.branch.id, part.entries, expected=part.branch.fork)
+    key = records.key_of(db, session.id)
+    session_rows.put_in_force(db, key, _key_of_branch(db, session.branch.id))
+    _put_log(db, session.id, whole)
+    _put_view(db, key, whole)
+    found = session_rows.session(db, session.id)
+    assert found is not None, "just stored"
+    return found
+
+
+def _put_log(db: apsw.Connection, session_id: str, whole: WholeSession) -> None:
+    numbers: list[int] = []
+    for change in whole.changes:
+        what = since(change.what, numbers)
+        change_log.record(db, session_id, [change.model_copy(update={"what": what})])
+        numbers.append(db.last_insert_rowid())
+    for name, value in (whole.notes or {}).items():
+        change_log.note(db, session_id, name, value)
+
+
+def _put_view(db: apsw.Connection, key: int, whole: WholeSession) -> None:
+    for checkpoint in whole.checkpoints:
+        records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=key)
+    for projection in whole.projections:
+        known = first(db, "SELECT 1 FROM projections WHERE id = ?", (projection.id,))
+        if known is not None:
+            raise InvalidInput(f"there is a projection {projection.id!r} already")
+        projections.keep(db, key, projection)
+    for move in whole.moves:
+        branch = _key_of_branch(db, move.branch_id)
+        records.insert_value(db, "moves", move, session=key, branch=branch)
+    for snapshot in whole.snapshots:
+        projections.save_snapshot(db, snapshot)
+
+
+def _key_of_branch(db: apsw.Connection, branch_id: str) -> int:
+    row = first(db, "SELECT key FROM branches WHERE id = ?", (text(branch_id),))
+    if row is None:
+        raise branch_lineage.no_branch(branch_id)
+    return int(row[0])
 
 
 def add_from_source(

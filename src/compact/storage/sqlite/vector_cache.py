@@ -283,7 +283,8 @@ def nearest(now: Held, asked: VectorQuestion, fetch: Fetch) -> list[Near]:
     if size > 4 * wanted and hasattr(np, "bitwise_count"):
         rows = _likely(now, asked.vector - now.mean, rows, wanted)
     matrix, rows = _matrix(now, rows, fetch)
-    return _best(now, rows, matrix @ asked.vector, asked.most)
+    cosines = np.einsum("ij,j->i", matrix, asked.vector)  # BLAS would wait for its threads
+    return _best(now, rows, cosines, asked.most)
 
 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
@@ -304,12 +305,18 @@ def _within(now: Held, ranges: Ranges) -> Ints | None:
     """The rows of messages within the ranges; None for all."""
     low = np.searchsorted(now.sorted_messages, [each[0] for each in ranges], "left")
     high = np.searchsorted(now.sorted_messages, [each[1] for each in ranges], "right")
-    if len(ranges) == 1 and not low[0] and high[0] == len(now.keys):
+    if len(ranges) == 1:
+        whole = not low[0] and high[0] == len(now.keys)
+        return None if whole else now.order[low[0] : high[0]]
+    steps = np.zeros(len(now.keys) + 1, np.int64)
+    np.add.at(steps, low, 1)
+    np.add.at(steps, np.maximum(low, high), -1)
+    inside = np.cumsum(steps[:-1]) > 0
+    if inside.all():
         return None
-    parts = [now.order[a:b] for a, b in zip(low, high, strict=True) if a < b]
-    if not parts:
-        return np.empty(0, np.int64)
-    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+    chosen = np.zeros(len(now.keys), bool)
+    chosen[now.order[inside]] = True
+    return np.flatnonzero(chosen)
 
 
 def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:

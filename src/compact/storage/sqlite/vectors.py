@@ -8,7 +8,9 @@ one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import apsw
@@ -31,11 +33,12 @@ _PENDING = f"""
         WHERE b.key > ?2 ORDER BY b.key
     ) WHERE stop > start
 """
-_MOVE = """
+_MOVE = f"""
     INSERT INTO embedded (branch, generation, position)
     SELECT key, ?2, ?4 FROM branches WHERE key = ?1 AND (fork = ?3 OR EXISTS (
         SELECT 1 FROM embedded e WHERE e.branch = ?1 AND e.generation = ?2))
         AND ?2 IN (SELECT key FROM generations WHERE state IN ('serving', 'made'))
+        AND EXISTS (SELECT 1 FROM messages WHERE key = (?1 << {BITS}) + ?4 - 1)
     ON CONFLICT DO UPDATE SET position = excluded.position WHERE position = ?3 RETURNING 1
 """
 WRONG: tuple[tuple[str, str], ...] = (
@@ -216,10 +219,15 @@ def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> b
     """
     if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
         return False
+    _stored(db, key, vectors)
+    return True
+
+
+def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
+    """Store vectors of messages, which name them."""
     stored = add(db, key, vectors)
     named = ((at, each.message) for at, each in stored if not each.chunk)
     db.executemany("UPDATE messages SET embedding_id = ? WHERE key = ?", named)
-    return True
 
 
 # --- vectors --------------------------------------------------------------------------------------
@@ -251,6 +259,57 @@ def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
     for key in found:
         db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
     return bool(found)
+
+
+# --- out to an archive, and back ------------------------------------------------------------------
+
+_LIVE = "(SELECT key FROM generations WHERE state IN ('serving', 'made'))"
+PACKED: Mapping[str, tuple[str, str]] = {
+    "generations": (
+        "key, model, version, dimensions",
+        f"""
+        generations WHERE key IN {_LIVE} AND key IN (
+            SELECT e.generation FROM embedded e JOIN branches b ON b.key = e.branch
+            WHERE b.session = ?) ORDER BY key
+        """,
+    ),
+    "embedded": (
+        "branch, generation, position",
+        f"""
+        embedded WHERE branch IN (SELECT key FROM branches WHERE session = ?)
+        AND generation IN {_LIVE} ORDER BY branch, generation
+        """,
+    ),
+    "vectors": (
+        "generation, message, chunk, vector",
+        f"""
+        branches b CROSS JOIN vectors v
+        ON v.message BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
+        WHERE b.session = ? AND generation IN {_LIVE} ORDER BY generation, message, chunk
+        """,
+    ),
+}
+"""Table → columns and rows that go into the archive with a session's messages, in the order in
+which they come back."""
+
+
+def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[int, int]) -> None:
+    """Store rows that come back from an archive. `here` is filled by the generations: the key that
+    each had then → the one it has. What is of a generation that is not there any more is left out:
+    its messages are pending.
+    """
+    if table == "generations":
+        for key, model, version, dimensions in rows:
+            of = text_of(model), text_of(version), dimensions
+            if known := find(db, *of, ("serving", "made")):
+                here[key] = known.key
+    elif table == "embedded":
+        kept = ((branch, here[key], position) for branch, key, position in rows if key in here)
+        db.executemany("INSERT INTO embedded VALUES (?, ?, ?)", kept)
+    else:
+        for key, same in groupby(rows, key=itemgetter(0)):
+            if key in here:
+                _stored(db, here[key], [Vector(*row[1:]) for row in same])
 
 
 # --- names ----------------------------------------------------------------------------------------

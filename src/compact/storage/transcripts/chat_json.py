@@ -1,8 +1,9 @@
 """Plain chat files: the messages of a provider as JSON, in the shapes people keep them in.
 
-A JSON list of messages; an object with `messages` (and `tools`, `system`); JSON Lines of one
-message a line; JSON Lines of one conversation a line. Messages are in any wire format; where they
-do not tell in which, they are Anthropic's if the system prompt stands beside them.
+A JSON list of messages; an object with `messages` (and `tools`, `system`), as the body of a request
+has; the body of a request to the Responses API, with `input` (and `tools`, `instructions`); JSON
+Lines of one message a line; JSON Lines of one such object a line. Messages are in any wire format;
+where they do not tell in which, they are Anthropic's if the system prompt stands beside them.
 
 These files are a provider's input, so their tool calls must make sense: a result without a call
 before it, a call id that is used again while it is open and a call answered twice are refused.
@@ -15,13 +16,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.formats.known import FORMATS, format_of, told_by
+from compact.core.formats.responses import refuse_server_state
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
-from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose, write_json
-from compact.storage.transcripts.transcript import Collected, Container, Transcript
+from compact.errors import InvalidTranscript, ServerHeldState
+from compact.storage.json_text import write_json
+from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose
+from compact.storage.transcripts.transcript import Collected, Container, Transcript, text_or
 
 NAME = "chat"
+_ITEMS = ("messages", "input")
+"""Keys of an object at which its messages stand; `input` is the Responses API's."""
+_SYSTEM = ("system", "instructions")
+"""Keys of a system prompt that stands beside the messages: Anthropic's, the Responses API's."""
 _SYSTEM_ID = "m0"
 """The system prompt stands first, wherever the file has it: ids tell positions."""
 _INDENT = re.compile(rb"\s*[\[{]\r?\n( *)")
@@ -60,8 +67,8 @@ def render(transcript: Transcript, messages: Sequence[Message]) -> str:
     """The messages in the shape of the transcript's container, in its wire format."""
     container = transcript.container
     fields = dict(container.fields)
-    if "system" in fields:
-        fields["system"], messages = _without_system(transcript, messages)
+    if transcript.format == NAME and (beside := _system_at(fields)):
+        fields[beside], messages = _without_system(messages, fields[beside])
     records = FORMATS[transcript.wire].render(messages)
     match container.shape:
         case "lines":
@@ -69,7 +76,8 @@ def render(transcript: Transcript, messages: Sequence[Message]) -> str:
         case "list":
             return write_json(records, indent=container.indent) + "\n"
         case "object":
-            return write_json({**fields, "messages": records}, indent=container.indent) + "\n"
+            fields[_items_at(fields)] = records
+            return write_json(fields, indent=container.indent) + "\n"
 
 
 def _is_message(value: object) -> bool:
@@ -83,8 +91,28 @@ def _is_message(value: object) -> bool:
 def _is_conversation(value: object) -> bool:
     if not isinstance(value, dict):
         return False
-    items = value.get("messages")
+    items = value.get(_items_at(value))
+    if isinstance(items, str):
+        return "model" in value and "messages" not in value
     return isinstance(items, list) and (not items or _is_message(items[0]))
+
+
+def _items_at(value: Mapping[str, Any]) -> str:
+    """The key of an object at which its messages stand."""
+    return next((key for key in _ITEMS if key in value), _ITEMS[0])
+
+
+def _system_at(fields: Mapping[str, Any]) -> str | None:
+    """The key at which a system prompt stands beside the messages."""
+    return next((key for key in _SYSTEM if fields.get(key) is not None), None)
+
+
+def titles(document: Document) -> list[str | None]:
+    """The titles of the file's conversations, in the order of their numbers."""
+    if not _is_conversation(document.rows[0][1]):
+        return [None]
+    values = (value if isinstance(value, dict) else {} for _, value in document.rows)
+    return [text_or(value.get("title")) for value in values]
 
 
 def _indent(data: bytes) -> int | None:
@@ -94,15 +122,21 @@ def _indent(data: bytes) -> int | None:
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
     """One of the objects of a file that has one, or one a line."""
-    line, value = choose(document.rows, conversation, source=document.source)
+    line, value = choose(
+        document.rows, conversation, source=document.source, titles=lambda: titles(document)
+    )
     if not _is_conversation(value):
         raise InvalidTranscript(document.source, "an object without messages", line=line)
     original, indent = document.data, _indent(document.data)
     if isinstance(document, JsonLines):
         original, indent = original.split(b"\n")[line - 1] + b"\n", None
     at = line if isinstance(document, JsonLines) else None
-    items: list[Item] = [(at, x) for x in value["messages"]]
-    container = Container("object", {**value, "messages": None}, indent, original)
+    key = _items_at(value)
+    given = value[key]
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}]
+    items: list[Item] = [(at, x) for x in given]
+    container = Container("object", {**value, key: None}, indent, original)
     return _transcript(document, items, container)
 
 
@@ -110,21 +144,23 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     if not items:
         raise InvalidTranscript(document.source, "holds no messages")
     fields = container.fields
-    wire = _format_of([raw for _, raw in items], "system" in fields)
+    key, beside = _items_at(fields), _system_at(fields)
+    wire = _format_of([raw for _, raw in items], fields, document.source)
     found = Collected(document.source)
-    if "system" in fields:
-        system = {"role": "system", "content": fields["system"]}
-        found.add(found.parsed(wire, system, "system"), system)
+    if beside is not None:
+        system = {"role": "system", "content": fields[beside]}
+        found.add(found.parsed(wire, system, beside), system)
     for index, (line, raw) in enumerate(items):
-        message = found.parsed(wire, raw, f"messages[{index}]", line=line)
+        message = found.parsed(wire, raw, f"{key}[{index}]", line=line)
         found.add(message, raw)
-    _check_calls(found, [line for line, _ in items])
+    _check_calls(found, [line for line, _ in items], key)
     return Transcript(
         source=document.source,
         format=NAME,
         wire=wire.name,
         messages=tuple(found.messages),
         title=title if isinstance(title := fields.get("title"), str) else None,
+        model=text_or(fields.get("model")),
         tools=_tools(fields.get("tools"), document.source),
         rows=found.rows,
         notes=document.notes,
@@ -133,10 +169,16 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     )
 
 
-def _format_of(raws: Sequence[Any], has_system: bool) -> WireFormat:
-    """The format of the messages. Where none of them tells, a system prompt beside them does."""
+def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
+    """The format of the messages. Where none of them tells, what stands beside them does."""
+    if "input" in fields and "messages" not in fields:
+        try:
+            refuse_server_state({**fields, "input": raws})
+        except ServerHeldState as error:
+            raise InvalidTranscript(source, str(error)) from None
+        return FORMATS["responses"]
     is_told = any(isinstance(raw, dict) and told_by(raw) for raw in raws)
-    return FORMATS["anthropic"] if has_system and not is_told else format_of(raws)
+    return FORMATS["anthropic"] if "system" in fields and not is_told else format_of(raws)
 
 
 def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
@@ -147,11 +189,8 @@ def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(value)
 
 
-def _without_system(
-    transcript: Transcript, messages: Sequence[Message]
-) -> tuple[Any, list[Message]]:
+def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, list[Message]]:
     """The system prompt that stands beside the messages, and the messages without it."""
-    given = transcript.container.fields["system"]
     for message in messages:
         if message.id == _SYSTEM_ID:
             system = message.text if message.edited else given
@@ -159,12 +198,12 @@ def _without_system(
     return given, list(messages)
 
 
-def _check_calls(found: Collected, lines: Sequence[int | None]) -> None:
+def _check_calls(found: Collected, lines: Sequence[int | None], key: str) -> None:
     """Refuse tool calls and results that no provider would take."""
     offset = len(found.messages) - len(lines)
     for index, reason in _broken_calls(found.messages):
         at = index - offset
-        raise InvalidTranscript(found.source, f"messages[{at}]: {reason}", line=lines[at])
+        raise InvalidTranscript(found.source, f"{key}[{at}]: {reason}", line=lines[at])
 
 
 def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:

@@ -88,10 +88,11 @@ def read(
         wire="anthropic",
         messages=tuple(log.messages),
         title=_title(rows),
+        session_id=_last_of(rows, "sessionId"),
         rows=log.rows,
         notes=notes,
         container=Container(
-            fields={"last_uuid": _last_uuid(rows)},
+            fields={"last_uuid": _last_of(rows, "uuid")},
             original=None if start else document.data,
         ),
     )
@@ -133,10 +134,10 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
     return title
 
 
-def _last_uuid(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
-    """What a writer needs beside the kept rows."""
-    found = (row.get("uuid") for _, row in reversed(rows))
-    return next((uuid for uuid in found if isinstance(uuid, str)), None)
+def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
+    """The last text that a row has there."""
+    found = (row.get(key) for _, row in reversed(rows))
+    return next((each for each in found if isinstance(each, str)), None)
 
 
 @dataclass(slots=True)

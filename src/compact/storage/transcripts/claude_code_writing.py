@@ -20,7 +20,7 @@ from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
 from compact.core.messages import Message, Part
-from compact.storage.transcripts.documents import write_json
+from compact.storage.json_text import write_json
 from compact.storage.transcripts.transcript import Row, Transcript
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "transcripts.compact")

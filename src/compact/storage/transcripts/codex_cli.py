@@ -61,6 +61,7 @@ def read(
         wire="responses",
         messages=tuple(rollout.messages),
         model=rollout.model,
+        session_id=rollout.session_id,
         rows=rollout.rows,
         notes=notes,
     )
@@ -94,6 +95,7 @@ class _Rollout(Collected):
 
     active: bool = False
     model: str | None = None
+    session_id: str | None = None
     _items: list[_Item] = field(default_factory=list)
     _typed: set[str] = field(default_factory=set)
     _summaries: set[str] = field(default_factory=set)
@@ -119,6 +121,8 @@ class _Rollout(Collected):
             case {"type": "event_msg", "payload": {"type": "user_message", "message": str(said)}}:
                 if row["payload"].get("kind") in _TYPED:
                     self._typed.add(said.strip())
+            case {"type": "session_meta", "payload": {"id": str(own)}}:
+                self.session_id = self.session_id or own
             case {"type": "turn_context", "payload": {"model": str(model)}}:
                 self.model = model
         self.left_out[f"{row['type']} row"] += 1

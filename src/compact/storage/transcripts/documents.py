@@ -1,9 +1,9 @@
 """From bytes to JSON values or text, with a clear reason and a line number when that fails.
 
-A file is one of three documents: one JSON value, JSON values line by line, or text. Nothing here
-knows what the values mean: that is for the format modules. orjson parses; Python's json takes over
-where orjson would refuse or change something valid (lone surrogate escapes, integers beyond 64
-bits). NaN and Infinity are refused by both.
+A file is one of four documents: one JSON value, JSON values line by line, text, or a SQLite
+database with chats. Nothing here knows what the values mean: that is for the format modules. orjson
+parses; Python's json takes over where orjson would refuse or change something valid (lone surrogate
+escapes, integers beyond 64 bits). NaN and Infinity are refused by both.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
 
 import orjson
 
@@ -23,6 +23,7 @@ from compact.errors import InvalidArgument, InvalidTranscript, unreadable
 
 Item = TypeVar("Item")
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
+_SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
 LARGEST_FILE = 500_000_000
 """Bytes of the largest file that is read."""
@@ -63,6 +64,28 @@ class PlainText(Document):
     __slots__ = ()
 
 
+class Database(Document):
+    """A SQLite file with chats in it: `rows` are its conversations, each with its messages, as
+    `storage.sqlite.chats` reads them.
+    """
+
+    __slots__ = ()
+
+
+Kind = Literal["JSON", "text", "a database"]
+
+
+def kind_of(document: Document) -> Kind:
+    """What kind of file a document is, in words."""
+    match document:
+        case PlainText():
+            return "text"
+        case Database():
+            return "a database"
+        case _:
+            return "JSON"
+
+
 def json_object(document: Document) -> Mapping[str, Any]:
     """The document's one JSON object; empty where it is none."""
     if isinstance(document, JsonValue) and isinstance(document.value, dict):
@@ -82,8 +105,27 @@ def rows_at(value: object, key: str, *, source: str) -> list[Any]:
     return rows
 
 
-def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
-    """The conversation of that number, counted from 1; without a number, the only one.
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; of anything else none."""
+    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
+
+
+def values_of(document: Document) -> list[Any]:
+    """The values of a file that may hold several: those of its list, else those of its lines."""
+    if isinstance(document, JsonValue) and isinstance(document.value, list):
+        return document.value
+    return [value for _, value in document.rows]
+
+
+def choose(
+    items: Sequence[Item],
+    number: int | None,
+    *,
+    source: str,
+    titles: Callable[[], Sequence[str | None]] = tuple,
+) -> Item:
+    """The conversation of that number, counted from 1; without a number, the only one. `titles`
+    gives theirs, for whoever has to choose.
 
     Raises:
         InvalidTranscript: none or several without a number, or no such number.
@@ -97,8 +139,8 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
             return items[0]
         raise InvalidTranscript(
             source,
-            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}",
-            conversations=count,
+            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+            + _told(titles()),
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -108,8 +150,20 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
     return items[number - 1]
 
 
+def _told(titles: Sequence[str | None]) -> str:
+    """The first titles of a file, in one line; nothing where none has a title."""
+    if not any(titles):
+        return ""
+    shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
+    cut = [title if len(title) <= 40 else f"{title[:39]}…" for title in shown]
+    told = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
+    return f": {told}{', …' * (len(titles) > 10)}"
+
+
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     """Read a path, or take bytes as they are. `source` names them in errors (default: the path).
+    What SQLite keeps beside a database is looked for beside the path, or beside the file of bytes
+    that `source` names.
 
     Raises:
         InvalidTranscript: missing, a directory, empty, binary, not UTF-8, or JSON that is broken
@@ -120,6 +174,8 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
         raise InvalidTranscript(name, "the file is empty", is_foreign=True)
+    if content.startswith(_SQLITE):
+        return _database(content, name, str(data) if isinstance(data, Path) else name)
     if b"\0" in content[:8192]:
         raise InvalidTranscript(name, "binary data, not a text file", is_foreign=True)
     body = content.removeprefix(_BOM)
@@ -136,6 +192,16 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     except UnicodeDecodeError as error:
         _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
     return PlainText(name, body, [])
+
+
+def _database(content: bytes, name: str, path: str) -> Document:
+    """The chats of a database; what was written to it last may stand in a file beside it."""
+    from compact.storage.sqlite import chats  # SQLite is loaded where there is something to read
+
+    beside = {
+        end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
+    }
+    return Database(name, content, list(enumerate(chats.conversations(content, beside, name), 1)))
 
 
 def bytes_of(path: Path, name: str) -> bytes:
@@ -267,19 +333,3 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
     else:
         reason = f"broken JSON: {error}"
     raise InvalidTranscript(name, reason, line=line) from None
-
-
-def write_json(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON text, letters as they are; lone surrogates come out as escapes."""
-    if indent is None:
-        try:
-            return orjson.dumps(value).decode()
-        except (orjson.JSONEncodeError, TypeError):
-            pass
-    separators = (",", ":") if indent is None else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, indent=indent, separators=separators)
-    return text

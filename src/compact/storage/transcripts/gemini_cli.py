@@ -13,8 +13,8 @@ from typing import Any
 
 from compact.core.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.transcript import Collected, Transcript, time_of
+from compact.storage.transcripts.documents import Document, json_object, objects_in, rows_at
+from compact.storage.transcripts.transcript import Collected, Transcript, text_or, time_of
 
 NAME = "gemini_cli"
 
@@ -44,6 +44,7 @@ def read(
         source=document.source,
         format=NAME,
         wire="chat_completions",
+        session_id=text_or(json_object(document).get("sessionId")),
         messages=tuple(session.messages),
         rows=session.rows,
         notes=session.notes(),
@@ -66,8 +67,8 @@ def _take(session: Collected, index: int, row: object) -> None:
     if row["type"] == "user":
         session.say("user", [Text(text)], row, time=time, **own)
         return
-    calls = _mappings(row.get("toolCalls"))
-    parts: list[Part] = [Thinking(_thought(x)) for x in _mappings(row.get("thoughts"))]
+    calls = objects_in(row.get("toolCalls"))
+    parts: list[Part] = [Thinking(_thought(x)) for x in objects_in(row.get("thoughts"))]
     if text:
         parts.append(Text(text))
     ids = [str(call.get("id") or f"call-{index}-{i}") for i, call in enumerate(calls)]
@@ -76,10 +77,6 @@ def _take(session: Collected, index: int, row: object) -> None:
     for call, call_id in zip(calls, ids, strict=True):
         if "result" in call or call.get("status") in ("success", "error", "cancelled"):
             session.say("tool", [_result(call, call_id)], row, time=time)
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
 
 
 def _content(value: object) -> str | None:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, PlainText, choose, load
+from compact.storage.transcripts.documents import Document, choose, kind_of, load
 from compact.storage.transcripts.table import FORMATS, Format, by_name, recognized
 from compact.storage.transcripts.transcript import Transcript
 
 
 def read(
-    data: Path | str | bytes,
+    data: Path | str | bytes | Document,
     *,
     source: str | None = None,
     format: str | None = None,
@@ -24,7 +24,7 @@ def read(
     active: bool = False,
     formats: Sequence[Format] = FORMATS,
 ) -> Transcript:
-    """Read one conversation of a path, or of bytes.
+    """Read one conversation of a path, of bytes, or of a document that was loaded already.
 
     `source` is the name that errors and the transcript carry (default: the path). `format`
     overrides what the content says. `conversation` picks one of a file that holds many, counted
@@ -36,36 +36,56 @@ def read(
         last line of JSON
             Lines is not), or holds several conversations and none was chosen.
     """
-    document = load(data, source=source)
-    if format is None:
-        chosen = recognized(document, formats)
-    else:
-        chosen = by_name(format, source=document.source, formats=formats)
-        _check_override(document, chosen)
+    document = data if isinstance(data, Document) else load(data, source=source)
+    chosen = _format_of(document, format, formats)
     found = chosen.read(document, conversation=conversation, active=active)
     if conversation is not None:
         choose(range(found.conversations), conversation, source=document.source)
     return found
 
 
-def each(
-    data: Path | str | bytes, *, source: str | None = None, formats: Sequence[Format] = FORMATS
-) -> Iterator[Transcript | InvalidTranscript]:
-    """Read every conversation of a path, or of bytes, in order; in the place of one that is broken,
-    what is wrong with it. The file is loaded once.
+def titles(
+    document: Document, *, format: str | None = None, formats: Sequence[Format] = FORMATS
+) -> Sequence[str | None]:
+    """The titles of all conversations of a document, None for one without a title: as many as it
+    holds, found without reading one. The first is conversation 1.
 
     Raises:
-        InvalidTranscript: the file cannot be read or is of no known format.
+        InvalidTranscript: it is of no known format.
     """
-    document = load(data, source=source)
+    chosen = _format_of(document, format, formats)
+    if chosen.titles is not None:
+        return chosen.titles(document)
+    found = chosen.read(document, conversation=1)
+    return [found.title] if found.conversations == 1 else [None] * found.conversations
+
+
+def _format_of(document: Document, format: str | None, formats: Sequence[Format]) -> Format:
+    if format is None:
+        return recognized(document, formats)
+    chosen = by_name(format, source=document.source, formats=formats)
+    _check_override(document, chosen)
+    return chosen
+
+
+def each(
+    data: Path | str | bytes | Document,
+    *,
+    source: str | None = None,
+    formats: Sequence[Format] = FORMATS,
+) -> Iterator[Transcript | InvalidTranscript]:
+    """Read every conversation of a path, or of bytes, in order; in the place of one of several that
+    is broken, what is wrong with it. The file is loaded once.
+
+    Raises:
+        InvalidTranscript: the file cannot be read or is of no known format, or its only
+            conversation is broken.
+    """
+    document = data if isinstance(data, Document) else load(data, source=source)
     chosen = recognized(document, formats)
-    try:
-        first: Transcript | InvalidTranscript = chosen.read(document)
-    except InvalidTranscript as error:
-        first = error
-    many = first.conversations or 1
-    if many == 1:
-        yield first
+    many = 1 if chosen.titles is None else len(chosen.titles(document))
+    if many <= 1:
+        yield chosen.read(document)
         return
     for number in range(1, many + 1):
         yield _one(chosen, document, number)
@@ -80,6 +100,5 @@ def _one(chosen: Format, document: Document, number: int) -> Transcript | Invali
 
 def _check_override(document: Document, chosen: Format) -> None:
     """A format that was asked for must at least be of the right kind."""
-    if isinstance(document, PlainText) is not chosen.is_text:
-        kind = "text" if isinstance(document, PlainText) else "JSON"
+    if (kind := kind_of(document)) != chosen.kind:
         raise InvalidTranscript(document.source, f"the file is {kind}, which {chosen.name} is not")

@@ -11,8 +11,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts import chat_json, claude_code, codex_cli, gemini_cli, specstory
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts import (
+    chat_json,
+    chatgpt_export,
+    claude_code,
+    claude_export,
+    codex_cli,
+    copilot_cli,
+    gemini_cli,
+    legacy_session,
+    legacy_snapshot,
+    opencode,
+    pi_agent,
+    specstory,
+    sqlite_chats,
+)
+from compact.storage.transcripts.documents import Document, Kind, kind_of
 from compact.storage.transcripts.transcript import Transcript
 
 
@@ -38,15 +52,61 @@ class Format:
     title: str
     recognizes: Callable[[Document], bool]
     read: Read
-    is_text: bool = False
+    kind: Kind = "JSON"
+    titles: Callable[[Document], Sequence[str | None]] | None = None
+    """The titles of a file's conversations, in the order of their numbers, where it may hold many;
+    found without reading one."""
 
 
 FORMATS: tuple[Format, ...] = (
     Format("claude_code", "Claude Code (JSONL)", claude_code.recognizes, claude_code.read),
     Format("codex_cli", "Codex CLI (JSONL)", codex_cli.recognizes, codex_cli.read),
+    Format("copilot_cli", "Copilot CLI (JSONL)", copilot_cli.recognizes, copilot_cli.read),
+    Format("pi", "pi (JSONL)", pi_agent.recognizes, pi_agent.read),
+    Format("opencode", "OpenCode (JSON)", opencode.recognizes, opencode.read),
+    Format(
+        "chatgpt_export",
+        "ChatGPT's export (conversations.json)",
+        chatgpt_export.recognizes,
+        chatgpt_export.read,
+        titles=chatgpt_export.titles,
+    ),
+    Format(
+        "claude_export",
+        "Claude's export (conversations.json)",
+        claude_export.recognizes,
+        claude_export.read,
+        titles=claude_export.titles,
+    ),
+    Format(
+        "legacy_snapshot",
+        "older assistants' snapshots (JSON)",
+        legacy_snapshot.recognizes,
+        legacy_snapshot.read,
+    ),
+    Format(
+        "legacy_session",
+        "older assistants' sessions (JSON)",
+        legacy_session.recognizes,
+        legacy_session.read,
+    ),
     Format("gemini_cli", "Gemini CLI (JSON)", gemini_cli.recognizes, gemini_cli.read),
-    Format("chat", "chat messages (JSON, JSONL)", chat_json.recognizes, chat_json.read),
-    Format("specstory", "SpecStory", specstory.recognizes, specstory.read, is_text=True),
+    Format(
+        "chat",
+        "chat messages (JSON, JSONL)",
+        chat_json.recognizes,
+        chat_json.read,
+        titles=chat_json.titles,
+    ),
+    Format("specstory", "SpecStory", specstory.recognizes, specstory.read, kind="text"),
+    Format(
+        "sqlite_chats",
+        "SQLite chats (conversations, messages)",
+        sqlite_chats.recognizes,
+        sqlite_chats.read,
+        kind="a database",
+        titles=sqlite_chats.titles,
+    ),
 )
 
 
@@ -69,8 +129,9 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
     Raises:
         InvalidTranscript: no format recognizes it.
     """
+    kind = kind_of(document)
     for known in formats:
-        if known.recognizes(document):
+        if known.kind == kind and known.recognizes(document):
             return known
     titles = "; ".join(x.title for x in formats)
     reason = f"an unknown format; known are: {titles}"

@@ -47,6 +47,7 @@ class Transcript:
     messages are written in, `model` the last one that was asked, where the file tells. `rows` maps
     the id of each message to the rows of the file it was made of. `notes` say in words what was
     left out or could not be told, each with its count; `conversations` is how many the file holds.
+    `session_id` is the conversation's own id, where the file has one.
     """
 
     source: str
@@ -55,6 +56,7 @@ class Transcript:
     messages: tuple[Message, ...]
     title: str | None = None
     model: str | None = None
+    session_id: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     rows: Mapping[str, tuple[Row, ...]] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
@@ -104,7 +106,7 @@ class Collected:
         """
         last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
-        self.add(Message.of({"id": f"m{len(self.messages)}", **fields, **more}), row)
+        self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, in words."""
@@ -125,9 +127,31 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of its ISO form, in UTC where it names no zone; None where there is none."""
+    """The time of its ISO form, in UTC where it names no zone, or of the seconds or milliseconds
+    since 1970; None where there is none.
+    """
     try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+        if isinstance(value, str):
+            time = datetime.fromisoformat(value)
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = value / 1000 if abs(value) > 1e11 else value
+            return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
+def text_or(value: object) -> str | None:
+    """The value where it is a text that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def newer_than(known: int, version: object) -> tuple[str, ...]:
+    """A note where a file is of a later version of its format than the last known one."""
+    number = version.partition(".")[0] if isinstance(version, str) else version
+    try:
+        is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        is_newer = False
+    return (f"version {version} of the format: the last one known is {known}",) if is_newer else ()

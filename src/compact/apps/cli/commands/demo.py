@@ -14,7 +14,7 @@ KEY = b"a key for all to see"
 """Fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
 """Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
-NEXT = """Try next, with your own conversation (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
+NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the tokens go
   compactctl dry-run FILE --max-tokens 8000               what would be done, and why

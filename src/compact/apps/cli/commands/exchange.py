@@ -47,8 +47,9 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
 def sessions_import(options: ImportOptions) -> Telling:
     """Import a conversation from a file as a new session.
 
-    Ids, times and the title are kept. The import is all or nothing, and never touches a session
-    with the same id. The store is created if there is none.
+    Ids, times and the title are kept; of an exported session everything. The import is all or
+    nothing, and never touches a session with the same id. The store is created if there is none.
+    Many files at once: see migrate.
 
     Examples:
       compactctl sessions import session.jsonl
@@ -58,9 +59,9 @@ def sessions_import(options: ImportOptions) -> Telling:
     with cli.progress.Progress("Reading") as progress:
         read, notes = cli.exchange.read(options)
         with cli.stores.opened(options, create=True) as catalog:
-            session = cli.exchange.session_of(read, options, catalog)
+            whole = cli.exchange.as_new(read, options, catalog)
             progress.now(f"Storing {len(read.messages):,} messages")
-            stored = cli.exchange.stored(catalog, session, read)
+            stored = cli.exchange.stored(catalog, whole)
     yield {**cli.views.session_json(stored), "store": catalog.file, "notes": notes}
     yield Aside(one_line(cli.exchange.line_of(stored, catalog.file), LONGEST_LINE))
     for note in notes:
@@ -88,19 +89,20 @@ def sessions_export(
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
     ] = False,
 ) -> Telling:
-    """Write one branch of a session to a file, in full, whatever was compressed.
+    """Write a session to a file, in full, whatever was compressed.
 
     Secrets are replaced by their kinds, as <REDACTED:password>, unless --verbatim is given or the
-    setting redact is off; the session keeps them.
+    setting redact is off; the session keeps them, and the file says that they were replaced.
 
-    JSON can be imported again without losing a message, goal or pin. It contains checkpoints for
-    reading only; an import makes new ones. Markdown is for people. The branch is the open one, or
-    --branch. Other branches and snapshots are not in the file; standard error says how many there
-    are. With --json a report is printed on standard output, and OUT is required.
+    JSON holds everything: all branches, checkpoints, what is in force for each window, goals,
+    pins, modes and snapshots. An import has the same session again, and exports the same file.
+    Markdown is for people, and of one branch. With --branch only that branch is written, as a
+    session of its own. With --json a report is printed on standard output, and OUT is required.
 
     Examples:
       compactctl sessions export harbour > harbour.json
       compactctl sessions export harbour -o harbour.md
+      compactctl sessions export harbour --branch harbour~2 -o tried.json
     """
     if options.json and out is None:
         raise cli.errors.Stop("--json prints a report where the session would go: give -o OUT")
@@ -110,33 +112,34 @@ def sessions_export(
         if out is not None:
             cli.exchange.check_out(out, catalog, force=force)
         session = catalog.find(options.session)
-        branch = catalog.branch(session, options.branch)
-        messages = [e.message for e in catalog.store.read(branch.id, 0, branch.messages)]
-        others = [b.id for b in catalog.store.branches(session.id) if b.id != branch.id]
-        snapshots = len(catalog.store.snapshots(session.id))
+        is_text = (format or by_name) == "md"
+        is_one = is_text or options.branch is not None
+        branch = catalog.branch(session, options.branch) if is_one else None
         progress.now("Writing")
-        file = cli.exchange.file_of(catalog, session, branch, messages)
+        file = cli.exchange.file_of(catalog, session, branch)
         whole = file
         if catalog.settings.redact and not verbatim:
             file = cli.exchange.without_secrets(file, catalog.settings.redactor())
-        if (format or by_name) == "md":
+        if is_text:
             text = "".join(cli.session_markdown.written(file.session, file.messages))
         else:
             text = "".join(cli.exchange.written(file))
+        left = cli.exchange.left_out(catalog, whole)
     size = cli.output.write(out, text)
-    left = {"branches": others, "snapshots": snapshots}
     changed = sum(one != other for one, other in zip(whole.messages, file.messages, strict=True))
-    told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
-    yield {**told, "redacted_messages": changed, "out": out, "bytes": size, "left_out": left}
+    messages, is_redacted = len(file.messages), file is not whole
+    told = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
+    told |= {"redacted_messages": changed, "redacted": is_redacted}
+    yield {**told, "out": out, "bytes": size, "left_out": left}
     if size is not None:
-        yield Aside(f"wrote {out} ({counted(len(messages), 'message')}, {size:,} bytes)")
-    yield from _differences(changed, others, snapshots)
+        yield Aside(f"wrote {out} ({counted(messages, 'message')}, {size:,} bytes)")
+    yield from _differences(changed if is_redacted else None, left["branches"], left["snapshots"])
 
 
-def _differences(changed: int, others: list[str], snapshots: int) -> Telling:
+def _differences(redacted: int | None, others: list[str], snapshots: int) -> Telling:
     """What of the session is not in the file as it is in the store."""
-    if changed:
-        what = f"secrets in {counted(changed, 'message')} were replaced; --verbatim leaves them"
+    if redacted is not None:
+        what = f"secrets in {counted(redacted, 'message')} were replaced; --verbatim leaves them"
         yield Aside(Styled(what, "yellow"))
     if others or snapshots:
         yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))

@@ -45,9 +45,13 @@ def memory_age(options: AgeOptions) -> Telling:
       compactctl memory age --dry-run
       compactctl memory age --json
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Ageing") as progress,
+    ):
         memory = cli.stores.memory_of(catalog)
-        report = memory.age(options.now, dry_run=options.dry_run)
+        shown = cli.progress.counting(progress, "Ageing", "sessions")
+        report = memory.age(options.now, dry_run=options.dry_run, progress=shown)
         scope, file = memory.scope, catalog.file
     told = {"written": report.written, "freed_when_archived": report.freed_when_archived}
     yield {"scope": scope, **report.model_dump(mode="json"), **told}
@@ -58,9 +62,6 @@ def memory_age(options: AgeOptions) -> Telling:
 
 
 def _report(report: AgeingReport) -> Iterator[Part]:
-    right = ("days", "tokens", "after", "about", "bytes")
-    columns = DRY_COLUMNS if report.dry_run else COLUMNS
-    yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
     verb = "would be written" if report.dry_run else "written"
     line = f"{counted(report.written, 'digest')} {verb}"
     if report.archive is not None:
@@ -69,7 +70,10 @@ def _report(report: AgeingReport) -> Iterator[Part]:
         line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
-    yield f"{line}."
+    yield Styled(f"{line}.", "bold")
+    right = ("days", "tokens", "after", "about", "bytes")
+    columns = DRY_COLUMNS if report.dry_run else COLUMNS
+    yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
     for name, why in (report.archive.failed if report.archive else {}).items():
         yield Aside(f"{name}: {why}")
 

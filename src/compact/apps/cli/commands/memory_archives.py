@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from compact.apps import cli
 from compact.apps.cli.options import OneSessionOptions, StoreOptions, argument, command, text_option
-from compact.apps.cli.told import Aside, Styled, Telling
+from compact.apps.cli.told import Aside, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line, whole
 
 if TYPE_CHECKING:
@@ -30,24 +31,32 @@ def memory_archive(
     """Move old sessions into files, out of the database.
 
     Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
-    session is still listed and read; who goes on with it restores it. Sessions marked important
-    stay unless they are named.
+    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
+    whatever their age (memory why) stay unless they are named.
 
     Examples:
       compactctl memory archive
       compactctl memory archive harbour
       compactctl memory archive --older-than 365
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Archiving") as progress,
+    ):
         memory = cli.stores.memory_of(catalog)
         named = [catalog.find(name).id for name in session] if session else None
-        report = memory.archive(named, older_than_days=older_than)
+        shown = cli.progress.counting(progress, "Archiving", "sessions")
+        report = memory.archive(named, older_than_days=older_than, progress=shown)
     yield report.model_dump(mode="json")
     freed = report.bytes_before - report.bytes_after
-    yield f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield from map(archived_row, report.archived)
-    for name, why in report.failed.items():
-        yield Aside(f"{name}: {why}")
+    done = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
+    yield Styled(done, "bold")
+    if report.archived:
+        yield archived_table(report.archived)
+    if report.kept:
+        yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
+    for name, why in (*report.kept.items(), *report.failed.items()):
+        yield Aside(f"{whole(name)}: {why}")
     if report.failed:
         raise typer.Exit(cli.errors.BAD_INPUT)
 
@@ -56,10 +65,12 @@ def memory_archive(
 def memory_restore(options: OneSessionOptions) -> Telling:
     """Bring an archived session back into the database, every byte of it.
 
+    It ages from now on, as if somebody had gone on with it.
+
     Examples:
       compactctl memory restore harbour
     """
-    with cli.stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog, cli.progress.Progress("Restoring"):
         found = catalog.find(options.session)
         told = cli.stores.memory_of(catalog, found.scope).restore(found.id)
     yield cli.views.session_json(told)
@@ -86,7 +97,8 @@ def memory_archived(
     yield {"archived": [each.model_dump(mode="json") for each in found]}
     if not found:
         yield Aside("no archived session" + ("" if search is None else f" says {search!r}"))
-    yield from map(archived_row, found)
+    else:
+        yield archived_table(found)
 
 
 @command
@@ -96,9 +108,13 @@ def memory_verify(options: StoreOptions) -> Telling:
     Examples:
       compactctl memory verify
     """
-    with cli.stores.opened(options) as catalog:
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Verifying") as progress,
+    ):
         archives = cli.stores.memory_of(catalog).archives
-        every, faults = archives.list_archived(), archives.verify()
+        every = archives.list_archived()
+        faults = archives.verify(cli.progress.counting(progress, "Verifying", "archives"))
     yield {"archives": len(every), "faults": [each.model_dump(mode="json") for each in faults]}
     for each in faults:
         yield f"{whole(each.session_id)}: {each.what}"
@@ -107,9 +123,20 @@ def memory_verify(options: StoreOptions) -> Telling:
     yield f"{counted(len(every), 'archive')}, all as written"
 
 
-def archived_row(each: ArchivedConversation) -> Styled:
-    """An archived session in a line."""
-    begun, ended = cli.views.time_of(each.begun), cli.views.time_of(each.ended)
-    title = f" ({one_line(each.title, 60)})" if each.title else ""
-    line = f"{begun} to {ended}  {counted(each.messages, 'message'):>16}  {each.bytes:>12,} bytes  "
-    return Styled(f"{line}{whole(each.session_id)}{title}", is_row=True)
+def archived_table(found: Sequence[ArchivedConversation]) -> Table:
+    """Archived sessions, a row for each."""
+    rows = [
+        (
+            whole(each.session_id),
+            one_line(each.title or "", 60),
+            cli.views.time_of(each.begun).partition(" ")[0],
+            cli.views.time_of(each.ended).partition(" ")[0],
+            each.messages,
+            each.bytes,
+        )
+        for each in found
+    ]
+    names = ("session", "title", "from", "to", "messages", "bytes")
+    return Table(
+        names, rows, right=("messages", "bytes"), whole=("session", "from", "to"), is_list=True
+    )

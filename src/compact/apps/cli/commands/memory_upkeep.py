@@ -14,8 +14,11 @@ from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from compact.core.digests import AgeingReport
     from compact.core.memory_status import MemoryStatus
+    from compact.managers.running.schedule import Schedule
 
 
 SOON = 0.2
@@ -53,6 +56,8 @@ def _rows(told: MemoryStatus) -> Iterator[tuple[str, str]]:
     yield "not indexed yet", f"{told.unindexed:,} messages"
     if told.embedder is None:
         yield "by meaning", "no embedder (setting embedder)"
+    elif told.embedder_failed:
+        yield "by meaning", f"not now: {told.embedder_failed}"
     else:
         yield "by meaning", f"{told.embedder}, {told.unembedded or 0:,} messages not embedded yet"
 
@@ -102,7 +107,9 @@ def memory_enrich(
         cli.progress.Progress("Reading") as progress,
     ):
         memory = cli.stores.memory_of(catalog)
-        report = memory.enrich(model=model, progress=cli.progress.counting(progress, "Reading"))
+        report = memory.enrich(
+            model=model, progress=cli.progress.counting(progress, "Reading", "sessions")
+        )
     yield report.model_dump(mode="json")
     for session_id, title in report.titles.items():
         yield one_line(f"{session_id}: {title}", LONGEST_LINE)
@@ -132,13 +139,16 @@ def memory_schedule(
       compactctl memory schedule --once --json
     """
     with cli.stores.opened(options) as catalog, cli.interrupts.asked_to_stop() as stop:
-        memory = cli.stores.memory_of(catalog)
-        schedule, runs = memory.run_schedule(every * 3600), 0
+        memory, line = cli.stores.memory_of(catalog), cli.progress.Progress("Ageing")
+
+        def tell(done: int, of: int) -> None:
+            cli.progress.counting(line, "Ageing", "sessions")(done, of)
+
+        schedule, runs = memory.run_schedule(every * 3600, progress=tell), 0
         try:
-            while not stop.is_set():
-                if not schedule.wait(runs + 1, SOON):
-                    continue
+            while _has_run(schedule, runs + 1, stop, line):
                 runs += 1
+                line = cli.progress.Progress("Waiting for the next run")
                 if runs == 1:
                     yield _run_json(schedule.last, schedule.error)
                 yield from _run(schedule.last, schedule.error)
@@ -150,6 +160,17 @@ def memory_schedule(
             yield Aside("stopped")
     if once and schedule.error is not None:
         raise typer.Exit(cli.errors.BAD_INPUT)
+
+
+def _has_run(
+    schedule: Schedule[AgeingReport], runs: int, stop: Event, line: cli.progress.Progress
+) -> bool:
+    """Wait until it was done so many times, or somebody stops it; whether it was."""
+    with line:
+        while not stop.is_set():
+            if schedule.wait(runs, SOON):
+                return True
+    return False
 
 
 def _run_json(report: AgeingReport | None, error: Exception | None) -> dict[str, object]:

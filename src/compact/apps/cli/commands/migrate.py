@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from compact.apps import cli
+from compact.apps.cli.interrupts import INTERRUPTED
 from compact.apps.cli.options import (
     CountOptions,
     StoreOptions,
@@ -49,9 +53,15 @@ def migrate(
     options: MigrateOptions,
     *,
     paths: Annotated[
-        list[str],
+        list[str] | None,
         argument("PATH...", "Files, and folders with all that is below them."),
-    ],
+    ] = None,
+    rollback: Annotated[
+        bool, flag("--rollback", "Take back a migration instead: the newest, or the one named.")
+    ] = False,
+    force: Annotated[
+        bool, flag("--force", "With --rollback: also sessions that went on since.")
+    ] = False,
 ) -> Telling:
     """Bring along conversations from files and folders, in any known format.
 
@@ -64,21 +74,23 @@ def migrate(
     migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
     read; all others are imported.
 
+    --rollback deletes the sessions that a migration made, as `sessions delete` does, and takes back
+    what it added to others. Sessions that somebody went on with are kept and named.
+
     Examples:
       compactctl migrate ~/.claude/projects --dry-run
       compactctl migrate ~/.codex/sessions old-chats.json
+      compactctl migrate --rollback
+      compactctl migrate --rollback 20261125-091500
     """
-    words = "Reading"
-    with (
-        cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
-        cli.progress.Progress(words) as progress,
-    ):
-        report = cli.migrations.migrated(
-            catalog,
-            paths,
-            dry_run=options.dry_run,
-            progress=lambda done, of: progress.now(f"{words} file {done + 1:,} of {of:,}"),
-        )
+    if rollback:
+        yield from _rolled_back(options, paths or [], force=force)
+        return
+    if not paths:
+        raise cli.errors.Stop("name the files and folders to bring along")
+    if force:
+        raise cli.errors.Stop("--force is for --rollback")
+    report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
     yield from _report(report)
     if failed := cli.migrations.failed(report, paths):
@@ -86,12 +98,58 @@ def migrate(
         raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
 
 
+def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
+    words = "Reading"
+    with (
+        cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
+        cli.progress.Progress(words) as progress,
+    ):
+        try:
+            return cli.migrations.migrated(
+                catalog,
+                paths,
+                dry_run=options.dry_run,
+                progress=lambda done, of: progress.now(f"{words} file {done + 1:,} of {of:,}"),
+            )
+        except KeyboardInterrupt:
+            stays = "what was imported stays, and the same command goes on from there"
+            cli.errors.say("interrupted" if options.dry_run else f"interrupted: {stays}")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
+    """Take back the migration of that name, or the newest."""
+    if len(names) > 1:
+        raise cli.errors.Stop("--rollback takes one migration, or none for the newest")
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Taking back") as progress,
+    ):
+        progress.now("Deleting what was imported")
+        report = cli.migrations.rolled_back(
+            catalog, names[0] if names else None, force=force, dry_run=options.dry_run
+        )
+    yield report.model_dump(mode="json")
+    rows = [[whole(each.session_id), each.done, each.reason] for each in report.sessions]
+    if rows:
+        yield Table(("session", "result", ""), rows, whole=("session",), is_list=True)
+    done = Counter(each.done for each in report.sessions)
+    parts = [f"{count:,} {what}" for what, count in done.items()]
+    parts += [f"{counted(report.snapshots, 'snapshot')} removed"] if report.snapshots else []
+    would = ", if this were no dry run" if options.dry_run else ""
+    yield Styled(
+        f"migration {report.id}: {', '.join(parts) or 'nothing left of it'}{would}", "bold"
+    )
+
+
 def _report(report: MigrationReport) -> Iterator[Part]:
     shown = [each for each in report.conversations if each.outcome != "unknown"]
+    counts = Counter(each.path for each in report.conversations)
+    several = {path for path, count in counts.items() if count > 1}
     if shown:
-        rows = [_row(each, report) for each in shown]
+        rows = [_row(each, several, dry_run=report.dry_run) for each in shown]
         yield Table(COLUMNS, rows, right=("messages", "tokens"), whole=("session",), is_list=True)
-    yield from _said(shown, report)
+    yield from _said(shown, several)
     yield from _others(report)
     yield Styled(_summary(report), "bold")
     if report.folder is not None:
@@ -100,38 +158,38 @@ def _report(report: MigrationReport) -> Iterator[Part]:
         yield Aside(Styled(told))
 
 
-def _said(shown: Sequence[MigratedConversation], report: MigrationReport) -> Iterator[Part]:
+def _said(shown: Sequence[MigratedConversation], several: Collection[str]) -> Iterator[Part]:
     """What there is to say of single conversations: first what went wrong."""
     for each in shown:
         if each.reason:
-            line = f"{_short(each, report)}: {each.reason}"
+            line = f"{_short(each, several)}: {each.reason}"
             yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
     told = [each for each in shown if each.notes and each.outcome in CHANGING]
     for each in told[:MOST_TOLD]:
-        line = f"{_short(each, report)}: left out: {', '.join(each.notes)}"
+        line = f"{_short(each, several)}: left out: {', '.join(each.notes)}"
         yield Aside(one_line(line, LONGEST_LINE))
     if len(told) > MOST_TOLD:
         more = counted(len(told) - MOST_TOLD, "more file")
         yield Aside(f"something was left out of {more}: --json tells what")
 
 
-def _row(each: MigratedConversation, report: MigrationReport) -> list[Cell]:
+def _row(each: MigratedConversation, several: Collection[str], *, dry_run: bool) -> list[Cell]:
     would, done, colour = WORDS[each.outcome]
     added = f", {each.added:,} more" if each.outcome == "grown" else ""
     return [
-        one_line(_short(each, report), LONGEST_LINE),
+        one_line(_short(each, several), LONGEST_LINE),
         each.format or "",
         whole(each.session_id or ""),
         each.messages,
         each.tokens or None,
-        Styled((would if report.dry_run else done) + added, colour),
+        Styled((would if dry_run else done) + added, colour),
     ]
 
 
-def _short(each: MigratedConversation, report: MigrationReport) -> str:
+def _short(each: MigratedConversation, several: Collection[str]) -> str:
     """The file's name, with the number of the conversation where it has several."""
-    many = sum(other.path == each.path for other in report.conversations) > 1
-    return f"{Path(each.path).name}#{each.conversation}" if many else Path(each.path).name
+    name = Path(each.path).name
+    return f"{name}#{each.conversation}" if each.path in several else name
 
 
 def _others(report: MigrationReport) -> Iterator[Part]:

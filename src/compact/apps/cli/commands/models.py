@@ -51,14 +51,16 @@ def _list(models: list[dict[str, Any]]) -> Iterator[Part]:
             one_line(each["parameters"] or ""),
             each["window"],
             each["max_context_window"],
-            _said(each["tool_support"]),
-            one_line(each["tokenizer"]),
+            "" if each["tool_support"] is None else _said(each["tool_support"]),
         )
         for each in models
     ]
-    names = ("model", "from", "parameters", "window", "at most", "tools", "tokenizer")
-    yield Table(names, rows, right=("window", "at most"))
-    yield "The window of a local model is the num_ctx that its server gets by default."
+    names = ("model", "from", "size", "window", "at most", "tools")
+    yield Table(names, rows, right=("window", "at most"), whole=("from", "size", "tools"))
+    yield (
+        "The window of a local model is the num_ctx that its server gets by default. "
+        "`models NAME` tells all that is known of one, its tokenizer included."
+    )
 
 
 def _one(told: dict[str, Any]) -> Iterator[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,10 +27,13 @@ from compact.apps.cli.told import Aside, Data, Part, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line, visible, whole
 
 if TYPE_CHECKING:
+    from compact.apps.cli.progress import Progress
     from compact.apps.cli.stores import SessionCatalog
     from compact.core.checkpoints import Checkpoint
     from compact.core.forgotten import ForgottenReport
+    from compact.core.plan import Plan
     from compact.core.sessions import Session
+    from compact.managers.context_manager import ContextManager
 
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
 """What snapshots are for, where the store's word is not what a person calls it."""
@@ -67,7 +71,7 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
         for session in page
     ]
     names = ("session", "title", "messages", "tokens", "changed", "scope")
-    yield Table(names, rows, right=("messages", "tokens"), is_list=True)
+    yield Table(names, rows, right=("messages", "tokens"), whole=("session",), is_list=True)
 
 
 @command
@@ -163,6 +167,10 @@ def sessions_compress(
         ),
     ] = None,
     keep: Keep = None,
+    review: Annotated[
+        bool,
+        flag("--review", "Open the new summaries in $EDITOR first, to read, edit or refuse them."),
+    ] = False,
 ) -> Telling:
     """Compress a session now, and report what was done.
 
@@ -170,17 +178,18 @@ def sessions_compress(
 
     Examples:
       compactctl sessions compress harbour
+      compactctl sessions compress harbour --review
       compactctl sessions compress harbour --window 32000 --target-ratio 0.3
       compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
     """
-    with (
-        cli.progress.Progress("Compressing context") as progress,
-        cli.stores.entered(
-            options, on_event=progress.on_event, summarizer=summarizer, keep=keep
-        ) as ctx,
-    ):
+    since, progress = monotonic(), cli.progress.Progress("Compressing context")
+    own = {"summarizer": summarizer, "keep": keep}
+    with cli.stores.entered(options, on_event=progress.on_event, **own) as ctx:
         before = {each.id for each in ctx.checkpoints}
-        plan = ctx.compress_conversation(target_ratio, guidance=keep or "")
+        compressed = _reviewed if review else _compressed
+        if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
+            cli.render.show(Aside("nothing was compressed"))
+            return
         made = [each for each in ctx.checkpoints if each.id not in before]
         standing, line = cli.views.standing_json(ctx), cli.views.standing_line(ctx)
     yield {
@@ -190,9 +199,26 @@ def sessions_compress(
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [cli.views.checkpoint_json(each, live=True) for each in made],
     }
+    if not plan.unchanged:
+        yield cli.views.result_line(plan, since)
     yield from cli.views.rung_parts(plan)
     yield from _made(made)
     yield line
+
+
+def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
+    """What was done, without asking anybody."""
+    with progress:
+        return ctx.compress_conversation(ratio, guidance=keep)
+
+
+def _reviewed(
+    ctx: ContextManager, progress: Progress, ratio: float | None, keep: str
+) -> Plan | None:
+    """What was done with what a person made of the proposal; None where they refused it."""
+    with progress:
+        proposal = ctx.propose_compression(target_ratio=ratio, guidance=keep)
+    return cli.reviewing.reviewed(ctx, proposal) if proposal.checkpoints else proposal.plan
 
 
 def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
@@ -255,7 +281,7 @@ def sessions_delete(
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
 ) -> Telling:
-    """Delete a session for good, after asking.
+    """Delete a session for good, after asking. Also called as memory forget.
 
     Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
     archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
@@ -265,6 +291,7 @@ def sessions_delete(
     Examples:
       compactctl sessions delete harbour
       compactctl sessions delete harbour --yes
+      compactctl memory forget harbour
     """
     with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)

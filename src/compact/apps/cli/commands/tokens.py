@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from compact.apps import cli
 from compact.apps.cli.options import FileOptions, command
-from compact.apps.cli.told import Share, Table, Telling
+from compact.apps.cli.told import Share, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ def tokens(options: FileOptions) -> Telling:
         job = cli.jobs.job_of(options)
         usage = cli.usage.usage_of(job.transcript, job.counter)
     yield {**cli.views.source_json(job), "messages": len(job.messages), **_json(usage)}
+    total = f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}"
+    yield Styled(total, "bold")
     yield from cli.views.source_parts(job)
-    yield f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}"
     window = job.settings.window()
     if window is not None:
         share = usage.tokens / max(1, window.usable)
-        yield f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window"
+        part = f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window"
+        yield Styled(part, "red" if share > 1 else "")
     yield ""
     yield _kinds(usage)
     if tools := usage.by_tool():

@@ -1,0 +1,224 @@
+"""Colours, help and completion, on a terminal and in a pipe (K-11)."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from compact import ContextManager
+from compact.apps.cli import colours
+from compact.apps.cli.main import COMMANDS, command_line
+
+if os.name == "nt":
+    pytest.skip("terminals of this kind are Unix's", allow_module_level=True)
+
+import fcntl
+import pty
+import struct
+import termios
+
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+SPINNER = set("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+"""What stands before progress, which vanishes."""
+
+
+def on_terminal(*arguments, columns=80, **environment):
+    """What a command shows on a terminal of so many columns."""
+    child, terminal = pty.fork()
+    if child == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.environ.update(TERM="xterm-256color", PYTHONIOENCODING="utf-8", **environment)
+        os.execv(sys.executable, [sys.executable, "-m", "compact", *map(str, arguments)])
+    shown = b""
+    while True:
+        try:
+            more = os.read(terminal, 65_536)
+        except OSError:  # the child has closed it
+            break
+        if not more:
+            break
+        shown += more
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return shown.decode().replace("\r\n", "\n")
+
+
+class Stream(io.StringIO):
+    """A stream that says what it is."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+@pytest.mark.parametrize(
+    ("chosen", "given", "on_a_terminal", "in_a_pipe"),
+    [
+        ("auto", {}, True, False),
+        ("auto", {"NO_COLOR": "1"}, False, False),
+        ("auto", {"NO_COLOR": ""}, True, False),
+        ("auto", {"FORCE_COLOR": "1"}, True, True),
+        ("auto", {"CLICOLOR_FORCE": "1"}, True, True),
+        ("auto", {"FORCE_COLOR": "0"}, True, False),
+        ("auto", {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False, False),
+        ("auto", {"TERM": "dumb"}, False, False),
+        ("auto", {"CLICOLOR": "0"}, False, False),
+        ("always", {"NO_COLOR": "1"}, True, True),
+        ("never", {"FORCE_COLOR": "1"}, False, False),
+    ],
+)
+def test_who_asks_for_colours_is_heard(monkeypatch, chosen, given, on_a_terminal, in_a_pipe):
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    before = colours.CHOSEN.set(chosen)
+    try:
+        assert colours.are_wanted(Stream(is_terminal=True)) is on_a_terminal
+        assert colours.are_wanted(Stream(is_terminal=False)) is in_a_pipe
+        assert not colours.are_wanted(None)
+    finally:
+        colours.CHOSEN.reset(before)
+
+
+def test_the_option_holds_for_reports_and_for_one_command(run, sample):
+    """For `less -R`; the next command of a process asks anew."""
+    plain = run("tokens", sample).out
+    coloured = run("tokens", sample, "--color", "always").out
+    assert CODES.search(coloured)
+    assert CODES.sub("", coloured) == plain
+    assert not CODES.search(run("tokens", sample).out)
+
+
+def test_the_result_comes_first_in_one_bold_line(run, sample):
+    """With the seconds that it took."""
+    done = run("dry-run", sample, "--max-tokens", 8000, "--color", "always").out
+    first = done.splitlines()[0]
+    assert first.startswith("\x1b[1m")
+    assert re.fullmatch(r"89,911 → 7,\d{3} tokens, −91 %, \d+\.\d s", CODES.sub("", first))
+    assert CODES.sub("", run("tokens", sample, "--color", "always").out.splitlines()[0]) == (
+        "89,911 tokens in 511 messages"
+    )
+
+
+def test_what_does_not_fit_is_red(run, sample, tmp_path):
+    store = ("--store", tmp_path / "chat.db")
+    run("sessions", "import", sample, *store)
+    shown = run("context", "harbour", *store, "--window", 4_000, "--color", "always").out
+    over = next(line for line in shown.splitlines() if "more than the" in line)
+    assert over.startswith("\x1b[1;31m")
+
+
+def test_an_error_is_marked_red_on_a_terminal_only(run):
+    assert "\x1b[1;31mcompactctl:\x1b[0m nofile: no such file" in on_terminal("tokens", "nofile")
+    assert run("tokens", "nofile").err == "compactctl: nofile: no such file\n"
+
+
+def test_help_is_coloured_where_colours_are_wanted(run, monkeypatch):
+    for arguments in (("-h",), (), ("sessions",), ("sessions", "compress", "-h"), ("goals", "-h")):
+        plain = run(*arguments).out
+        assert "Usage: compactctl" in plain
+        assert not CODES.search(plain)
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        coloured = run(*arguments).out
+        monkeypatch.delenv("FORCE_COLOR")
+        assert CODES.sub("", coloured) == plain
+        assert "\x1b[1;32mOptions:\x1b[0m" in coloured
+        assert "\x1b[36m-h, --help\x1b[0m" in coloured
+
+
+def test_no_sentence_of_help_is_cut(run, monkeypatch):
+    """At 80 columns; each command's own sentence is on the page that lists it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    whole = command_line()
+    for path, group in (((), whole), *(((n,), c) for n, c in whole.commands.items())):
+        if not hasattr(group, "commands"):
+            continue
+        page = " ".join(run(*path, "-h").out.split())
+        assert "..." not in page.replace("[ARGS]...", "")
+        for command in group.commands.values():
+            assert command.get_short_help_str(1_000) in page
+
+
+def test_nothing_is_wider_than_eighty_columns(sample):
+    """But for examples, which are copied, and for what a conversation says."""
+    for arguments in (("models",), ("tokens", sample), ("dry-run", sample, "--max-tokens", 8_000)):
+        shown = CODES.sub("", on_terminal(*arguments, NO_COLOR="1"))
+        rows = [line.rstrip() for line in shown.splitlines() if not SPINNER & set(line)]
+        assert max(map(len, rows)) <= 80
+        assert not any(row.endswith("…") for row in rows)
+
+
+def test_no_id_is_cut_at_eighty_columns(run, tmp_path):
+    """Whoever lists sessions wants their ids: also of those that are found, or in the archive."""
+    store, name = tmp_path / "chat.db", "3f2a81b0-5c1d-4e9a-9f3b-0a1b2c3d4e5f"
+    with ContextManager(window=8_192, store=store, session_id=name) as ctx:
+        ctx.add_message(role="user", content="Which berths are free in winter?")
+    options = {"COMPACT_STORE": str(store), "NO_COLOR": "1"}
+    for arguments in (("search", "berths", "--sessions"), ("memory", "archive", name),
+                      ("memory", "archived"), ("sessions", "list")):  # fmt: skip
+        assert name in on_terminal(*arguments, **options), arguments
+
+
+# --- completion -----------------------------------------------------------------------------------
+
+
+def completed(words):
+    """What bash is offered for the last of these words."""
+    environment = {
+        **os.environ,
+        "_COMPACTCTL_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("compactctl", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    command = [sys.executable, "-m", "compact"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
+    return done.stdout.split()
+
+
+def test_commands_and_options_are_completed():
+    assert completed(["sess"]) == ["sessions"]
+    assert completed(["sessions", "comp"]) == ["compress"]
+    assert completed(["dry-run", "--max"]) == ["--max-tokens"]
+    assert completed(["tokens", "--color", "al"]) == ["always"]
+    assert {each.__name__.partition("_")[0] for each in COMMANDS if each.__name__.isalpha()} <= set(
+        completed([""])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_what_is_installed_works_in_a_real_shell(tmp_path):
+    """As a person would: install it, open a shell, press Tab."""
+    home, tool = tmp_path / "home", tmp_path / "bin"
+    home.mkdir()
+    tool.mkdir()
+    script = tool / "compactctl"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m compact "$@"\n')
+    script.chmod(0o755)
+    environment = {**os.environ, "HOME": str(home), "PATH": f"{tool}:{os.environ['PATH']}"}
+    shell = ["bash", "-c", "compactctl --install-completion; echo done with $?"]
+    done = subprocess.run(
+        shell, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+    assert "bash completion installed in" in done.stdout, done
+    assert "done with 0" in done.stdout
+    pressed = (
+        ". ~/.bashrc; COMP_WORDS=(compactctl sessions co); COMP_CWORD=2; "
+        "$(complete -p compactctl | sed 's/.*-F \\([^ ]*\\).*/\\1/') compactctl; "
+        "echo ${COMPREPLY[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", pressed], env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.split() == ["compress"], done
