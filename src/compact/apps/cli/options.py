@@ -221,7 +221,8 @@ class PlanOptions(FileOptions):
         text_option(
             "KEY",
             "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
-            "extractive (needs no model), or off (leaves a receipt). Default: from the settings.",
+            "extractive (needs no model), or off (a line says how much is not shown). "
+            "Default: from the settings.",
         ),
     ] = None
     keep: Keep = None
