@@ -177,7 +177,7 @@ class ChatScreen(Screen[None]):
 
     async def _settle(self) -> None:
         """What is seen when nothing is under way."""
-        self.talk.following.end(self.talk.ctx)
+        await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._look()
         self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
