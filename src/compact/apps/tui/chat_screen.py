@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer
@@ -50,8 +50,8 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "stop", "Stop"),
         ("f1", "help", "Help"),
-        ("pageup", "scroll(-1)", "Up"),
-        ("pagedown", "scroll(1)", "Down"),
+        Binding("pageup", "scroll(-1)", "Up", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", "Down", show=False, priority=True),
     ]
 
     @dataclass

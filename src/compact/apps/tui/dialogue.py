@@ -54,7 +54,7 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.astream`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         clock, written = asyncio.get_running_loop().time, list[str]()
         noted, is_whole = clock(), False
         try:
@@ -78,7 +78,7 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.compress_conversation`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         plan = await self.ctx.acompress_conversation(guidance=guidance)
         words = await asyncio.to_thread(self.following.end, self.ctx)
         return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
@@ -89,7 +89,7 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.propose_compression`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         try:
             return await self.ctx.apropose_compression(guidance=guidance)
         finally:
