@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
     from compact.providers.ollama_models import ollama_models as ollama_models
+    from compact.providers.typed_embedder import TypedEmbedder as TypedEmbedder
     from compact.storage.sqlite.backup import put_to_work as put_to_work
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
+    "TypedEmbedder": "providers.typed_embedder:TypedEmbedder",
     "each_transcript": "storage.transcripts.reading:each",
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from compact import ContextManager
 from compact.apps.cli import colours
 from compact.apps.cli.main import COMMANDS, command_line
 
@@ -156,6 +157,17 @@ def test_nothing_is_wider_than_eighty_columns(sample):
         assert not any(row.endswith("…") for row in rows)
 
 
+def test_no_id_is_cut_at_eighty_columns(run, tmp_path):
+    """Whoever lists sessions wants their ids: also of those that are found, or in the archive."""
+    store, name = tmp_path / "chat.db", "3f2a81b0-5c1d-4e9a-9f3b-0a1b2c3d4e5f"
+    with ContextManager(window=8_192, store=store, session_id=name) as ctx:
+        ctx.add_message(role="user", content="Which berths are free in winter?")
+    options = {"COMPACT_STORE": str(store), "NO_COLOR": "1"}
+    for arguments in (("search", "berths", "--sessions"), ("memory", "archive", name),
+                      ("memory", "archived"), ("sessions", "list")):  # fmt: skip
+        assert name in on_terminal(*arguments, **options), arguments
+
+
 # --- completion -----------------------------------------------------------------------------------
 
 
@@ -182,6 +194,19 @@ def test_commands_and_options_are_completed():
     assert {each.__name__.partition("_")[0] for each in COMMANDS if each.__name__.isalpha()} <= set(
         completed([""])
     )
+
+
+def test_sessions_are_completed(tmp_path, monkeypatch):
+    """Those of the store that is meant; where there is none, nothing is said."""
+    for name in ("harbour", "hangar", "quay"):
+        with ContextManager(window=8_192, store=tmp_path / "chat.db", session_id=name) as ctx:
+            ctx.add_message(role="user", content="Is the quay dry?")
+    asked = ["context", "--store", str(tmp_path / "chat.db"), "ha"]
+    assert sorted(completed(asked)) == ["hangar", "harbour"]
+    monkeypatch.setenv("COMPACT_STORE", str(tmp_path / "chat.db"))
+    assert completed(["sessions", "show", "q"]) == ["quay"]
+    monkeypatch.setenv("COMPACT_STORE", str(tmp_path / "none.db"))
+    assert completed(["sessions", "show", "q"]) == []
 
 
 @pytest.mark.slow

@@ -126,6 +126,18 @@ def test_without_an_embedder_it_says_which_there_are(run, harbour):
     assert "COMPACT_EMBEDDER=minilm" in done.err
 
 
+def test_an_embedder_that_is_down_is_one_line_beside_what_words_find(run, harbour, monkeypatch):
+    monkeypatch.setenv("COMPACT_EMBEDDER", "ollama:nomic-embed-text")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    done = run("search", "harbour")
+    assert done.code == 0
+    assert done.out
+    assert done.err.startswith("searched by words alone: the server of ollama:nomic-embed-text")
+    assert done.err.count("\n") == 1
+    shown = run("memory", "status")
+    assert (shown.code, "not now: the server of" in shown.out) == (0, True)
+
+
 @pytest.fixture
 def old(tmp_path, monkeypatch):
     """A store with a session of last year, which is kept for nothing."""

@@ -129,7 +129,8 @@ def test_an_editor_that_fails_changes_nothing(run, store, editor, monkeypatch):
 @pytest.mark.skipif(os.name == "nt", reason="modes are Unix's")
 def test_nobody_else_can_read_what_is_edited(run, store, editor, tmp_path):
     editor(
-        f"mode = oct(file.stat().st_mode)\npathlib.Path({str(tmp_path / 'mode')!r}).write_text(mode)"
+        "mode = oct(file.stat().st_mode)\n"
+        f"pathlib.Path({str(tmp_path / 'mode')!r}).write_text(mode)\n"
     )
     run(*COMPRESS)
     assert (tmp_path / "mode").read_text().endswith("600")

@@ -13,7 +13,7 @@ from compact import ContextManager, MemoryManager
 from compact.core.found import SearchResult
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
-from compact.errors import InvalidArgument, ModelUnavailable, NotFound
+from compact.errors import InvalidArgument, ModelFailed, ModelUnavailable, NotFound
 from compact.storage.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
 
@@ -299,6 +299,82 @@ def test_where_the_embedder_fails_words_are_searched_and_the_result_says_so(
         assert "the server is down" in (found.failed or "")
         assert [hit.position for hit in found.hits] == [0]
         assert memory.search("mooring", method="lexical").failed is None
+
+
+class BrokenEmbedder(HashEmbedder):
+    """One of somebody's own that cannot say anything of itself either."""
+
+    @property
+    def version(self) -> str:
+        raise ConnectionError("no route")
+
+    @version.setter
+    def version(self, value: str) -> None:
+        pass
+
+
+def without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compact.providers.minilm._installed", lambda: None)
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    ["ollama:nomic-embed-text", "minilm", BrokenEmbedder()],
+    ids=["ollama", "minilm", "own"],
+)
+def test_an_embedder_that_is_down_leaves_search_by_words(
+    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch, embedder: Any
+) -> None:
+    without_weights(monkeypatch)
+    put(store, "a", "The crane is hired.")
+    memory = MemoryManager(store, embedder=embedder)
+    result = memory.search("crane")
+    assert (found(result), result.method) == ([("a", 0)], "lexical")
+    assert result.failed
+    status = memory.status()
+    assert (status.unembedded, bool(status.embedder_failed)) == (None, True)
+    with pytest.raises(ModelFailed):
+        memory.embed()
+
+
+class OwnEmbedder(HashEmbedder):
+    """Answers questions with whatever it is told to."""
+
+    answer: Any = None
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+        if query and isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer if query else super().embed(texts)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ConnectionError("no route"), ValueError("wrong"), [[0.0] * 64], [[1.0]], [["x"] * 64], []],
+    ids=["down", "wrong", "zeros", "short", "words", "nothing"],
+)
+def test_whatever_an_embedder_of_ones_own_does_words_are_searched(
+    store: SQLiteManager, answer: Any
+) -> None:
+    put(store, "a", "The crane is hired.")
+    own = OwnEmbedder()
+    memory = MemoryManager(store, embedder=own)
+    memory.embed()
+    own.answer = answer
+    result = memory.search("crane")
+    assert (found(result), result.method) == ([("a", 0)], "lexical")
+    assert "hash" in (result.failed or "")
+
+
+def test_a_question_longer_than_the_embedders_window_is_searched_by_its_beginning(
+    store: SQLiteManager,
+) -> None:
+    put(store, "a", "The crane is hired.")
+    memory = MemoryManager(store, embedder=HashEmbedder(window=5))
+    memory.embed()
+    result = memory.search("crane " * 40)
+    assert (result.method, result.failed) == ("hybrid", None)
 
 
 def test_a_long_catch_up_tells_how_far_it_is(tmp_path: Path) -> None:

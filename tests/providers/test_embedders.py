@@ -15,7 +15,14 @@ import pytest
 
 from compact import embedder
 from compact.core.embedding import OVERLAP, PIECE, cut
-from compact.errors import InvalidArgument, InvalidInput, ModelFailed, ModelRefused, UnknownModel
+from compact.errors import (
+    InvalidArgument,
+    InvalidInput,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    UnknownModel,
+)
 from compact.providers import minilm
 from compact.providers.embedders import SentenceTransformersEmbedder, fitting
 from compact.providers.minilm import MiniLM
@@ -239,6 +246,17 @@ def test_a_function_is_an_embedder():
     assert "lengths" in own.name
     assert own.dimensions == 3
     check_embedder(own)
+
+
+def test_what_a_function_raises_is_one_of_our_errors():
+    def down(texts: Sequence[str]) -> list[list[float]]:
+        raise ConnectionError("no route")
+
+    own = embedder(down)
+    with pytest.raises(ModelUnavailable, match="no route"):
+        own.embed(["one"])
+    with pytest.raises(ModelUnavailable):
+        assert own.dimensions
 
 
 class Loaded:

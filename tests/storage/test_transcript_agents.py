@@ -355,6 +355,13 @@ def test_copilot_cli_results_are_put_behind_their_calls_whatever_comes_between()
     assert len({m.id for m in found.messages}) == 601
 
 
+def test_copilot_cli_texts_that_were_selected_are_kept_and_are_not_the_persons():
+    shown = {"type": "selection", "displayName": "a.py:3", "text": "x = 1"}
+    found = read_rows([event("user.message", content="Why?", attachments=[shown])])
+    assert told(found) == [("person", "Why?"), ("injected", "[attached a.py:3]\nx = 1")]
+    assert found.notes == ()
+
+
 def test_copilot_cli_has_the_last_title_and_leaves_out_sub_agents():
     titles = [event("session.title_changed", title=x) for x in ("one", "two")]
     inner = {**event("assistant.message", content="inner"), "agentId": "a"}

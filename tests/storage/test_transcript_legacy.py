@@ -108,6 +108,22 @@ def test_calls_that_messages_make_are_made_once():
 
 
 @pytest.mark.parametrize(
+    ("came", "found"),
+    [
+        ({"error": "no needle"}, ("no needle", True)),
+        ({"result": "", "status": "error"}, ("", True)),
+        ({"result": {"llmContent": [{"text": "a"}, "b"]}}, ("a\nb", False)),
+        ({"result": {"rows": [1]}}, ('{"rows":[1]}', False)),
+        ({"result": 0}, ("0", False)),
+    ],
+)
+def test_what_came_of_a_call_is_its_result(came, found):
+    (message,) = session(toolCalls=[{"name": "sew", "args": {}, **came}]).messages[1:]
+    (result,) = message.tool_results
+    assert (result.text, result.is_error) == found
+
+
+@pytest.mark.parametrize(
     ("at", "place"),
     [("2026-03-01T08:00:00Z", 1), ("2026-03-01T09:30:00Z", 1), ("2026-03-01T11:00:00Z", 2),
      (None, 2), ("soon", 2)],
@@ -151,6 +167,19 @@ def test_parts_of_other_types_are_kept():
         "1 part of the type chart, kept as JSON",
         "1 part of the type code, kept as its text",
     )
+
+
+def test_nothing_that_a_message_holds_beside_its_role_is_lost():
+    """Calls of whoever makes them, a result's other parts, a call that is a part."""
+    call = {"id": "a", "name": "f", "args": {"n": 1}}
+    mixed = [{"type": "text", "text": "aside"}, {"type": "tool_result", "content": "r"}]
+    for role in ("user", "narrator", "tool_call"):
+        found = session(said(role, "x", toolCalls=[call]), {"role": "tool", "parts": mixed})
+        assert calls(found) == [("a", "f", '{"n": 1}')]
+        assert results(found) == [("a", "f", "r")]
+        assert [text for _, text in told(found)] == ["x", "aside"]
+    part = {"type": "tool_use", "id": "b", "name": "g", "input": {}}
+    assert calls(session({"role": "tool_call", "parts": [part]})) == [("b", "g", "{}")]
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, ca
             return False
         return abs(value) <= LARGEST and math.isfinite(value)
     if getattr(hint, "_is_protocol", False):
-        return not isinstance(value, type) and all(hasattr(value, each) for each in _members(hint))
+        return not isinstance(value, type) and all(_has(value, each) for each in _members(hint))
     return not isinstance(hint, type) or hint in (object, Any) or isinstance(value, hint)
 
 
@@ -299,6 +299,11 @@ def _members(protocol: type) -> set[str]:
     """What a protocol asks for."""
     kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     return {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
+
+
+def _has(value: object, name: str) -> bool:
+    """Whether there is such an attribute; a property is not asked, which may take a server."""
+    return hasattr(type(value), name) or hasattr(value, name)
 
 
 def in_words(hint: Any) -> str:  # noqa: ANN401 - any annotation

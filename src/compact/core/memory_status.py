@@ -36,6 +36,9 @@ class MemoryStatus(BaseModel, frozen=True):
     unindexed: int = 0
     """Messages of all scopes that the next search indexes first."""
     unembedded: int | None = None
-    """Messages of all scopes without a vector; None where there is no embedder."""
+    """Messages of all scopes without a vector; None where there is no embedder, or where it cannot
+    be asked."""
     embedder: str | None = None
     """Whose vectors a search uses."""
+    embedder_failed: str | None = None
+    """Why the embedder cannot be asked; None where it can."""

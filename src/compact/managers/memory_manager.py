@@ -42,7 +42,7 @@ from compact.core.messages import Role
 from compact.core.protocols import ChatModel, Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
-from compact.errors import InvalidArgument, ModelFailed, NotFound
+from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.enriching import enrich
@@ -109,7 +109,7 @@ class MemoryManager(WholeMemory):
     ) -> None:
         self._settings = settings or CompactConfig()
         embedder = embedder or self._settings.embedder
-        self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
+        self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         self._scope = scope
@@ -156,6 +156,11 @@ class MemoryManager(WholeMemory):
         """What this memory holds, and what is still to be done."""
         sessions, kept = self.sessions(), self.archived()
         notes = self._noted()
+        unembedded, why = None, None
+        try:
+            unembedded = self.unembedded() if self._embedder else None
+        except ModelFailed as error:
+            why = str(error)
         levels = Counter(
             notes[each.id].level if each.id in notes else CompressionLevel.FULL for each in sessions
         )
@@ -172,8 +177,9 @@ class MemoryManager(WholeMemory):
             archive_folder=None if self._keeps_all else self.archives.folder,
             file_bytes=self._file_bytes(),
             unindexed=self._index.unindexed(),
-            unembedded=self.unembedded() if self._embedder else None,
+            unembedded=unembedded,
             embedder=self._embedder.name if self._embedder else None,
+            embedder_failed=why,
         )
 
     def _noted(self) -> dict[str, DigestNote]:
@@ -246,12 +252,13 @@ class MemoryManager(WholeMemory):
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """What a search finds, how, and why not by meaning, where the embedder failed."""
-        only, ways = SearchFilter.model_validate(options), self._ways(options)
+        only = SearchFilter.model_validate(options)
         search = partial(ranked, self._index, self._scope, query, most=most, only=only)
         try:
+            ways = self._ways(options)
             return search(ways=ways), ways, None
         except ModelFailed as error:
-            ways = ways._replace(nearest=None, words=True)
+            ways = self._ways({**options, "method": "lexical"})
             return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
@@ -272,7 +279,10 @@ class MemoryManager(WholeMemory):
         if self._vectors is None or self._embedder is None:
             return ()
         vector = self._embedder.embed([text], query=True)[0]
-        return self._vectors.similar(vector, of=of, most=most, keys=within)
+        try:
+            return self._vectors.similar(vector, of=of, most=most, keys=within)
+        except InvalidInput as error:
+            raise ModelFailed(f"{self._embedder.name}: {error}") from error
 
     # --- vectors ----------------------------------------------------------------------------------
 

@@ -258,12 +258,22 @@ class FunctionEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector; the function is asked once."""
-        return len(self._function(["dimensions"])[0])
+        """Numbers in each vector; the function is asked once.
+
+        Raises:
+            ModelFailed: the function raised something.
+        """
+        with mapped(self.name):
+            return len(self._function(["dimensions"])[0])
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text; questions are embedded as all texts are."""
-        return self._function(list(texts)) if len(texts) else []
+        """The vector of each text; questions are embedded as all texts are.
+
+        Raises:
+            ModelFailed: the function raised something.
+        """
+        with mapped(self.name):
+            return self._function(list(texts)) if len(texts) else []
 
     def pieces(self, text: str) -> list[str]:
         """The text in pieces that the function reads whole; neighbours overlap."""

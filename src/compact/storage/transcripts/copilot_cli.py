@@ -5,7 +5,7 @@ What is decided here:
 
 - A person's words are those they typed (`content`); what the program sent with them
   (`transformedContent`: the time, reminders) stays in the row. Messages that somebody else than the
-  person sent (`source`) and notifications are `injected`.
+  person sent (`source`), notifications and texts that were selected somewhere are `injected`.
 - Results stand behind their calls, whatever came between. What was run without being asked for by a
   reply is a call of its own.
 - Events of a sub-agent (`parentToolCallId`, `agentId`) belong to its conversation: left out.
@@ -131,13 +131,19 @@ class _Events(Paired):
     def _said(self, role: str, number: int, row: Row, metadata: MessageMetadata | None) -> None:
         text = self._content(number, row)
         parts: list[Part] = [Text(text)] if text else []
+        shown: list[Part] = []
         for attached in objects_in(row["data"].get("attachments")):
             name = attached.get("path") or attached.get("displayName") or attached.get("type")
+            if selected := text_or(attached.get("text")):
+                shown.append(Text(f"[attached {name}]\n{selected}"))
+                continue
             parts.append(Text(f"[attached {name}]"))
             self.left_out["attachment, of which only the name is kept|"
                           "attachments, of which only the names are kept"] += 1  # fmt: skip
         marked = {} if metadata is None else {"metadata": metadata}
         self._say(role, parts, row, **marked)
+        if shown:
+            self._say("user", shown, row, metadata=INJECTED)
 
     def _content(self, number: int, row: Row) -> str:
         content = row["data"].get("content")

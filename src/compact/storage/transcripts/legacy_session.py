@@ -141,10 +141,12 @@ def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) ->
             arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
             made = session.call(call.get("id"), call.get("name"), arguments)
             session.say("assistant", [made], call, time=time)
-        if call.get("result") is not None:
-            session.answer(made, _result(call), call, time=time)
+        if (result := _result(call)) is not None:
+            session.answer(made, result, call, time=time)
 
 
-def _result(call: Row) -> ToolResult:
+def _result(call: Row) -> ToolResult | None:
+    """What came of a call: its result, else the error that it failed with, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
-    return made_result(call["result"], {**call, "is_error": failed})
+    said = call.get("error") if call.get("result") is None else call["result"]
+    return None if said is None else made_result(said, {**call, "is_error": failed})

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from compact.core.messages import Image, MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.core.messages import Image, MessageMetadata, Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
 from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import objects_in
-from compact.storage.transcripts.pairing import Paired, image_of, unknown_role
+from compact.storage.transcripts.pairing import OBSERVATION, Paired, image_of, unknown_role
 from compact.storage.transcripts.transcript import Row, text_or
 
 _ROLES: Mapping[str, str] = {
@@ -64,26 +64,40 @@ class ByRole(Paired):
         """
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
-        asked = _calls_beside(row)
         parts, results = self._parts(content, place)
+        calls = [self._call_of(each) for each in _calls_beside(row)]
         match _ROLES.get(role.strip().lower()):
             case "call":
-                parts = [self._called(parts, row)]
-                self._say("assistant", parts, row, time)
+                has_calls = any(isinstance(part, ToolCall) for part in (*parts, *calls))
+                said = [*parts, *calls] if has_calls else [self._called(parts, row)]
+                self._say("assistant", said, row, time)
             case "result":
-                results = results or [(_first(row, _CALL_ID), _result(parts, row))]
-            case "assistant":
-                parts += [self._call_of(each) for each in asked]
-                self._say("assistant", parts, row, time)
-            case "user" | "system" | "developer" as own:
-                self._say(own, parts, row, time, needed=not results)
+                self._result_of(parts, calls, results, row, time)
+            case "user" | "system" | "developer" | "assistant" as own:
+                self._say(own, [*parts, *calls], row, time, needed=not results)
             case _:
                 self.left_out[unknown_role(role)] += 1
                 mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
-                self._say("user", parts, row, time, metadata=mark)
+                self._say("user", [*parts, *calls], row, time, metadata=mark)
         for known, result in results:
             call = known or self.asked_of(result.name) or self.asked_of()
             self.answer(call, result, row, time=time)
+
+    def _result_of(
+        self,
+        parts: list[Part],
+        calls: list[Part],
+        results: list[tuple[object, ToolResult]],
+        row: Row,
+        time: datetime | None,
+    ) -> None:
+        """A message that is a result by its role: all that it says, where it holds none itself."""
+        if calls:
+            self._say("assistant", calls, row, time)
+        if not results:
+            results.append((_first(row, _CALL_ID), _result(parts, row)))
+        elif parts:
+            self._say("user", parts, row, time, metadata=OBSERVATION)
 
     def _say(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from compact.apps import cli
-from compact.apps.cli.commands.memory_archives import archived_row
+from compact.apps.cli.commands.memory_archives import archived_table
 from compact.apps.cli.options import (
     Most,
     OneSessionOptions,
@@ -20,8 +20,8 @@ from compact.apps.cli.options import (
     flag,
     text_option,
 )
-from compact.apps.cli.told import Aside, Part, Styled, Telling
-from compact.apps.cli.words import counted, one_line, whole
+from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
+from compact.apps.cli.words import one_line, whole
 
 if TYPE_CHECKING:
     from compact.core.found import FoundSession, Hit
@@ -103,15 +103,18 @@ def search(
     if not result.complete:
         yield Aside("the index could not catch up: the newest messages were not searched")
     if result.failed:
-        yield Aside(f"searched by words alone: {result.failed}")
+        yield Aside(Styled(f"searched by words alone: {result.failed}", "yellow"))
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
     elif not result.hits:
         yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
-    yield from map(_session_row, result.sessions) if sessions else _hits(result.hits)
+    if sessions and result.sessions:
+        yield _session_table(result.sessions)
+    elif not sessions:
+        yield from _hits(result.hits)
     if result.archived:
         yield Styled("In the archive, by what they say in short:", "bold")
-    yield from map(archived_row, result.archived)
+        yield archived_table(result.archived)
 
 
 def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
@@ -123,11 +126,22 @@ def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
         yield Styled(f"{hit.text}\n")
 
 
-def _session_row(found: FoundSession) -> Styled:
-    begun, ended = cli.views.time_of(found.begun), cli.views.time_of(found.ended)
-    line = f"{found.score:4.2f}  {begun} to {ended}  {counted(found.messages, 'message'):>16}  "
-    title = f" ({one_line(found.title, 60)})" if found.title else ""
-    return Styled(f"{line}{whole(found.session_id)}{title}", is_row=True)
+def _session_table(found: Sequence[FoundSession]) -> Table:
+    rows = [
+        (
+            whole(each.session_id),
+            one_line(each.title or "", 60),
+            f"{each.score:4.2f}",
+            cli.views.time_of(each.begun).partition(" ")[0],
+            cli.views.time_of(each.ended).partition(" ")[0],
+            each.messages,
+        )
+        for each in found
+    ]
+    names = ("session", "title", "score", "from", "to", "messages")
+    return Table(
+        names, rows, right=("score", "messages"), whole=("session", "from", "to"), is_list=True
+    )
 
 
 @command

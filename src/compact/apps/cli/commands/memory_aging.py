@@ -62,9 +62,6 @@ def memory_age(options: AgeOptions) -> Telling:
 
 
 def _report(report: AgeingReport) -> Iterator[Part]:
-    right = ("days", "tokens", "after", "about", "bytes")
-    columns = DRY_COLUMNS if report.dry_run else COLUMNS
-    yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
     verb = "would be written" if report.dry_run else "written"
     line = f"{counted(report.written, 'digest')} {verb}"
     if report.archive is not None:
@@ -73,7 +70,10 @@ def _report(report: AgeingReport) -> Iterator[Part]:
         line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
-    yield f"{line}."
+    yield Styled(f"{line}.", "bold")
+    right = ("days", "tokens", "after", "about", "bytes")
+    columns = DRY_COLUMNS if report.dry_run else COLUMNS
+    yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
     for name, why in (report.archive.failed if report.archive else {}).items():
         yield Aside(f"{name}: {why}")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from compact.apps import cli
 from compact.apps.cli.options import OneSessionOptions, StoreOptions, argument, command, text_option
-from compact.apps.cli.told import Aside, Styled, Telling
+from compact.apps.cli.told import Aside, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line, whole
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ def memory_archive(
         report = memory.archive(named, older_than_days=older_than, progress=shown)
     yield report.model_dump(mode="json")
     freed = report.bytes_before - report.bytes_after
-    yield f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield from map(archived_row, report.archived)
+    done = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
+    yield Styled(done, "bold")
+    if report.archived:
+        yield archived_table(report.archived)
     if report.kept:
         yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
     for name, why in (*report.kept.items(), *report.failed.items()):
@@ -94,7 +97,8 @@ def memory_archived(
     yield {"archived": [each.model_dump(mode="json") for each in found]}
     if not found:
         yield Aside("no archived session" + ("" if search is None else f" says {search!r}"))
-    yield from map(archived_row, found)
+    else:
+        yield archived_table(found)
 
 
 @command
@@ -119,9 +123,20 @@ def memory_verify(options: StoreOptions) -> Telling:
     yield f"{counted(len(every), 'archive')}, all as written"
 
 
-def archived_row(each: ArchivedConversation) -> Styled:
-    """An archived session in a line."""
-    begun, ended = cli.views.time_of(each.begun), cli.views.time_of(each.ended)
-    title = f" ({one_line(each.title, 60)})" if each.title else ""
-    line = f"{begun} to {ended}  {counted(each.messages, 'message'):>16}  {each.bytes:>12,} bytes  "
-    return Styled(f"{line}{whole(each.session_id)}{title}", is_row=True)
+def archived_table(found: Sequence[ArchivedConversation]) -> Table:
+    """Archived sessions, a row for each."""
+    rows = [
+        (
+            whole(each.session_id),
+            one_line(each.title or "", 60),
+            cli.views.time_of(each.begun).partition(" ")[0],
+            cli.views.time_of(each.ended).partition(" ")[0],
+            each.messages,
+            each.bytes,
+        )
+        for each in found
+    ]
+    names = ("session", "title", "from", "to", "messages", "bytes")
+    return Table(
+        names, rows, right=("messages", "bytes"), whole=("session", "from", "to"), is_list=True
+    )

@@ -56,6 +56,8 @@ def _rows(told: MemoryStatus) -> Iterator[tuple[str, str]]:
     yield "not indexed yet", f"{told.unindexed:,} messages"
     if told.embedder is None:
         yield "by meaning", "no embedder (setting embedder)"
+    elif told.embedder_failed:
+        yield "by meaning", f"not now: {told.embedder_failed}"
     else:
         yield "by meaning", f"{told.embedder}, {told.unembedded or 0:,} messages not embedded yet"
 
