@@ -25,6 +25,7 @@ from bench.measuring import Check, Setting, Spread, Table, number
 from compact import MemoryManager, SQLiteManager, VectorStore
 from compact.core.messages import Message, Role
 from compact.core.sessions import Branch, Entry, Session
+from compact.core.whole_session import OwnPart, WholeSession
 from compact.testing import HashEmbedder
 
 SIZES = (10_000, 100_000)
@@ -206,7 +207,8 @@ def _stored(size: int, file: Path, draw: random.Random) -> tuple[float, int]:
             spent += time.perf_counter() - began
         for start in range(half, size, IN_SESSION):
             own = entries[start : start + IN_SESSION]
-            store.put_session(_session(f"s{(start - half) // IN_SESSION}"), own, [], {})
+            session = _session(f"s{(start - half) // IN_SESSION}")
+            store.put_session(WholeSession(session, [OwnPart(session.branch, own)]))
     text = sum(len(each.message.text.encode()) for each in entries)
     return half / spent, text
 

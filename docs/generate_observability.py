@@ -115,7 +115,8 @@ Attributes follow the conventions for generative AI where they have a name:
   setting is off they leave as they are, and the first event is `compact.redaction_off`.
 - Counts, times, ids of sessions and checkpoints, names of models and paths of archives are always
   sent.
-- The policy of `compact.trigger_decision` is sent without `guidance`, which is your own text.
+- The policy of `compact.trigger_decision` is sent without `guidance`, which is your own text;
+  `guided` says that there is some.
 - The command line takes an address on another machine from an option, the environment or a
   settings file that you name, never from the `.env` of a folder alone.
 

@@ -56,6 +56,8 @@ class Answer:
     needed: int
     all_sessions: bool
     messages: float | None
+    ceiling: float | None
+    """The share of its messages that can stand among the first."""
 
 
 def by_manager(
@@ -140,6 +142,7 @@ def answers(talks: Sequence[Talk], way: Way) -> list[Answer]:
                     len(needed),
                     needed <= set(sessions[:SESSIONS]),
                     len(told) / len(asked.messages) if asked.messages else None,
+                    min(1.0, MESSAGES / len(asked.messages)) if asked.messages else None,
                 )
             )
     return done
@@ -238,6 +241,10 @@ def _numbers(done: Sequence[Answer], plain: Sequence[Answer] | None) -> dict[str
         "questions": len(done),
         "all@5": _share(done),
         "R@10": _recall(done) if has_messages else None,
+        "ceiling": [
+            mean(each.needed <= SESSIONS for each in done),
+            mean(each.ceiling for each in done if each.ceiling is not None) if has_messages else 1,
+        ],
         "interval": stats.interval([float(each.all_sessions) for each in done]),
         "kinds": {
             kind: _share([x for x in done if x.kind == kind])
@@ -266,6 +273,7 @@ def report(told: dict[str, Any]) -> str:
         lines.append(
             f"{name}: all@5 {row['all@5']:.3f} [{low:.3f} {high:.3f}]{recall}, n {row['questions']}"
         )
+        lines.append("  ceiling of both: {:.3f}, {:.3f}".format(*row["ceiling"]))
         for part in ("kinds", "sessions needed"):
             lines.append(f"  by {part}: " + ", ".join(f"{k} {v:.3f}" for k, v in row[part].items()))
         if "over plain FTS5" in row:

@@ -15,6 +15,7 @@ from typing import Any
 
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
+from compact.core.whole_session import OwnPart, WholeSession
 from compact.errors import CompactError
 from compact.storage.sqlite.store import SQLiteManager
 from evals import formats
@@ -109,7 +110,8 @@ def stored(talks: Sequence[Talk], path: str = ":memory:") -> SQLiteManager:
             begun = messages[0].timestamp if messages else datetime.now(UTC)
             branch = Branch(id=own, session_id=own, created_at=begun)
             session = Session(id=own, scope=talk.name, created_at=begun, branch=branch)
-            store.put_session(session, [Entry(message) for message in messages], [], {})
+            part = OwnPart(branch, [Entry(message) for message in messages])
+            store.put_session(WholeSession(session, [part]))
     return store
 
 

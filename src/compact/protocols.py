@@ -9,6 +9,7 @@ from __future__ import annotations
 from compact.core.asking import Abilities, Ask, Limits
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event
+from compact.core.memory_protocols import BlobStore
 from compact.core.protocols import (
     ChatModel,
     CutsTexts,
@@ -24,6 +25,7 @@ from compact.core.replies import Delta, Reply
 __all__ = [
     "Abilities",
     "Ask",
+    "BlobStore",
     "ChatModel",
     "CutsTexts",
     "Delta",

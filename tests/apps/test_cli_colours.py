@@ -196,6 +196,19 @@ def test_commands_and_options_are_completed():
     )
 
 
+def test_sessions_are_completed(tmp_path, monkeypatch):
+    """Those of the store that is meant; where there is none, nothing is said."""
+    for name in ("harbour", "hangar", "quay"):
+        with ContextManager(window=8_192, store=tmp_path / "chat.db", session_id=name) as ctx:
+            ctx.add_message(role="user", content="Is the quay dry?")
+    asked = ["context", "--store", str(tmp_path / "chat.db"), "ha"]
+    assert sorted(completed(asked)) == ["hangar", "harbour"]
+    monkeypatch.setenv("COMPACT_STORE", str(tmp_path / "chat.db"))
+    assert completed(["sessions", "show", "q"]) == ["quay"]
+    monkeypatch.setenv("COMPACT_STORE", str(tmp_path / "none.db"))
+    assert completed(["sessions", "show", "q"]) == []
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_what_is_installed_works_in_a_real_shell(tmp_path):

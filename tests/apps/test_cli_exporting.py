@@ -54,6 +54,24 @@ def test_an_export_goes_through_a_pipe(run, chat):
     assert kept_in(chat, "copy") == kept_in(chat, "harbour")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sessions", "export", "harbour", "-o", "copy.json"),
+        ("sessions", "compress", "harbour", "--json"),
+        ("view", "harbour", "-o", "page.html"),
+    ],
+)
+def test_redaction_that_is_off_is_warned_of_once(run, chat, monkeypatch, command):
+    """Before anything is copied, on stderr."""
+    assert "WARNING" not in run(*command, "--store", chat).err
+    monkeypatch.setenv("COMPACT_REDACT", "false")
+    done = run(*command, "--store", chat, *(["--force"] if "-o" in command else []))
+    assert done.code == 0
+    assert done.err.splitlines()[0].startswith("compactctl: WARNING: redaction is off; secrets ")
+    assert done.err.count("WARNING") == 1
+
+
 def test_a_branch_can_be_exported(run, chat):
     run("branch", "harbour", "--at", "30", "--store", chat)
     run("sessions", "export", "harbour", "--store", chat, "-o", "b.json")

@@ -65,3 +65,25 @@ def test_nothing_is_loaded_and_only_this_script_runs(run, chat, tmp_path):
     page = (tmp_path / "quay.html").read_text(encoding="utf-8")
     assert "content=\"default-src 'none'; script-src 'sha256-" in page
     assert not re.search(r'(?:src|href)="(?!#)', page)
+
+
+def test_a_conversation_in_a_file_is_replayed(run, sample, tmp_path):
+    """As if it had been held in that window; no store is made, and the file stays as it is."""
+    before = sample.read_bytes()
+    done = run("view", sample, "--window", 8_000, "--json")
+    told = json.loads(done.out)
+    assert (told["out"], told["messages"]) == ("harbour.html", 511)
+    assert told["steps"] > 10
+    data = data_of(tmp_path / "harbour.html")
+    assert data["session"]["replayed"]
+    assert data["window"]["size"] == 8_000
+    assert [p.name for p in tmp_path.iterdir()] == ["harbour.html"]
+    assert sample.read_bytes() == before
+
+
+def test_a_file_that_is_no_conversation_says_so(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    done = run("view", "notes.txt")
+    assert (done.code, done.out) == (2, "")
+    assert "notes.txt" in done.err
+    assert not (tmp_path / "notes.html").exists()

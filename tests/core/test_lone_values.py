@@ -76,7 +76,7 @@ def test_what_a_public_thing_is_named_stays(text):
     assert redact(text).text == text
 
 
-@pytest.mark.parametrize("folder", ["/work/a_sessions/", "data/my_tokens/", "C:\\api_keys\\"])
+@pytest.mark.parametrize("folder", ["/data/a_sessions/", "data/my_tokens/", "C:\\api_keys\\"])
 @pytest.mark.parametrize("ending", [".jsonl", ".json", ".sqlite3", ".parquet", ".tar.zst"])
 @pytest.mark.parametrize("stem", [KEY, GUID, f"10-{HEX[:10]}-5", f"Backup_{KEY}"])
 def test_the_name_of_a_file_stays_whatever_its_folder_is_called(folder, ending, stem):

@@ -39,7 +39,7 @@ TOLD: dict[str, Event] = {
     "1,200 events did not reach AriadneExporter; nothing else is affected": EventsDropped(
         exporter="AriadneExporter", count=1_200
     ),
-    "WARNING: redaction is off; secrets leave in reports as they are": RedactionOff(),
+    "WARNING: redaction is off; secrets leave in reports and copies as they are": RedactionOff(),
     "": StageStarted(stage="identify", done=0),
 }
 

@@ -21,6 +21,8 @@ from compact import (
     TiktokenEstimator,
     compress,
     plan,
+    protocols,
+    testing,
 )
 from compact.testing import check_token_estimator
 from tests import checker
@@ -95,6 +97,14 @@ def test_the_protocols_are_published_under_the_names_users_know(name):
     """K-2: "protocols `TokenEstimator`, `StorageAdapter`, `Exporter`, `Summarizer`"."""
     assert getattr(published(name), "_is_protocol", False)
     assert len(compact.__all__) <= 36
+
+
+def test_what_a_published_suite_tests_is_published():
+    """Issue 13: "the four protocols as published extension points with conformance suites"."""
+    suites = [name.removeprefix("check_") for name in dir(testing) if name.startswith("check_")]
+    ports = {suite.title().replace("_", "") for suite in suites}
+    assert {"TokenEstimator", "StorageAdapter", "Exporter", "Summarizer"} <= ports
+    assert ports <= {*protocols.__all__}
 
 
 def test_policy_and_config_hold_what_they_are_said_to_hold():

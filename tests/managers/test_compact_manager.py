@@ -11,7 +11,8 @@ import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, InvalidArgument, Message
 from compact.compression import stages
-from compact.core.events import BranchTaken, ErrorRaised, Event
+from compact.core.event_privacy import without_content
+from compact.core.events import BranchTaken, ErrorRaised, Event, TriggerDecision
 from compact.core.formats.known import FORMATS, format_named
 from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
 from compact.managers import compact_manager
@@ -261,6 +262,24 @@ def test_compressing_by_hand_says_what_to_keep() -> None:
         assert asked.requests[0].guidance == "keep what was said of oak"
         assert manager.preflight("s", messages) == sent
         assert manager.manual_compact("none", []) == []
+
+
+def test_what_is_asked_for_right_after_a_compression_is_done_as_well() -> None:
+    """K-6, K-16: with its note, which the decision has, and as JSON only says that there is one."""
+    seen: list[Event] = []
+    asked = ScriptedSummarizer("We spoke of beams. The oak beam of the gable was kept. " * 9)
+    with CompactManager(CONFIG, summarizer=asked, on_event=seen.append) as manager:
+        messages = talk(0, 40)
+        sent = manager.preflight("s", messages)
+        assert asked.requests
+        again = manager.manual_compact("s", messages, "keep what was said of oak")
+    assert checker.prompt_tokens(again) < checker.prompt_tokens(sent)
+    assert asked.requests[-1].guidance == "keep what was said of oak"
+    decided = [event for event in seen if isinstance(event, TriggerDecision) and event.triggered]
+    assert [event.guided for event in decided] == [False, True]
+    assert decided[-1].policy is not None
+    assert decided[-1].policy.guidance == "keep what was said of oak"
+    assert "oak" not in str(without_content(decided[-1]).as_dict())
 
 
 def test_only_so_many_sessions_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,8 @@ class TriggerDecision(Event):
     """The key of the model that the window belongs to; empty where none is named."""
     policy: CompactPolicy | None = None
     """The policy that was applied. As JSON it has no `guidance`, which is somebody's own words."""
+    guided: bool = False
+    """Whether it has any: words of somebody's on what else a summary is to keep."""
 
 
 class StageStarted(Event):

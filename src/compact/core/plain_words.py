@@ -127,7 +127,7 @@ def _of_reports(event: Event) -> str:
         case EventsDropped(exporter=exporter, count=count):
             return f"{count:,} events did not reach {exporter}; nothing else is affected"
         case RedactionOff():
-            return "WARNING: redaction is off; secrets leave in reports as they are"
+            return "WARNING: redaction is off; secrets leave in reports and copies as they are"
         case _:
             return ""
 

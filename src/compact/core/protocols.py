@@ -85,7 +85,7 @@ class Summarizer(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """TurnTable texts into vectors that lie near each other where the texts mean the same."""
+    """Turns texts into vectors that lie near each other where the texts mean the same."""
 
     @property
     def name(self) -> str:

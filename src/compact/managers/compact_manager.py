@@ -166,7 +166,8 @@ class CompactManager:
         self, session_id: str, messages: Sequence[Given], note: str = ""
     ) -> list[Any]:
         """Compress now, whatever the trigger says; the messages to send. `note` says what a
-        summarizing model should keep, in plain words.
+        summarizing model should keep, in plain words. Where nothing can be freed, they stay as they
+        are, and the event `compact.trigger_decision` says why.
 
         Raises:
             As `preflight`; StoreFailed: what is compressed must be stored.

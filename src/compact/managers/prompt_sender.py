@@ -346,7 +346,7 @@ class PromptSender:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, known.ratio, refusal.tokens or 0)
         return await view.compress(
-            lambda: Wanted(view.window.target), partial(make_fit, state, view)
+            lambda _: Wanted(view.window.target), partial(make_fit, state, view)
         )
 
     def _tell(self, taken: Taken, before: float, reported: int) -> None:

@@ -19,6 +19,7 @@ from compact.apps import cli
 from compact.apps.cli.colours import CHOSEN, When
 from compact.apps.cli.told import Telling
 from compact.core.sizes import share_in, size_in
+from compact.errors import CompactError
 
 EXAMPLES = "Examples:"
 """Where the part of a command's docstring begins that help shows line by line."""
@@ -97,9 +98,26 @@ def flag(name: str, help: str) -> Any:  # noqa: ANN401
     return typer.Option(name, help=help)
 
 
-def argument(metavar: str, help: str) -> Any:  # noqa: ANN401
-    """What is given by its place."""
-    return typer.Argument(metavar=metavar, help=help)
+def argument(
+    metavar: str,
+    help: str,
+    completed: Callable[[typer.Context, str], list[str]] | None = None,
+) -> Any:  # noqa: ANN401
+    """What is given by its place; `completed` says how what was typed of it may go on."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
+
+
+def session_ids(context: typer.Context, typed: str) -> list[str]:
+    """The sessions of the store whose ids begin so, for a shell."""
+    given = context.params
+    options = StoreOptions(
+        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
+    )
+    try:
+        with cli.stores.opened(options) as catalog:
+            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
+    except (CompactError, OSError):  # nothing is said in the middle of a command line
+        return []
 
 
 # --- options of several commands ------------------------------------------------------------------
@@ -221,7 +239,8 @@ class PlanOptions(FileOptions):
         text_option(
             "KEY",
             "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
-            "extractive (needs no model), or off (leaves a receipt). Default: from the settings.",
+            "extractive (needs no model), or off (a line says how much is not shown). "
+            "Default: from the settings.",
         ),
     ] = None
     keep: Keep = None
@@ -249,7 +268,9 @@ class StoreOptions(SettingsOptions):
 class OneSessionOptions(StoreOptions):
     """Options of every command about one session."""
 
-    session: Annotated[str, argument("SESSION", "A session's id, or a unique prefix of it.")]
+    session: Annotated[
+        str, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,9 @@ from compact import wiring
 from compact.apps.cli.errors import REDACTOR, Stop, say
 from compact.apps.cli.options import LARGEST, SettingsOptions
 from compact.config import ENV_FILE, OTEL, PREFIX, CompactConfig, did_you_mean
+from compact.core.events import RedactionOff
 from compact.core.model_keys import parse_key
+from compact.core.plain_words import sentence
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidConfig, UnknownModel
 
@@ -62,6 +64,8 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
             raise Stop(f"--window: {error.reason}") from None
         raise
     REDACTOR.set(settings.redactor())
+    if not settings.redact:
+        say(sentence(RedactionOff()))
     hosts = _check_models(settings, summarizer)
     _check_reports(settings)
     if "summarizer" in asked and settings.strategy != "off":

@@ -234,7 +234,7 @@ function search() {
 
 $("title").textContent = session.title ?? session.id;
 $("about").textContent = [
-  session.replayed ? "lived again from a file" : session.title ? session.id : null,
+  session.replayed ? "replayed from a file" : session.title ? session.id : null,
   session.model, count(last, "message"), `${number(sums[last])} tokens (${session.tokenizer})`,
   `a window of ${number(size.size)}`, count(moves.filter((move) => move.kind === "compress").length, "compression"),
   data.redacted === null ? "secrets are left in" : data.redacted ? `secrets replaced in ${count(data.redacted, "message")}` : null,

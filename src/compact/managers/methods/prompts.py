@@ -87,8 +87,11 @@ class Prompts(Looking):
     ) -> Plan:
         """`compress_conversation` for async callers."""
         view, ratio = self._session.view, _checked_ratio(target_ratio)
-        work = view.compress(lambda: wanted_of(view, ratio), guidance=guidance)
-        return await off_loop(work)
+        return await off_loop(
+            view.compress(
+                lambda was_due: wanted_of(view, ratio, was_due=was_due), guidance=guidance
+            )
+        )
 
     def propose_compression(
         self, *, target_ratio: float | None = None, guidance: str = ""

@@ -119,13 +119,22 @@ class CountedSession:
         """The note that says that a projection's tokens were counted by this tokenizer."""
         return self.state.counted_noted(projection, self.tokenizer)
 
-    def report_decision(self, size: int, **told: Any) -> None:  # noqa: ANN401 - the event's fields
+    def report_decision(
+        self,
+        size: int,
+        reason: str,
+        *,
+        triggered: bool = False,
+        guidance: str = "",
+        **told: Any,  # noqa: ANN401 - the event's fields
+    ) -> None:
         """Tell whether the window of that size is compressed, if anybody listens."""
         state = self.state
         if state.emit is nobody:  # asked at every turn
             return
         self.report_prompt(size)
-        state.emit(state.with_policy(TriggerDecision(window=size, **told)))
+        event = TriggerDecision(window=size, reason=reason, triggered=triggered, **told)
+        state.emit(state.with_policy(event, guidance))
 
     def report_prompt(self, size: int) -> None:
         """Say once what has no room in the system prompt of the window of that size."""

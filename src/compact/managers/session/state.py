@@ -202,10 +202,15 @@ class SessionState:
             self._resolved = asked, self.setting.policy(self.policy, size)
         return self._resolved[1]
 
-    def with_policy(self, decision: TriggerDecision) -> TriggerDecision:
-        """A decision with the policy that it went by, and the model that its window belongs to."""
+    def with_policy(self, decision: TriggerDecision, guidance: str = "") -> TriggerDecision:
+        """A decision with the policy that it went by, with somebody's own guidance or not, and the
+        model that its window belongs to.
+        """
         policy, model = self.policy_for(decision.window), self.setting.model or ""
-        return decision.model_copy(update={"policy": policy, "model": model})
+        if guidance:
+            policy = policy.model_copy(update={"guidance": guidance})
+        told = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
+        return decision.model_copy(update=told)
 
     def tell_trust(self, window: int, compressions: int, *, before: int = 0) -> None:
         """Say that the context of a window can be trusted less after so many compressions, unless

@@ -6,7 +6,6 @@ from compact.managers.views.view import View
 
 ASKED_SHARE = 0.6
 """Largest share of what lies above the floor that is left where no other is asked for (K-16)."""
-NOTHING_NEW = "nothing was said since the last compression"
 FLOOR_ALONE = (
     "the system prompt, pins, checkpoints and the newest message of a person are all there is"
 )
@@ -17,18 +16,18 @@ LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
 usable window."""
 
 
-def wanted_of(view: View, ratio: float | None) -> Wanted:
+def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:
     """Tokens that the prompt may have afterwards. `ratio` is the share to keep of what lies above
     the floor; None for the policy's target, and no more than `ASKED_SHARE` of what was not
-    compressed before: checkpoints age as they do. Where nothing was said since the last
-    compression, that one was it.
+    compressed before: checkpoints age as they do. `was_due` is whether a compression was due
+    anyway, and made: without a ratio that one was it.
     """
-    most, tokens, before = view.window.usable, view.tokens, view.projection
+    most, tokens = view.window.usable, view.tokens
     history, policy = view.counted.history, view.counted.state.policy
     floor = Ladder(history, policy).floor() + view.overhead_tokens
     if ratio is None:
-        if before is not None and before.at == len(history):
-            return Wanted(most, NOTHING_NEW)
+        if was_due:
+            return Wanted(most)
         most = view.window.target
         floor += sum(checkpoint.token_count for checkpoint in view.checkpoints)
     if tokens <= floor:

@@ -87,9 +87,8 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
             wanted, before = min(wanted, view.window.usable), view.tokens
             if before <= wanted:
                 return _nothing(view, wanted, why)
-        trigger = view.window.trigger
-        told = {"triggered": True, "tokens": before, "trigger": trigger}
-        counted.report_decision(view.size, reason=ASKED, **told)
+        told = {"tokens": before, "trigger": view.window.trigger}
+        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **told)
         draft = await view.propose(wanted, before, guidance=guidance)
         end_draft(counted.state, view.size)  # nobody writes while a person reads
     plan = draft.proposal.plan

@@ -46,7 +46,6 @@ COMMIT = "commit"
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
-
 T = TypeVar("T")
 LastResort = Callable[[CompactError], Awaitable[Plan]]
 """What is done where a compression failed and the context before does not fit."""
@@ -238,29 +237,30 @@ class View:
 
     async def compress(
         self,
-        limit: Callable[[], Wanted],
+        limit: Callable[[bool], Wanted],
         otherwise: LastResort | None = None,
         *,
         guidance: str = "",
     ) -> Plan:
-        """Compress now to what `limit` says, in tokens, when new messages are in view; where the
-        floor needs more, to what it needs, up to the usable window. What is within the limit stays
-        as it is. `guidance` is what a person wants kept, in their words. Where it fails, the
-        context stays as it is, and the plan says why.
+        """Compress now to what `limit` says, in tokens, when new messages are in view, told whether
+        one that was due was made before; where the floor needs more, to what it needs, up to the
+        usable window. What is within the limit stays as it is. `guidance` is what a person wants
+        kept, in their words. Where it fails, the context stays as it is, and the plan says why.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
-        plan: Plan | None = None
+        plan, asked = None, None
         with self.alone():
             for _ in range(MOST_ROUNDS):
                 with self._state.lock:
                     late = not self._settle() and self._is_behind()
-                    wanted, why = Wanted(self.window.target) if late else limit()
-                    wanted, reason = min(wanted, self.window.usable), ABOVE if late else ASKED
+                    asked = asked or (None if late else limit(plan is not None))
+                    wanted, why = asked or Wanted(self.window.target)
+                    wanted, reason = min(wanted, self.window.usable), ASKED if asked else ABOVE
                     before = self._tokens_before()
-                    if before <= wanted and reason == ASKED:
-                        return plan or self._as_it_is(wanted, why)
+                    if before <= wanted and asked:
+                        return plan or self._left(wanted, before, why)
                 try:
                     plan = (await self._compress(wanted, before, reason, guidance)).owned()
                 except Superseded:
@@ -271,7 +271,9 @@ class View:
                     return reporting.weighed(plan, wanted)
         raise Superseded("other writers compressed this session faster, again and again")
 
-    def _as_it_is(self, limit: int, why: str) -> Plan:
+    def _left(self, limit: int, tokens: int, why: str) -> Plan:
+        """Leave what somebody wants compressed as it is, and say why."""
+        self._decided(tokens, why or "within what was asked for")
         return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
@@ -290,10 +292,9 @@ class View:
                 self._trigger = max(self._trigger, (tokens + usable) // 2)
                 self._due = False
                 self.background.put_off(tokens)
-                serves = "the context before"
-                state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves=serves))
+                state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
-                return self._as_it_is(usable, why)
+                return reporting.as_it_is(self.counted.history, usable, self._fold.context(), why)
         try:
             if otherwise is None or self.is_hopeless(error):
                 raise error
@@ -372,13 +373,12 @@ class View:
             Superseded: something else came in between, and counts.
             CompactError: there is no other context, or it could not be stored.
         """
-        self._decided(tokens, reason, triggered=True)
+        self._decided(tokens, reason, triggered=True, guidance=guidance)
         draft = await self.propose(limit, tokens, guidance=guidance)
         plan = draft.proposal.plan
         if plan.tokens_after >= tokens and reason == ASKED:
             drafts.end_draft(self._state, self.size)
-            why = reporting.why_no_more(plan.floor, tokens)
-            return self._as_it_is(limit, why)
+            return self._left(limit, tokens, reporting.why_no_more(plan.floor, tokens))
         self.commit(draft)
         return plan
 
@@ -495,6 +495,6 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
-        told = {"triggered": triggered, "tokens": tokens, "trigger": self._trigger}
-        self.counted.report_decision(self.size, reason=reason, **told)
+    def _decided(self, tokens: int, reason: str, **told: Any) -> None:  # noqa: ANN401 - fields
+        told = {"tokens": tokens, "trigger": self._trigger, **told}
+        self.counted.report_decision(self.size, reason, **told)

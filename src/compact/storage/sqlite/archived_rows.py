@@ -29,7 +29,7 @@ from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, tex
 _OWN = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """The messages of a branch."""
 _KEPT = {"sessions": "key = ?", **dict.fromkeys(("branches", *COLUMNS), "session = ?")}
-"""PackedTable → its rows of a session. They go into the archive too, and stay."""
+"""Table → its rows of a session. They go into the archive too, and stay."""
 _LEFT_OUT = {"embedding_id"}
 """Columns of messages that mean nothing outside of the file: a vector's number."""
 _COLUMNS = "a.session, a.folder, a.name, a.originals, a.description"

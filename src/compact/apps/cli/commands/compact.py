@@ -65,8 +65,8 @@ def compact(
 def dry_run(options: PlanOptions) -> Telling:
     """Show what compact would do, and why.
 
-    Lists each step and the tokens it frees, the floor, and the fate of the messages. Writes
-    nothing.
+    Lists each step and the tokens it frees, what may not be shortened, and what becomes of the
+    messages. Writes nothing.
 
     Examples:
       compactctl dry-run session.jsonl --max-tokens 8000

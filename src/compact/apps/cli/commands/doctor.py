@@ -48,7 +48,8 @@ def doctor(
             progress.now("Repairing the store")
             report = cli.wiring.repair_store(cli.settings.name_of_store(settings))
             found["repair"] = list(cli.checks.saved(report))
-        found["installed"] = list(cli.checks.installed())
+        installed = {each.about: each for each in cli.checks.installed()}  # extras share some
+        found["installed"] = list(installed.values())
         found["tokens"] = list(cli.checks.vocabularies())
         found["trigger"] = list(cli.checks.trigger(settings))
         found["store"] = list(cli.checks.stored(settings, check=check or repair))
@@ -67,6 +68,7 @@ def doctor(
         yield ""
     wrong = sum(each.state == "broken" for part in found.values() for each in part)
     end = f"{wrong} broken" if wrong else "Nothing is broken"
-    yield f"{end}." if report is None or report.is_complete else f"{end}: not all was saved."
+    end = f"{end}." if report is None or report.is_complete else f"{end}: not all was saved."
+    yield Styled(end, "bold red" if wrong else "bold")
     if wrong:
         raise typer.Exit(cli.errors.BAD_INPUT)

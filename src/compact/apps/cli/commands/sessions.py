@@ -186,12 +186,8 @@ def sessions_compress(
     own = {"summarizer": summarizer, "keep": keep}
     with cli.stores.entered(options, on_event=progress.on_event, **own) as ctx:
         before = {each.id for each in ctx.checkpoints}
-        if review:
-            plan = _reviewed(ctx, progress, target_ratio, keep or "")
-        else:
-            with progress:
-                plan = ctx.compress_conversation(target_ratio, guidance=keep or "")
-        if plan is None:
+        compressed = _reviewed if review else _compressed
+        if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
             cli.render.show(Aside("nothing was compressed"))
             return
         made = [each for each in ctx.checkpoints if each.id not in before]
@@ -208,6 +204,12 @@ def sessions_compress(
     yield from cli.views.rung_parts(plan)
     yield from _made(made)
     yield line
+
+
+def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
+    """What was done, without asking anybody."""
+    with progress:
+        return ctx.compress_conversation(ratio, guidance=keep)
 
 
 def _reviewed(
