@@ -43,6 +43,8 @@ DIMENSIONS = 384
 7 ms) is not in the times."""
 ALONE = 500
 """Messages that a writer stores alone."""
+PAUSE = 0.01
+"""Seconds between two messages while another process indexes."""
 LONGER = 10.0
 """Times longer that one write in a hundred may take while another process indexes, at most."""
 CATCH_UP = """
@@ -122,6 +124,7 @@ def _writing(size: int, file: Path, table: Table) -> None:
         with subprocess.Popen([sys.executable, "-c", CATCH_UP, str(file)]) as indexing:
             while indexing.poll() is None:
                 beside.append(_append(store, ALONE + len(beside), draw))
+                time.sleep(PAUSE)  # whoever never pauses is indexed for ever
         took, left = time.perf_counter() - started, store.unindexed()
     cells = (number(each) for each in (*_percentiles(alone), *_percentiles(beside), max(beside)))
     table.rows.append((f"{size:,}", *cells, number(took), f"{len(beside):,}", f"{left:,}"))
