@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
+from itertools import product
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.measuring import Check, Setting, Spread, Table, number
@@ -12,6 +14,7 @@ from compact import CompactConfig, CompactManager
 
 SIZES = (100, 500, 2_000)
 """Messages in the list."""
+MEMORY, FILE = "in memory", "in a file"
 CALLS = 50
 MOST = 5.0
 """Microseconds of a resent short message."""
@@ -23,19 +26,21 @@ def measure(setting: Setting) -> list[Table]:
     """Processor time of each call, and what all of them leave in memory."""
     table = Table(
         "preflight of a list with nothing new: CPU time",
-        ("short messages", "ms a call", "µs a message", f"KiB kept after {CALLS} calls"),
+        ("store", "short messages", "ms a call", "µs a message", f"KiB kept after {CALLS} calls"),
     )
-    for size in SIZES[:2] if setting.quick else SIZES:
-        messages = _talk(size)
-        with CompactManager(CompactConfig(max_context_tokens=128_000)) as manager:
-            manager.preflight("s", messages)
-            calls = Spread(tuple(_ms(manager, messages) for _ in range(CALLS)))
-            kept = _kept(manager, messages)
-        each = calls.median * 1_000 / size
-        row = (f"{size:,}", calls.text(), number(each), number(kept))
-        table.rows.append(row)
-        table.checks.append(Check(f"µs a message, {size:,} messages", each, MOST))
-        table.checks.append(Check(f"KiB kept, {size:,} messages", kept, MOST_KEPT))
+    sizes = SIZES[:2] if setting.quick else SIZES
+    with TemporaryDirectory() as folder:
+        for (store, file), size in product(((MEMORY, None), (FILE, f"{folder}/s.db")), sizes):
+            messages, config = _talk(size), CompactConfig(max_context_tokens=128_000, store=file)
+            with CompactManager(config) as manager:
+                manager.preflight(f"{size}", messages)
+                calls = Spread(tuple(_ms(manager, f"{size}", messages) for _ in range(CALLS)))
+                kept = _kept(manager, f"{size}", messages)
+            each = calls.median * 1_000 / size
+            table.rows.append((store, f"{size:,}", calls.text(), number(each), number(kept)))
+            what = f"{size:,} messages, {store}"
+            table.checks.append(Check(f"µs a message, {what}", each, MOST))
+            table.checks.append(Check(f"KiB kept, {what}", kept, MOST_KEPT))
     return [table]
 
 
@@ -44,20 +49,20 @@ def _talk(size: int) -> list[dict[str, Any]]:
     return [{"role": roles[i % 2], "content": f"{i}: is beam {i} sound?"} for i in range(size)]
 
 
-def _ms(manager: CompactManager, messages: list[dict[str, Any]]) -> float:
+def _ms(manager: CompactManager, session_id: str, messages: list[dict[str, Any]]) -> float:
     started = time.thread_time_ns()
-    manager.preflight("s", messages)
+    manager.preflight(session_id, messages)
     return (time.thread_time_ns() - started) / 1e6
 
 
-def _kept(manager: CompactManager, messages: list[dict[str, Any]]) -> float:
+def _kept(manager: CompactManager, session_id: str, messages: list[dict[str, Any]]) -> float:
     tracemalloc.start()
     try:
-        manager.preflight("s", messages)
+        manager.preflight(session_id, messages)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(CALLS):
-            manager.preflight("s", messages)
+            manager.preflight(session_id, messages)
         gc.collect()
         return (tracemalloc.get_traced_memory()[0] - before) / 1_024
     finally:

@@ -16,7 +16,7 @@ SAMPLE = ROOT / "src/compact/apps/cli/sample/harbour.jsonl"
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
-    if path.parent.name in (ROOT.name, "start", "guides")
+    if path.parent.name in (ROOT.name, "start", "guides", "integrations")
 }
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
@@ -97,11 +97,21 @@ def test_every_format_that_is_read_is_in_the_table():
     assert sorted(names) == sorted(wiring.file_formats())
 
 
+def test_the_threat_model_says_what_is_protected_and_what_is_not():
+    """Issue 13: "threat model with what is not protected"; nothing is told to be missing."""
+    security = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    model = security.partition("## Threat model\n")[2]
+    protected, _, left = model.partition("### What is not protected\n")
+    assert protected.partition("### What is protected\n")[2].count("\n| ") > 8
+    assert left.count("\n- ") > 8
+    assert "Not built yet" not in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+
+
 def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
     import importlib.util
 
-    for module in ("storage.postgres", "integrations.langchain", "apps.tui"):
+    for module in ("storage.postgres", "integrations.langchain", "apps.proxy"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
 

@@ -291,6 +291,18 @@ def test_what_is_no_file_is_named_and_not_waited_for(run, tmp_path):
     assert texts_of("a") == ["One."]
 
 
+def test_another_conversation_at_the_same_place_is_a_new_one(run, fixtures, tmp_path):
+    """Where conversations have ids of their own, their places in a file say nothing."""
+    values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))[1:]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps(values))
+    run("migrate", path)
+    said = [{"uuid": "z1", "sender": "human", "text": "Something else."}]
+    path.write_text(json.dumps([{**values[0], "uuid": "new-one", "chat_messages": said}]))
+    assert outcomes(run("migrate", path, "--json")) == {("conversations.json", 1): "new"}
+    assert texts_of("new-one") == ["Something else."]
+
+
 def test_two_exports_of_one_account_are_one_conversation_each(run, fixtures, tmp_path):
     """In a dry run too: the later one adds what it has more."""
     values = json.loads((fixtures / "claude_export.json").read_text(encoding="utf-8"))

@@ -25,7 +25,10 @@ def told(number):
 
 
 def lived(file):
-    """A session in which everything has happened that can."""
+    """A session in which everything has happened that can, beside another one."""
+    with ContextManager(window=WINDOW, store=file, session_id="beside") as ctx:
+        ctx.set_goals(["Something else"])
+        ctx.add_message(role="user", content="Hello")
     with ContextManager(window=WINDOW, store=file, session_id="roof", title="The roof") as ctx:
         ctx.add_message(role="system", content="Answer like a carpenter.")
         for number in range(40):
@@ -85,6 +88,9 @@ def test_a_session_comes_back_to_the_last_byte(run, tmp_path):
     assert {change["what"]["kind"] for change in value["changes"]} >= {
         *("goals", "tracked", "mode", "pin", "aside"),
     }
+    kinds = [change["what"]["kind"] for change in value["changes"]]
+    tracked = value["changes"][kinds.index("tracked")]
+    assert tracked["what"]["since"] == kinds.index("goals") + 1, "by its place in the file"
     other = tmp_path / "other.db"
     with SQLiteManager(other) as store:
         assert store.integrity_check() == []
@@ -98,12 +104,26 @@ def test_a_copy_under_another_id_is_the_same_to_a_model_and_its_own(run, tmp_pat
     assert run("sessions", "import", "r.json", "--store", file, "--as", "copy").out == "copy\n"
     before = seen(file)
     assert seen(file, "copy") == before
+    run("sessions", "import", "r.json", "--store", "other.db")
+    undone = []
+    for store, name in ((file, "copy"), ("other.db", "roof")):
+        with ContextManager(window=WINDOW, store=store, session_id=name) as ctx:
+            ctx.undo()
+            undone.append(json.dumps(ctx.get_context_for_model()))
+            ctx.undo()
+            undone.append(json.dumps(ctx.get_context_for_model()))
+    assert undone[:2] == undone[2:]
     with ContextManager(window=WINDOW, store=file, session_id="copy") as ctx:
         ctx.restore(ctx.snapshots()[0].id)
         ctx.add_message(role="user", content="Mine alone.")
     assert seen(file) == before
     with SQLiteManager(file) as store:
         assert store.integrity_check() == []
+        moves = store.moves("copy", most=1_000)
+        theirs = {move.projection_id for move in store.moves("roof", most=1_000)}
+        assert not {each for move in moves for each in (move.before, move.projection_id)} & (
+            theirs - {None}
+        )
         named = {branch.id for branch in store.branches("copy")}
         assert all(name.startswith("copy") for name in named)
         assert not named & {branch.id for branch in store.branches("roof")}
@@ -214,6 +234,22 @@ def test_a_redacted_export_says_so_and_comes_in_as_what_it_is(run, tmp_path):
     verbatim = run("sessions", "export", "roof", "--store", file, "--verbatim").out
     assert "redacted" not in json.loads(verbatim)
     assert secret in verbatim
+
+
+def test_another_system_prompt_is_still_shown_where_secrets_were_replaced(run, tmp_path):
+    """It is known by the hash of the one that it stands for, which is another one by then."""
+    file, secret = tmp_path / "chat.db", "hunter2horse"
+    said = [{"role": "user", "content": "Is the gate shut?"}]
+    with ContextManager(window=2_000, store=file, session_id="roof") as ctx:
+        ctx.sync([{"role": "system", "content": f"password: {secret}"}, *said])
+        ctx.sync([{"role": "system", "content": f"Be brief. password: {secret}"}, *said])
+        assert ctx.get_context_for_model()[0]["content"].startswith("Be brief.")
+    first, second = there_and_back(run, file, tmp_path)
+    assert first == second
+    assert secret.encode() not in first
+    with ContextManager(window=2_000, store="other.db", session_id="roof") as ctx:
+        shown = ctx.get_context_for_model()[0]["content"]
+    assert shown == "Be brief. password: <REDACTED:password>"
 
 
 def test_exports_of_version_1_are_still_read(run):

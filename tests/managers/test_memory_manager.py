@@ -319,7 +319,9 @@ def without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "embedder", ["ollama:nomic-embed-text", "minilm", BrokenEmbedder()], ids=str
+    "embedder",
+    ["ollama:nomic-embed-text", "minilm", BrokenEmbedder()],
+    ids=["ollama", "minilm", "own"],
 )
 def test_an_embedder_that_is_down_leaves_search_by_words(
     store: SQLiteManager, monkeypatch: pytest.MonkeyPatch, embedder: Any
@@ -350,7 +352,7 @@ class OwnEmbedder(HashEmbedder):
 @pytest.mark.parametrize(
     "answer",
     [ConnectionError("no route"), ValueError("wrong"), [[0.0] * 64], [[1.0]], [["x"] * 64], []],
-    ids=str,
+    ids=["down", "wrong", "zeros", "short", "words", "nothing"],
 )
 def test_whatever_an_embedder_of_ones_own_does_words_are_searched(
     store: SQLiteManager, answer: Any

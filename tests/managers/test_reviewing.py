@@ -5,16 +5,21 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 
-from compact import CompactPolicy, ContextManager
+from compact import CannotFit, CompactPolicy, ContextManager
 from compact import plan as counted_anew
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.events import SummaryCreated
 from compact.errors import InvalidArgument, NotFound, SummaryRejected, Superseded
+from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
-from tests.managers.playing import cover_faults
+from tests import strategies
+from tests.managers.playing import Player, cover_faults
+from tests.sizes import size
 
 EDITED = "The keeper counted the oars twice and found one missing; Ada owes the harbour a new one."
 
@@ -299,6 +304,56 @@ def test_of_several_who_accept_at_once_one_is_heard(ctx):
         thread.join()
     assert (len(done), len(refused)) == (1, 3)
     assert len(ctx.moves()) == 1
+
+
+class Reviewer(Player):
+    """A session of which somebody reads compressions before they count, and writes into some."""
+
+    def review(self) -> None:
+        try:
+            proposal = self.ctx.propose_compression(target_ratio=self.r.choice((None, 0.2, 0.5)))
+        except CannotFit as error:
+            self.cannot(error, self.ctx._session.view.size)
+            return
+        before = self.ctx._session.view.ground()
+        if self.r.random() < 0.5:
+            self.r.choice((Player.talk, Player.talk, Player.ask, Player.set_goals))(self)
+        mine = [each for each in proposal.checkpoints if each.room and self.r.random() < 0.6]
+        words = strategies.prose(self.r, self.r.randint(1, 60))
+        try:
+            plan = self.ctx.accept(proposal, summaries={each.id: words for each in mine})
+        except Superseded:
+            assert self.ctx._session.view.ground() != before, "nothing had changed"
+            self.count["superseded"] += 1
+        except SummaryRejected as error:
+            why = str(error)
+            self.count["too long" if ": cap: " in why or "the limit is" in why else why] += 1
+        else:
+            said = " ".join(c.summary for c in self.ctx.checkpoints)
+            assert not mine or words.split()[0] in said
+            assert not proposal.checkpoints or plan.tokens_after <= self.ctx.window.usable
+            self.count["accepted"] += bool(proposal.checkpoints)
+            self.count["edited"] += len(mine)
+        self.judge()
+
+    ACTIONS: ClassVar[dict[Any, int]] = {**Player.ACTIONS, review: 25}
+
+
+def test_whatever_else_is_done_a_reviewed_session_is_whole():
+    """Sessions at random, of every format and window, their prompts judged after each step."""
+    count = Counter[str]()
+    for seed in range(size(3, 300)):
+        player = Reviewer(seed, InMemoryStore())
+        try:
+            player.play(60)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        count += player.count
+    assert count["accepted"] > 10, count
+    assert not [name for name in count if "cannot be used" in name], count
+    assert count["edited"], count
+    assert count["superseded"], count
 
 
 KILLED = """

@@ -1,7 +1,9 @@
 """The chat program in a terminal of a size, driven as by a person, and its screen as text."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import wraps
 from typing import Any
 
 from textual.pilot import Pilot
@@ -99,3 +101,13 @@ async def running(
         await pilot.pause()
         yield chat
         await app.action_quit()
+
+
+def alone(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine, run on a loop of its own."""
+
+    @wraps(test)
+    def run(*args: Any, **options: Any) -> None:
+        asyncio.run(test(*args, **options))
+
+    return run

@@ -1,26 +1,14 @@
 """The chat program talks, shows the window, and compresses before a person's eyes (FR-9, US-7)."""
 
-import asyncio
 import re
-from functools import wraps
 
 import pytest
 
 from compact.apps.tui.compressing import Compressing
 from compact.apps.tui.prompt_input import PromptInput
-from tests.apps.tui.driving import running, setup
+from tests.apps.tui.driving import alone, running, setup
 
 LONG = "The winter berths are opened on the 10th, and the crane is mended before. " * 6
-
-
-def alone(test):
-    """Run a test's coroutine."""
-
-    @wraps(test)
-    def run(*args, **options):
-        return asyncio.run(test(*args, **options))
-
-    return run
 
 
 @alone

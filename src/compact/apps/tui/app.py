@@ -24,6 +24,12 @@ class ChatApp(App[None]):
 
     TITLE = "compact"
     ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    FooterKey .footer-key--key { color: $foreground; }
+    TextArea .text-area--placeholder { color: $foreground 70%; }
+    Input .input--placeholder { color: $foreground 70%; }
+    """
+    """What Textual's own colours leave hard to read in the light theme."""
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+t", "look", "Theme"),
         ("ctrl+q", "quit", "Quit"),

@@ -7,7 +7,7 @@ can be written. Whatever goes wrong is told in the transcript, and the conversat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -34,9 +34,14 @@ from compact.apps.tui.message_row import MessageRow
 from compact.apps.tui.page_screen import PageScreen
 from compact.apps.tui.problems import told
 from compact.apps.tui.prompt_input import PromptInput
+from compact.apps.tui.review_screen import ReviewScreen, refused_because
 from compact.apps.tui.window_bar import WindowBar
 from compact.core.events import Event
+from compact.errors import SummaryRejected
 from compact.wiring import EXTRACTIVE
+
+SOON = 0.05
+"""Seconds after an answer until what waits is sent: the answer's job has ended by then."""
 
 
 class ChatScreen(Screen[None]):
@@ -59,6 +64,8 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.talk = conversation
         self._job: Worker[None] | None = None
+        self._sends_next = False
+        """Whether what is in the box is to be sent when nothing is under way."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -114,7 +121,8 @@ class ChatScreen(Screen[None]):
         if not event.text.strip():
             return
         if self._is_busy:
-            self.notify("One moment: an answer is under way. Esc stops it.")
+            self._sends_next = True
+            self.query_one(HeadLine).aside("sent after this answer; Esc stops it")
             return
         name = self.query_one(Completions).chosen
         text = f"/{name}" if name else event.text
@@ -124,6 +132,7 @@ class ChatScreen(Screen[None]):
     def action_stop(self) -> None:
         """Stop what is under way; else close what is offered."""
         if self._is_busy and self._job is not None:
+            self._sends_next = False
             self._job.cancel()
         else:
             self.query_one(Completions).offer(())
@@ -171,6 +180,13 @@ class ChatScreen(Screen[None]):
         self.talk.following.end(self.talk.ctx)
         self._unblock()
         await self._look()
+        self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
+        if self._sends_next:
+            self._sends_next = False
+            self.set_timer(SOON, self._send_next)
+
+    def _send_next(self) -> None:
+        self.post_message(PromptInput.Submitted(self.query_one(PromptInput).text))
 
     async def stop(self) -> None:
         """Stop what is under way, wait until what came of it is kept, and close the session."""
@@ -193,6 +209,8 @@ class ChatScreen(Screen[None]):
                 self.action_help()
             case "compact":
                 await self._compress(argument)
+            case "review":
+                await self._review(argument)
             case "retry":
                 await self._retry()
             case _ if name in ACTIONS:
@@ -236,7 +254,7 @@ class ChatScreen(Screen[None]):
                 async for piece in pieces:
                     if shown is None:
                         await self._compressed()
-                        self.query_one(HeadLine).aside("")
+                        self.query_one(HeadLine).aside("answering")
                         shown = await transcript.begin_answer(position)
                     await shown.grow(piece)
         finally:
@@ -249,12 +267,37 @@ class ChatScreen(Screen[None]):
         return heading(history[position], position) if position < len(history) else "Assistant"
 
     async def _compress(self, guidance: str) -> None:
+        await self._block_for(guidance)
+        words = await self.talk.compress(guidance)
+        await self._tell(words, "done")
+
+    async def _review(self, guidance: str) -> None:
+        """Propose a compression, and have a person read it, until it is taken or refused."""
+        await self._block_for(guidance)
+        proposal = await self.talk.propose(guidance)
+        self._unblock()
+        if not proposal.checkpoints:
+            await self._tell(f"There is nothing to review: {proposal.why or 'everything fits'}.")
+            return
+        texts: Mapping[str, str] | None = {}
+        problem = ""
+        while texts is not None:
+            texts = await self.app.push_screen_wait(ReviewScreen(proposal, texts, problem))
+            if texts is None:
+                await self._tell("Refused; nothing was compressed.")
+                return
+            try:
+                await self._tell(await self.talk.accept(proposal, texts), "done")
+                return
+            except SummaryRejected as error:
+                problem = refused_because(error)
+
+    async def _block_for(self, guidance: str) -> None:
+        """Show that a compression begins, and let nothing be written."""
         if guidance and set(self.talk.setup.settings.summarizers()) <= {EXTRACTIVE}:
             await self._tell("The guidance has no effect: no model writes the summaries here.")
         self.query_one(Compressing).show(ProgressStep("", 0.0))
-        self.query_one(PromptInput).disabled = True
-        words = await self.talk.compress(guidance)
-        await self._tell(words, "done")
+        self.query_one(PromptInput).block(is_blocked=True)
 
     async def _compressed(self) -> None:
         """Say what was compressed before the answer, if anything was."""
@@ -271,7 +314,7 @@ class ChatScreen(Screen[None]):
         match heard.shown:
             case ProgressStep() as step if self._is_busy:
                 self.query_one(Compressing).show(step)
-                self.query_one(PromptInput).disabled = True
+                self.query_one(PromptInput).block(is_blocked=True)
             case Notice(words=words):
                 await self._tell(words)
             case Ahead(words=words):
@@ -279,10 +322,7 @@ class ChatScreen(Screen[None]):
 
     def _unblock(self) -> None:
         self.query_one(Compressing).end()
-        box = self.query_one(PromptInput)
-        if box.disabled:
-            box.disabled = False
-            box.focus()
+        self.query_one(PromptInput).block(is_blocked=False)
 
     async def _tell(self, words: str, kind: str = "note") -> None:
         await self.query_one(MessageList).tell(words, kind)

@@ -7,9 +7,9 @@ from textual.containers import Vertical
 from textual.widgets import Label, ProgressBar
 
 from compact.apps.tui.following import ProgressStep, share_of
-from compact.apps.tui.looks import one_line
 
 TITLE = "Compressing context…"
+HINT = "Esc cancels, and nothing changes"
 
 
 class Compressing(Vertical):
@@ -17,9 +17,11 @@ class Compressing(Vertical):
 
     DEFAULT_CSS = """
     Compressing { height: auto; padding: 0 1; background: $boost; display: none; }
-    Compressing Label { width: 1fr; text-style: bold; }
-    Compressing ProgressBar Bar { width: 1fr; }
+    Compressing Label { width: 1fr; height: 1; }
+    Compressing #stage { text-style: bold; }
+    Compressing #detail { color: $text-muted; }
     Compressing ProgressBar { width: 1fr; }
+    Compressing ProgressBar Bar { width: 1fr; }
     """
 
     def __init__(self) -> None:
@@ -27,16 +29,17 @@ class Compressing(Vertical):
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
-        """A line and a bar."""
-        yield Label(TITLE, markup=False)
+        """The stage, how far that is, and what is done in it."""
+        yield Label(TITLE, id="stage", markup=False)
         yield ProgressBar(total=1.0, show_eta=False)
+        yield Label(HINT, id="detail", markup=False)
 
     def show(self, step: ProgressStep) -> None:
         """Show that the compression has come this far."""
         self._done = share_of(step, self._done)
         self.display = True
-        words = f"{TITLE} {step.words} (Esc cancels)"
-        self.query_one(Label).update(one_line(words, max(20, self.size.width or 200)))
+        self.query_one("#stage", Label).update(f"{TITLE} {step.words}")
+        self.query_one("#detail", Label).update(f"{HINT}. {step.detail}")
         self.query_one(ProgressBar).update(progress=self._done)
 
     def end(self) -> None:

@@ -9,16 +9,18 @@ cut off.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 
-from compact.apps.tui.following import Following
+from compact.apps.tui.following import Following, covered_by
 from compact.apps.tui.looks import CUT_OFF
 from compact.apps.tui.opening import ChatSetup, opened
+from compact.core import plain_words
 from compact.core.events import Event
 from compact.core.messages import Message, MessageMetadata
 from compact.core.speakers import speaker_of
 from compact.managers.context_manager import ContextManager
+from compact.managers.views.review import CompressionProposal
 
 PARTIAL = "chat:partial"
 """The name of the note with what has come of an answer."""
@@ -80,6 +82,29 @@ class Dialogue:
         plan = await self.ctx.acompress_conversation(guidance=guidance)
         words = await asyncio.to_thread(self.following.end, self.ctx)
         return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
+
+    async def propose(self, guidance: str) -> CompressionProposal:
+        """What a compression would do now; nothing of it counts.
+
+        Raises:
+            CompactError: as `ContextManager.propose_compression`.
+        """
+        self.following.begin(self.ctx)
+        try:
+            return await self.ctx.apropose_compression(guidance=guidance)
+        finally:
+            self.following.end(self.ctx)
+
+    async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
+        """Put a proposal in force, with a person's texts; what came of it, in words.
+
+        Raises:
+            CompactError: as `ContextManager.accept`; SummaryRejected where a text is not taken.
+        """
+        before, covered = self.ctx.window_use.used, covered_by(self.ctx)
+        await self.ctx.aaccept(proposal, summaries=texts)
+        freed = before - self.ctx.window_use.used
+        return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
         """Keep what had come of an answer in which the program was ended; whether there was any."""

@@ -23,7 +23,7 @@ No model was named, and no Ollama with a model answers on this machine.
 Choose one below, or set one up and come back:
 
   Ollama      ollama pull qwen3:8b
-  OpenAI      export OPENAI_API_KEY=…   compactctl chat --model openai:gpt-4o-mini
+  OpenAI      export OPENAI_API_KEY=…
   Anthropic   export ANTHROPIC_API_KEY=…
   a server    compactctl chat --model http://127.0.0.1:8080/v1#model
 
@@ -39,7 +39,7 @@ class FirstScreen(Screen[str]):
     FirstScreen #problem { color: $text-error; }
     FirstScreen #title { text-style: bold; color: $text-primary; margin: 0 0 1 0; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [("f1", "app.help", "Help"), ("ctrl+q", "quit", "Quit")]
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+q", "app.quit", "Quit")]
 
     def __init__(self, choices: list[Choice], problem: str = "") -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from compact.core.events import (
     DraftMade,
     Event,
     ModelAskedAgain,
+    PromptOverBudget,
     StageStarted,
     StoryAsked,
     TriggerDecision,
@@ -28,7 +29,9 @@ class ProgressStep:
 
     words: str
     done: float
-    """The share behind it, 0 to 1."""
+    """The share behind it, 0 to 1; below 0 where that is as before."""
+    detail: str = ""
+    """What a model is asked meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,8 @@ class Following:
                     return Ahead("drafting a summary ahead")
                 return ProgressStep(words, done)
             case StoryAsked() | ModelAskedAgain() if self._waits and self.stage:
-                return ProgressStep(f"{self.stage}: {self._sentence(event)}", -1.0)
-            case StoryAsked():
+                return ProgressStep(self.stage, -1.0, self._sentence(event))
+            case StoryAsked() | PromptOverBudget():  # the prompt here is nobody's own
                 return None
             case DraftMade():
                 return Ahead("a summary is ready ahead")

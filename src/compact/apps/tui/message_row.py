@@ -26,6 +26,7 @@ class MessageRow(Vertical):
         super().__init__()
         self._heading, self._text, self._is_markdown = heading, visible(text), is_markdown
         self._stream: MarkdownStream | None = None
+        self._written: list[str] = []
 
     def compose(self) -> ComposeResult:
         """A heading, and the words."""
@@ -40,10 +41,14 @@ class MessageRow(Vertical):
         """Show more of an answer that is being written."""
         if self._stream is None:
             self._stream = Markdown.get_stream(self.query_one(Markdown))
-        await self._stream.write(visible(text))
+        self._written.append(visible(text))
+        await self._stream.write(self._written[-1])
 
     async def end(self, heading: str) -> None:
         """Show that nothing more comes."""
         if self._stream is not None:
             await self._stream.stop()
+            markdown, whole = self.query_one(Markdown), "".join(self._written)
+            if markdown.source != whole:  # stopped before its last pieces
+                await markdown.update(whole)
         self.query_one(Label).update(heading)

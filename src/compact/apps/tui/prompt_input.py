@@ -11,6 +11,7 @@ from textual.widgets import TextArea
 NEW_LINE = frozenset(("ctrl+j", "shift+enter", "alt+enter"))
 """Keys that begin a new line; which of them arrive, the terminal decides."""
 STEPS = {"up": -1, "down": 1}
+PLACEHOLDER, BLOCKED = "Say something, or / for commands", "Nothing can be written meanwhile"
 
 
 class PromptInput(TextArea):
@@ -43,10 +44,18 @@ class PromptInput(TextArea):
             soft_wrap=True,
             compact=False,
             highlight_cursor_line=False,
-            placeholder="Say something, or / for commands",
+            placeholder=PLACEHOLDER,
         )
         self.is_offered = False
         """Whether commands are offered, which the arrows move through."""
+
+    def block(self, *, is_blocked: bool) -> None:
+        """Let nothing be written, or let it be written again."""
+        if self.disabled != is_blocked:
+            self.disabled = is_blocked
+            self.placeholder = BLOCKED if is_blocked else PLACEHOLDER
+            if not is_blocked:
+                self.focus()
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
