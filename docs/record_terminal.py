@@ -43,7 +43,7 @@ def drawn() -> str:
     )
     console.print(Text(f"$ {COMMAND}", style="bold"))
     for line in lines[:LINES]:
-        console.print(Text.from_ansi(line), soft_wrap=False, no_wrap=True, overflow="crop")
+        console.print(Text.from_ansi(line), soft_wrap=False, no_wrap=True, overflow="ellipsis")
     if len(lines) > LINES:
         console.print(Text("…", style="dim"))
     svg = console.export_svg(title="compact", theme=THEME, unique_id="demo")

@@ -109,9 +109,9 @@ def _draw(out: Console, part: Shown) -> None:
             width, ascii_only = min(out.width, 100), out.options.ascii_only
             out.print(bar(part.parts, part.total, width, ascii_only=ascii_only))
             out.print(legend(part.parts, width, ascii_only=ascii_only))
-        case Styled(is_row=True):
-            text = Text(visible(part.text), style=part.style)
-            out.print(text, no_wrap=True, overflow="ellipsis")
+        case Styled(is_row=True) if out.file.isatty():
+            said = part.short if part.short and out.width < NARROW else part.text
+            out.print(Text(visible(said), style=part.style), no_wrap=True, overflow="ellipsis")
         case Styled():
             out.print(Text(visible(part.text), style=part.style), soft_wrap=True)
         case _:

@@ -39,12 +39,14 @@ OTHER = Look("", "■", "o")
 
 class Styled(NamedTuple):
     """A text as it is, its own line ends included; the terminal breaks what is too wide, unless it
-    is one row, which is cut.
+    is one row: a terminal cuts that, a pipe gets it whole.
     """
 
     text: str
     style: str = ""
     is_row: bool = False
+    short: str = ""
+    """What a narrow terminal shows of a row."""
 
 
 class Share(NamedTuple):

@@ -140,9 +140,9 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
         at = "" if number is None else f"{number:,}"
         size = "" if tokens is None else f"{tokens:,}"
         speaker = speaker_of(message)
-        line = f"{at:>7}  {time_of(message.timestamp):<16}  {speaker:<11} {size:>8}  "
-        line += one_line(words_of(message), 200)
-        yield Styled(line, SPEAKERS.get(speaker, ""), is_row=True)
+        rest = f"{speaker:<11} {size:>8}  {one_line(words_of(message), 200)}"
+        line = f"{at:>7}  {time_of(message.timestamp):<16}  {rest}"
+        yield Styled(line, SPEAKERS.get(speaker, ""), is_row=True, short=f"{at:>7}  {rest}")
 
 
 def headed(head: str, text: str) -> Iterator[Shown]:
@@ -267,7 +267,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
     how = "exact"
     if not counter.exact:
         how = f"an estimate, about {margin_of(counter):.0%} above a typical count"
-    yield Styled(transcript.source, "bold", is_row=True)
+    yield Styled(transcript.source, is_row=True)
     yield f"{file_formats()[transcript.format]}; tokens by {counter.estimator.name}, {how}"
     if transcript.notes:
         yield Styled(f"notes: {one_line('; '.join(transcript.notes), LONGEST_LINE)}", "yellow")
