@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import inspect
 import random
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from statistics import quantiles
 
 from bench.histories import SOURCES
 from bench.measuring import Check, Setting, Spread, Table, number
@@ -38,6 +41,20 @@ OPENING, FIRST, SEARCH, OF_ONE = 50.0, 500.0, 15.0, 3.0
 DIMENSIONS = 384
 """Of vectors made by the hashes of words, so that what a model takes for the question (MiniLM: some
 7 ms) is not in the times."""
+ALONE = 500
+"""Messages that a writer stores alone."""
+PAUSE = 0.01
+"""Seconds between two messages while another process indexes."""
+LONGER = 10.0
+"""Times longer that one write in a hundred may take while another process indexes, at most."""
+CATCH_UP = """
+import sys
+from compact import SQLiteManager
+
+with SQLiteManager(sys.argv[1]) as store:
+    store.catch_up()
+"""
+"""What the other process runs."""
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -70,6 +87,13 @@ def measure(setting: Setting) -> list[Table]:
         f"the same by words and by {DIMENSIONS} numbers for each message",
         ("messages", "first search, ms", "a search, ms", "of one session, ms"),
     )
+    writing = Table(
+        "storing message by message while another process indexes",
+        (
+            *("messages to index", "alone, p50 ms", "p99", "beside it, p50 ms", "p99", "longest"),
+            *("indexing, s", "stored meanwhile", "not indexed then"),
+        ),
+    )
     table = Table(
         "memory of short messages",
         (
@@ -81,7 +105,47 @@ def measure(setting: Setting) -> list[Table]:
         with tempfile.TemporaryDirectory() as folder:
             _of_size(size, Path(folder) / "memory.db", table)
             _hybrid(size, Path(folder) / "memory.db", hybrid)
-    return [table, hybrid]
+        with tempfile.TemporaryDirectory() as folder:
+            _writing(size, Path(folder) / "memory.db", writing)
+    return [table, hybrid, writing]
+
+
+def _writing(size: int, file: Path, table: Table) -> None:
+    """What a writer waits who stores message by message, alone and while another process indexes
+    all that was stored.
+    """
+    draw = random.Random(11)
+    _stored(size, file, draw)
+    with SQLiteManager(file) as store:
+        store.session("live", create=_session("live"))
+        alone = [_append(store, number, draw) for number in range(ALONE)]
+        beside = list[float]()
+        started = time.perf_counter()
+        with subprocess.Popen([sys.executable, "-c", CATCH_UP, str(file)]) as indexing:
+            while indexing.poll() is None:
+                beside.append(_append(store, ALONE + len(beside), draw))
+                time.sleep(PAUSE)  # whoever never pauses is indexed for ever
+        took, left = time.perf_counter() - started, store.unindexed()
+    cells = (number(each) for each in (*_percentiles(alone), *_percentiles(beside), max(beside)))
+    table.rows.append((f"{size:,}", *cells, number(took), f"{len(beside):,}", f"{left:,}"))
+    limit = LONGER * _percentiles(alone)[1]
+    table.checks.append(
+        Check(f"p99 of a write beside the index, {size:,}", _percentiles(beside)[1], limit)
+    )
+
+
+def _append(store: SQLiteManager, number: int, draw: random.Random) -> float:
+    """Milliseconds that storing a message takes."""
+    entry = _entry(number, _text(draw, LENGTH))
+    started = time.perf_counter()
+    store.append("live", [entry])
+    return 1e3 * (time.perf_counter() - started)
+
+
+def _percentiles(times: Sequence[float]) -> tuple[float, float]:
+    """The median, and what one in a hundred takes longer than."""
+    found = quantiles(times, n=100)
+    return found[49], found[98]
 
 
 def _of_size(size: int, file: Path, table: Table) -> None:

@@ -23,6 +23,7 @@ from compact import CompactConfig, MemoryManager, SQLiteManager
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from evals import memory_data
+from evals.ageing import SESSIONS as SESSIONS_OF_CODE
 from evals.ageing import conversations
 from evals.memory_data import Talk
 
@@ -56,6 +57,19 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class ByDefault:
+    """What becomes of the coding sessions by the default settings, a quarter after the last one."""
+
+    coding_sessions: int
+    kept_by_their_score: int
+    archived: int
+    bytes_before: int
+    """Of the database with its index."""
+    bytes_after: int
+    bytes_of_the_archive: int
+
+
+@dataclass(frozen=True)
 class Finding:
     """What search finds of LoCoMo's sessions."""
 
@@ -67,12 +81,14 @@ class Finding:
     """Of the database, swept."""
 
 
-def run(folder: Path, *, every: int = 1) -> tuple[Moved, list[Finding]]:
+def run(folder: Path, *, every: int = 1) -> tuple[Moved, ByDefault, list[Finding]]:
     """All of it; of the real conversations each n-th."""
     with TemporaryDirectory() as made:
         moved = _moved(folder, Path(made), every)
     with TemporaryDirectory() as made:
-        return moved, list(_findings(folder, Path(made)))
+        aged = _by_default(folder, Path(made), every)
+    with TemporaryDirectory() as made:
+        return moved, aged, list(_findings(folder, Path(made)))
 
 
 # --- there and back -------------------------------------------------------------------------------
@@ -98,6 +114,28 @@ def _moved(folder: Path, at: Path, every: int) -> Moved:
             same = sum(_digest(store, name) == before[name] for name in names)
             faults += len(store.integrity_check())
             return Moved(len(names), messages, same, faults, full, archived, _swept(store), kept)
+
+
+def _by_default(folder: Path, at: Path, every: int) -> ByDefault:
+    names = {path.stem for pattern in SESSIONS_OF_CODE for path in folder.glob(pattern)}
+    with SQLiteManager(at / "chat.db", durability="normal") as store:
+        for place, (name, _, said) in enumerate(conversations(folder)):
+            if place % every == 0 and name in names:
+                _put(store, f"s{place}", said)
+        with MemoryManager(store, settings=CompactConfig()) as memory:
+            memory.catch_up()
+            sessions, before = memory.sessions(), _swept(store)
+            last = max(each.updated_at for each in sessions)
+            rows = memory.age(last + timedelta(days=AGES["archived"])).rows
+            kept = memory.archived()
+            return ByDefault(
+                len(sessions),
+                sum(row.why.startswith("importance") for row in rows),
+                len(kept),
+                before,
+                _swept(store),
+                sum(each.bytes for each in kept),
+            )
 
 
 def _put(store: SQLiteManager, name: str, said: Sequence[Message]) -> int:
@@ -161,11 +199,12 @@ def _found(
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def report(found: tuple[Moved, list[Finding]]) -> str:
-    """Both as tables."""
-    moved, findings = found
+def report(found: tuple[Moved, ByDefault, list[Finding]]) -> str:
+    """All of it as tables."""
+    moved, aged, findings = found
     lines = ["| what | number |", "|---|---|"]
-    lines += [f"| {name.replace('_', ' ')} | {value:,} |" for name, value in asdict(moved).items()]
+    numbers = {**asdict(moved), **{f"{k}, by default": n for k, n in asdict(aged).items()}}
+    lines += [f"| {name.replace('_', ' ')} | {value:,} |" for name, value in numbers.items()]
     lines += [
         "",
         "| LoCoMo's sessions | all@5 | any@5 | bytes of the database |",
@@ -177,7 +216,8 @@ def report(found: tuple[Moved, list[Finding]]) -> str:
     return "\n".join(lines)
 
 
-def as_json(found: tuple[Moved, list[Finding]]) -> dict[str, Any]:
+def as_json(found: tuple[Moved, ByDefault, list[Finding]]) -> dict[str, Any]:
     """The same numbers."""
-    moved, findings = found
-    return {"moved": asdict(moved), "found": [asdict(each) for each in findings]}
+    moved, aged, findings = found
+    each_state = [asdict(each) for each in findings]
+    return {"moved": asdict(moved), "by default": asdict(aged), "found": each_state}

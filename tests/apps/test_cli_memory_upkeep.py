@@ -184,3 +184,5 @@ def test_the_schedule_runs_until_it_is_interrupted(old):
         out, err = process.communicate(timeout=60)
     assert "Traceback" not in out + err
     assert "stopped" in err, (process.returncode, out, err)
+    with SQLiteManager(old) as store:
+        assert list(store.db.execute("SELECT * FROM leases")) == []

@@ -513,6 +513,15 @@ def test_a_copy_of_what_was_migrated_is_not_taken_back(run, tmp_path):
     assert texts_of("mine") == ["One.", "Two."]
 
 
+def test_a_migration_of_another_scope_is_not_seen(run, tmp_path):
+    run("migrate", chat(tmp_path / "a.jsonl", "One."), "--scope", "hers")
+    for scope in ([], ["--scope", "his"]):
+        done = run("migrate", "--rollback", *scope)
+        assert done.code == 2
+        assert "there are none at all" in done.err
+    assert "1 deleted" in run("migrate", "--rollback", "--scope", "hers").out
+
+
 def test_no_such_migration(run, tmp_path):
     run("migrate", chat(tmp_path / "a.jsonl", "One."))
     done = run("migrate", "--rollback", "yesterday")

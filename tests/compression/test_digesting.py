@@ -55,6 +55,25 @@ def test_a_digest_takes_the_share_that_was_asked_for(ratio: float) -> None:
     assert made.source_tokens == sum(COUNTER.message(m) for m in HARBOUR if m.role != "system")
 
 
+SHORT = (
+    "Could you look at the roof budget? We have 4,200 euros left and the roofer wants 3,100 for "
+    "the north side.",
+    "With 3,100 for the north side you keep 1,100. The scaffolding is not in his offer, so ask "
+    "whether it is included before you sign.",
+    "He says the scaffolding is 480 on top. Should we do it in March or wait until after Easter?",
+    "March is cheaper by about five percent according to his list, but the weather may delay him. "
+    "I would fix a date in the last week of March.",
+)
+
+
+@pytest.mark.parametrize(("ratio", "least"), [(0.65, 0.6), (0.35, 0.3)])
+def test_a_short_conversation_fills_its_room_too(ratio: float, least: float) -> None:
+    """Four messages of 140 tokens, of which each sentence is a third of the smaller room."""
+    roles = ("user", "assistant")
+    messages = [Message(role=roles[n % 2], content=text) for n, text in enumerate(SHORT)]
+    assert least <= digest(messages, ratio).ratio <= ratio
+
+
 def test_more_room_keeps_more() -> None:
     summary, points = digest(HARBOUR, 0.35).kept, digest(HARBOUR, 0.65).kept
     for part in ("entities", "anchors", "decisions", "questions"):
@@ -89,7 +108,7 @@ def test_the_same_messages_give_the_same_digest(made: Generated) -> None:
 def test_excerpts_are_lines_of_the_messages_in_their_order(made: Generated) -> None:
     wire = format_named(made.wire)
     messages = [wire.parse(each, i) for i, each in enumerate(made.messages)]
-    shown = Excerpts(messages, COUNTER).within(400, "", since=100)
+    shown = Excerpts(messages, COUNTER, 400).telling("", since=100)
     at, left = 99, ""
     for line in shown.removeprefix(HEADING).strip("\n").split("\n"):
         if mark := re.match(r"\[(\d+) \w+", line):

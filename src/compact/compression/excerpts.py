@@ -30,25 +30,31 @@ FIRST_SHARE = 0.6
 FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
 """Share of the room that lines are first chosen for, since the marks above them take room as well;
 how often they are chosen again for more or less; and the share that may stay free."""
+SHORTEST_PIECE = 40
+"""Characters of a piece of a line, at least, however small the room is: about six words."""
 LEFT_OUT = "…"
 
 
 class Excerpts:
-    """The lines of some messages, from which those that fit a room are chosen."""
+    """The lines of some messages, from which those that fit a room of so many tokens are chosen. In
+    a small room, pieces are small, so that some fit what is left of it.
+    """
 
-    def __init__(self, messages: Iterable[Message], counter: TokenCounter) -> None:
-        self._counter = counter
+    def __init__(self, messages: Iterable[Message], counter: TokenCounter, room: int) -> None:
+        self._counter, self._room = counter, room
+        longest = max(SHORTEST_PIECE, min(LONG_LINE, room))
         self._marks: list[str] = []
         self._lines: list[Said] = []
         for place, message in enumerate(messages):
             speaker = speaker_of(message)
             self._marks.append(f"{speaker} {message.name}" if message.name else speaker)
-            self._lines += [Said(place, speaker, line) for line in lines_of(message)]
+            self._lines += [Said(place, speaker, line) for line in lines_of(message, longest)]
 
-    def within(self, room: int, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
-        """As many of them as so many tokens hold, those left out that stand in what is told; first
-        what says these names. Positions are counted from `since`. Empty where none fits.
+    def telling(self, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
+        """As many of them as the room holds, those left out that stand in what is told; first what
+        says these names. Positions are counted from `since`. Empty where none fits.
         """
+        room = self._room
         new = list(self._untold(told))
         wanted = [name for name in names if name not in told]
         costs = {line: self._counter.text(line) + 1 for line in {said.text for said in new}}
@@ -137,30 +143,32 @@ def _naming(
             yield min(places, key=lambda place: cost(lines[place].text))
 
 
-def lines_of(message: Message) -> Iterator[str]:
-    """The lines of a message that may be shown: its words, its calls and their results."""
+def lines_of(message: Message, longest: int = LONG_LINE) -> Iterator[str]:
+    """The lines of a message that may be shown: its words, its calls and their results; of longer
+    ones pieces of so many characters at most.
+    """
     if message.role in ("system", "developer"):
         return
     for line in filter(str.strip, message.text.splitlines()):
-        yield from _cut(line.rstrip(), PROSE)
+        yield from _cut(line.rstrip(), min(PROSE, longest), longest)
     texts = []
     for call in message.tool_calls:
         values = [f"{name}: {value}" for name, value in anchors.strings_of(call.arguments)]
         texts.append("\n".join([f"→ {call.name}", *values]))
     texts += [result.text for result in message.tool_results]
     for line in filter(str.strip, "\n".join(texts).splitlines()):
-        yield from _cut(line.rstrip(), LONG_LINE)
+        yield from _cut(line.rstrip(), longest, longest)
 
 
-def _cut(line: str, most: int) -> Iterator[str]:
+def _cut(line: str, most: int, longest: int) -> Iterator[str]:
     """A line, or its sentences, or pieces of what has no sentences."""
     if len(line) <= most:
         yield line
         return
     for sentence in sentences.sentences_of(line):
         while sentence:
-            end = len(sentence) if len(sentence) <= LONG_LINE else LONG_LINE
-            cut = sentence.rfind(" ", LONG_LINE // 2, end) if end < len(sentence) else end
+            end = min(len(sentence), longest)
+            cut = sentence.rfind(" ", longest // 2, end) if end < len(sentence) else end
             cut = cut if cut > 0 else end
             yield sentence[:cut].strip()
             sentence = sentence[cut:].strip()
