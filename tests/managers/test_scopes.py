@@ -116,7 +116,8 @@ OTHERS: dict[type, set[str]] = {
         *("compressions", "context_at", "estimate_tokens", "get_context_for_model", "id"),
         *("last_plan", "mode", "policy", "recall_tools", "record_usage", "redo", "reliability"),
         *("report_overflow", "send", "set_goals", "set_mode", "set_model", "snapshot", "store"),
-        *("moves", "stream", "sync", "system_prompt", "undo", "window"),
+        *("moves", "stream", "sync", "system_prompt", "undo", "window", "window_use"),
+        *("aaccept", "accept", "apropose_compression", "propose_compression"),
     },
     CompactManager: {"close", "subscribe"},
 }

@@ -105,8 +105,6 @@ def _look(value: str) -> Sign:
     """How much a value looks like a secret."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
-    if is_file_name(value):
-        return Sign.NONE
     if is_id(value):
         return Sign.WEAK
     if not is_random(value) or is_class_name(value):
@@ -118,7 +116,8 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     """Whether words around a value say that it is a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
-    if before.endswith(("/", "\\")) and look < Sign.STRONG:  # in an address or a path
+    in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
+    if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
         return not _LINKS.isdisjoint(_words(before[-48:])[:1])
     if _told(before) + look >= Sign.ENOUGH:
         return True

@@ -49,6 +49,7 @@ def rolled_back(
     return roll_back(
         migration,
         store=catalog.store,
+        scope=catalog.scope or DEFAULT_SCOPE,
         force=force,
         dry_run=dry_run,
         settings=catalog.settings,

@@ -18,7 +18,7 @@ from compact.config import CompactConfig
 from compact.core.calls import checked
 from compact.core.migrated import RollbackReport, RolledBackSession
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Session
+from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.exchange import legacy_snapshots, manifest, stored_sources
 from compact.managers.exchange.manifest import Manifest
@@ -31,12 +31,13 @@ def roll_back(
     migration: str | None = None,
     *,
     store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
     force: bool = False,
     dry_run: bool = False,
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
-    """Take back a migration, the newest where none is named. Sessions that went on since are kept,
-    unless `force` is given. With `dry_run` nothing is changed.
+    """Take back a migration of a scope, the newest where none is named. Sessions that went on since
+    are kept, unless `force` is given. With `dry_run` nothing is changed.
 
     Raises:
         NotFound: there is no such migration, or none that is not taken back already.
@@ -48,8 +49,8 @@ def roll_back(
         file = getattr(opened, "path", None)
         if file is None or file == ":memory:":
             raise InvalidArgument("store", "a migration is taken back from a store in a file")
-        folder, told = _meant(file, migration)
-        work = _RollingBack(opened, settings or CompactConfig(), told.report.id, force, dry_run)
+        folder, told = _meant(file, scope, migration)
+        work = _RollingBack(opened, settings or CompactConfig(), told, force, dry_run)
         sessions = tuple(work.sessions())
         work.delete([each.session_id for each in sessions if each.done == "deleted"])
         snapshots = work.snapshots({each.session_id for each in sessions if each.done == "deleted"})
@@ -65,23 +66,19 @@ def roll_back(
         )
 
 
-def _meant(store: str, name: str | None) -> tuple[Path, Manifest]:
-    """The migration of that name, or the newest one that is not taken back.
+def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
+    """The migration of that name in a scope, or the newest one there that is not taken back.
 
     Raises:
         NotFound: there is none; the text names those there are.
     """
-    folders = manifest.all_of(store)
-    if name is not None:
-        meant = [each for each in folders if name == each.name or Path(name).absolute() == each]
-        if meant:
-            return meant[0], manifest.read(meant[0])
-    else:
-        for folder in reversed(folders):
-            told = manifest.read(folder)
-            if told.state != "rolled back":
-                return folder, told
-    there = ", ".join(each.name for each in folders[-5:]) or "none at all"
+    own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
+    own = [(folder, told) for folder, told in own if told.report.scope == scope]
+    for folder, told in reversed(own):
+        is_named = name is not None and name in (folder.name, str(folder))
+        if is_named or (name is None and told.state != "rolled back"):
+            return folder, told
+    there = ", ".join(folder.name for folder, _ in own[-5:]) or "none at all"
     what = "that is not taken back already" if name is None else repr(name)
     raise NotFound(f"no migration {what} of {store}; there are {there}")
 
@@ -96,13 +93,18 @@ def _mark(session: Session) -> Mapping[str, Any]:
 class _RollingBack:
     store: SessionStore
     settings: CompactConfig
-    migration: str
+    told: Manifest
     force: bool
     dry_run: bool
 
+    @property
+    def migration(self) -> str:
+        """Its id."""
+        return self.told.report.id
+
     def sessions(self) -> Iterator[RolledBackSession]:
         """Delete the sessions that the migration made, and take back those that it added to."""
-        for session in self.store.sessions()[::-1]:
+        for session in self.store.sessions(scope=self.told.report.scope)[::-1]:
             mark = _mark(session)
             grown = mark.get("grown")
             if mark.get(MIGRATION) == self.migration:
@@ -144,7 +146,7 @@ class _RollingBack:
     def snapshots(self, deleted: set[str]) -> int:
         """Remove the snapshots that the migration took of sessions that stay; how many."""
         count = 0
-        for session in self.store.sessions():
+        for session in self.store.sessions(scope=self.told.report.scope):
             if session.id in deleted:
                 continue
             for name, note in self.store.notes(session.id).items():

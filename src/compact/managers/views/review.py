@@ -55,6 +55,7 @@ class CompressionProposal:
     checkpoints: tuple[ProposedCheckpoint, ...] = ()
     """The new checkpoints, oldest span first; none where nothing can be freed."""
     draft: Draft | None = field(default=None, repr=False)
+    """What `accept` puts in force; None where nothing can be freed."""
 
     @property
     def messages(self) -> tuple[int, ...]:
