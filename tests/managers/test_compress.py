@@ -238,6 +238,7 @@ def test_the_public_names_are_these() -> None:
         "chat_model",
         "compress",
         "embedder",
+        "migrate",
         "plan",
     ]
 
