@@ -528,3 +528,50 @@ def test_no_such_migration(run, tmp_path):
     assert done.code == 2
     assert "no migration 'yesterday'" in done.err
     assert run("migrate").code == run("migrate", "a.jsonl", "--force").code == 2
+
+
+def test_a_rollback_that_was_interrupted_goes_on(run, tmp_path, monkeypatch):
+    from compact.errors import StoreFailed
+    from compact.managers.exchange import rolling_back
+    from compact.managers.forgetting import forget as real
+
+    for name in "abc":
+        chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
+    run("migrate", "old")
+
+    def failing(store, session_id, settings, **more):
+        if len(store.sessions()) == 2:
+            raise StoreFailed("the disk is full")
+        return real(store, session_id, settings, **more)
+
+    monkeypatch.setattr(rolling_back, "forget", failing)
+    done = run("migrate", "--rollback")
+    assert done.code == 2
+    assert "the disk is full" in done.err
+    monkeypatch.setattr(rolling_back, "forget", real)
+    assert "2 deleted" in run("migrate", "--rollback").out
+    with SQLiteManager(STORE) as store:
+        assert store.sessions() == []
+        assert b"one." not in Path(STORE).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_huge_old_session_with_odd_ids_comes_along(run, tmp_path):
+    """20,000 messages, some with one id, one of 5 MB: all of it, there and back."""
+    texts = [f"Number {number}." for number in range(20_000)]
+    texts[7] = "a" * 5_000_000
+    path = legacy_session(tmp_path / "old/roof.json", *texts)
+    value = json.loads(path.read_text())
+    for message in value["messages"]:
+        message["timestamp"] = "2026-03-01T09:00:00.000Z"
+        message["id"] = "the same"
+    path.write_text(json.dumps(value))
+    (row,) = json.loads(run("migrate", "old", "--json").out)["conversations"]
+    assert (row["outcome"], row["added"]) == ("new", 20_002)
+    messages = kept_in(STORE, "roof")
+    assert [m.text for m in messages if m.role != "tool" and not m.tool_calls] == texts
+    assert len({message.id for message in messages}) == len(messages)
+    run("sessions", "export", "roof", "-o", "1.json")
+    run("sessions", "import", "1.json", "--store", "other.db")
+    run("sessions", "export", "roof", "--store", "other.db", "-o", "2.json")
+    assert Path("1.json").read_bytes() == Path("2.json").read_bytes()

@@ -1,5 +1,6 @@
 """A host changes over part by part (MIG): flags, prompts, recovery points, its old sessions."""
 
+import asyncio
 import json
 
 import pytest
@@ -117,3 +118,32 @@ def test_what_cannot_come_along_is_said(manager, tmp_path):
     with pytest.raises(InvalidArgument, match="store"), CompactManager() as bare:
         adapter_of(bare).migrate_session(session.read_bytes())
     assert manager.store.sessions() == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"compression": True},
+        {"context": True},
+        {"context": True, "compression": True},
+        {"context": True, "compression": True, "checkpoints": True},
+    ],
+)
+def test_async_callers_get_the_same(tmp_path, parts):
+    """Whether what the host did is async or not."""
+
+    async def theirs(messages):
+        return messages[-3:]
+
+    def manager_in(name):
+        store = str(tmp_path / f"{name}.db")
+        return CompactManager(CompactConfig(max_context_tokens=2_000, store=store))
+
+    with manager_in("a") as one, manager_in("b") as two, manager_in("c") as three:
+        sent = adapter_of(one, **parts).prompt("a", LONG, old=newest)
+        again = asyncio.run(adapter_of(two, **parts).aprompt("a", LONG, old=newest))
+        third = asyncio.run(adapter_of(three, **parts).aprompt("a", LONG, old=theirs))
+        assert [len(each) for each in (again, third)] == [len(sent)] * 2
+        assert again[-1] == third[-1] == sent[-1]
+        assert len(one.store.sessions()) == len(two.store.sessions()) == bool(parts.get("context"))

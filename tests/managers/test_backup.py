@@ -158,10 +158,12 @@ def test_writers_go_on_while_it_is_copied(
 ) -> None:
     monkeypatch.setattr(database_backup, "PAGES", 1)
     store, done, written = store_of(memory), threading.Event(), list[int]()
+    turn = threading.Lock()  # the two writers do not keep each other waiting, however busy it is
 
     def write() -> None:
-        while not done.is_set():
-            written.append(store.append("theirs", [entry(f"during {len(written)}")]))
+        while not done.wait(0.0005):
+            with turn:
+                written.append(store.append("theirs", [entry(f"during {len(written)}")]))
 
     with SQLiteManager(store.path) as other:
         thread = threading.Thread(target=write)
@@ -171,8 +173,9 @@ def test_writers_go_on_while_it_is_copied(
             assert done <= of
             seen = len(written)
             while len(written) < seen + 2 and thread.is_alive():
-                pass
-            other.append("theirs", [entry("from another process's connection")])
+                done.wait(0.0005)
+            with turn:
+                other.append("theirs", [entry("from another process's connection")])
 
         try:
             report = memory.backup(tmp_path / "backup", progress=wait)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from compact.core.migrated import MigratedConversation
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
 from compact.managers.compact_manager import CompactManager
-from compact.managers.compress import compress
+from compact.managers.compress import acompress, compress
 from compact.managers.exchange import legacy_snapshots
 from compact.managers.exchange.migrating import migrate_data
 
@@ -103,19 +103,44 @@ class LegacyContextAdapter:
             CannotFit: what may not be shortened exceeds the window, where compression is ours.
         """
         given = list(messages)
-        if self.parts.context and self.parts.compression and self.parts.checkpoints:
+        if self._is_all_ours:
             return self.manager.preflight(session_id, given)
         if self.parts.context:
             self.manager.session(session_id).sync(given)
         if not self.parts.compression:
             return old(given)
+        return compress(given, **self._limits())
+
+    async def aprompt(
+        self,
+        session_id: str,
+        messages: Messages,
+        *,
+        old: Callable[[list[Any]], list[Any] | Awaitable[list[Any]]],
+    ) -> list[Any]:
+        """`prompt` for async callers; `old` may be either."""
+        given = list(messages)
+        if self._is_all_ours:
+            return await self.manager.apreflight(session_id, given)
+        if self.parts.context:
+            await self.manager.session(session_id).a_sync(given)
+        if not self.parts.compression:
+            sent = old(given)
+            return await sent if isinstance(sent, Awaitable) else sent
+        return await acompress(given, **self._limits())
+
+    @property
+    def _is_all_ours(self) -> bool:
+        return self.parts.context and self.parts.compression and self.parts.checkpoints
+
+    def _limits(self) -> dict[str, Any]:
+        """What a list is made to fit by that is kept nowhere."""
         config = self.manager.config
-        policy = config.policy()
+        policy, window = config.policy(), config.window()
         if not self.parts.checkpoints:
             policy = policy.model_copy(update={"strategy": "off"})
-        window = config.window()
         limit = window.usable if window is not None else DEFAULT_WINDOW
-        return compress(given, max_tokens=limit, model=config.model, policy=policy)
+        return {"max_tokens": limit, "model": config.model, "policy": policy}
 
     def snapshot(self, session_id: str, *, old: Callable[[], str], note: str = "") -> str:
         """Take a recovery point; its id. It is ours where both the context and checkpoints are.
