@@ -248,6 +248,17 @@ async def test_a_command_is_completed(echo):
         assert not chat.screen.query_one(Completions).is_open
 
 
+def test_modes_are_completed_too():
+    assert {each.usage for each in slash.beginning("/mode ")} == {f"/mode {m}" for m in MODES}
+    assert [each.usage for each in slash.beginning("/mode de")] == [
+        "/mode developer",
+        "/mode debugger",
+    ]
+    assert slash.beginning("/mode debugger") == []
+    assert slash.beginning("/mode pirate") == []
+    assert slash.beginning("/goal m") == []
+
+
 @alone
 async def test_enter_takes_what_is_marked(echo):
     async with running(echo) as chat:

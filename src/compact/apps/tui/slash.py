@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from compact.core.modes import ModeName
 
 
 class SlashCommand(NamedTuple):
@@ -59,8 +62,27 @@ def said(text: str) -> str:
     return text[1:] if text.startswith("//") else text
 
 
+_KEEPS: Mapping[ModeName, str] = {
+    "assistant": "What was asked and answered",
+    "developer": "Code, files, interfaces",
+    "planning": "Goals, requirements, decisions",
+    "debugger": "Errors, how to reproduce them, attempts",
+    "user": "What a file of your own says",
+}
+"""What summaries keep first in each mode."""
+
+
 def beginning(text: str) -> list[SlashCommand]:
-    """The commands that a text may become while it is typed; none once its name is complete."""
+    """The commands that a text may become while it is typed, and the modes; none once it is
+    complete.
+    """
+    if text.lower().startswith("/mode "):
+        start = text[len("/mode ") :].strip().lower()
+        return [
+            SlashCommand(f"mode {name}", "", keeps)
+            for name, keeps in _KEEPS.items()
+            if name.startswith(start) and name != start
+        ]
     if not text.startswith("/") or " " in text or "\n" in text:
         return []
     found = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
