@@ -231,6 +231,9 @@ def test_a_redacted_export_says_so_and_comes_in_as_what_it_is(run, tmp_path):
     with SQLiteManager("other.db") as store:
         assert store.integrity_check() == []
         assert store.session("roof").metadata["redacted"] is True
+    done = run("sessions", "export", "roof", "--store", file, "-o", "n.json", "--json")
+    report = json.loads(done.out)
+    assert (report["redacted"], report["redacted_messages"]) == (True, 14), "of all branches"
     verbatim = run("sessions", "export", "roof", "--store", file, "--verbatim").out
     assert "redacted" not in json.loads(verbatim)
     assert secret in verbatim
