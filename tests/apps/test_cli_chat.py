@@ -40,6 +40,14 @@ def test_what_makes_no_sense_is_refused(run, arguments, said):
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("kept", ["garden", None])
+def test_it_ends_by_saying_how_to_go_on(run, monkeypatch, kept):
+    monkeypatch.setattr(chats, "run", lambda *_, **__: kept)
+    done = run("chat", "--model", "echo:4k")
+    assert done.code == 0
+    assert ("continues with: compactctl chat garden" in done.err) == (kept is not None)
+
+
 @pytest.fixture
 def catalog(chat):
     with stores.opened(StoreOptions(store=str(chat))) as opened:
