@@ -7,7 +7,10 @@ import inspect
 import pytest
 
 from compact import ContextManager, MemoryManager
+from compact.apps.cli import chats, stores
 from compact.apps.cli.main import COMMANDS
+from compact.apps.cli.options import StoreOptions
+from compact.errors import InvalidConfig
 from compact.storage.sqlite.store import SQLiteManager
 from tests.storage.archiving_sessions import rows_of
 
@@ -39,6 +42,7 @@ REFUSED = {
     "memory_restore": ["theirs"],
     "memory_why": ["theirs"],
     "view": ["theirs"],
+    "chat": ["theirs"],  # here for want of a terminal; with one: see below
     "memory_backup": ["BACKUP"],
 }
 """Command → arguments that name the session, or all of them; it is refused."""
@@ -109,6 +113,16 @@ def test_no_command_crosses_a_scope(run, store, sample, tmp_path, name, given):
                 assert done.code == 0, done
                 assert "theirs" not in done.out + done.err
             assert theirs_in(store) == (before, snapshot, goal)
+
+
+def test_a_chat_is_not_continued_from_another_scope(store):
+    """The program opens what this names, in the scope that was asked for."""
+    with stores.opened(StoreOptions(store=str(store))) as catalog:
+        setup = chats.setup_of(catalog, "theirs")
+        with pytest.raises(InvalidConfig, match="does not belong to"):
+            ContextManager(
+                window=4_096, store=setup.store, session_id=setup.session_id, scope=setup.scope
+            )
 
 
 def test_every_command_with_a_scope_has_a_case():

@@ -11,6 +11,7 @@ def test_the_public_protocols_are_these():
     assert protocols.__all__ == [
         "Abilities",
         "Ask",
+        "BlobStore",
         "ChatModel",
         "CutsTexts",
         "Delta",

@@ -86,7 +86,10 @@ def test_after_a_year_only_what_is_known_about_it_stands_in_the_database(
     memory.age(DAY)
     long = memory.archived()[0].digest or ""
     later = DAY + timedelta(days=300)
-    assert by_id(memory.age(later))["spring"].action == "write"
+    dry = by_id(memory.age(later, dry_run=True))["spring"]
+    assert (dry.action, dry.now, dry.due, dry.tokens_after) == ("write", SUMMARY, METADATA, 0)
+    row = by_id(memory.age(later))["spring"]
+    assert (row.action, row.tokens_before, row.tokens_after) == ("write", dry.tokens_before, 0)
     told = memory.digest("spring")
     assert told is not None
     assert (told.level, told.text) == (METADATA, "")

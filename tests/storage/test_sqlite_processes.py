@@ -301,3 +301,9 @@ def test_a_child_makes_no_file_in_the_place_of_a_deleted_one(file: Path) -> None
 
         assert in_a_fork(work) == 0
     assert not file.exists()
+
+
+def test_whoever_waits_for_a_lock_asks_until_the_time_is_over():
+    patient, hasty = pools._asking(60.0), pools._asking(0.0)
+    assert [patient(times) for times in range(3)] == [True] * 3
+    assert hasty(0) is False

@@ -311,8 +311,12 @@ class MemoryAgeing:
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
         else:  # about
-            tokens = self.engine.tokens_of(original_of(self.store, due.session.id).messages)
-            ratio = RATIOS[due.form]
+            known = due.before is not None and due.before.fingerprint == due.fingerprint
+            tokens = due.before.original_tokens if due.before is not None and known else 0
+            tokens = tokens or self.engine.tokens_of(
+                original_of(self.store, due.session.id).messages
+            )
+            ratio = RATIOS.get(due.form, 0.0)
             sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
         names = ("tokens_before", "tokens_after", "bytes_digest")
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))

@@ -64,7 +64,7 @@ async def test_an_answer_is_stopped(echo, monkeypatch):
         await chat.until(lambda: "Assistant · #1" in chat.text, "the answer begins")
         await chat.send("And now?")
         assert len(chat.ctx.history) == 1, "one thing at a time"
-        await chat.pilot.press("escape")
+        await chat.pilot.press("escape", "escape", "escape")
         await chat.settled()
         assert "Stopped" in chat.text
         said = chat.ctx.history[1]

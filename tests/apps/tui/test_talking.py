@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from compact import ContextManager
 from compact.apps.tui.compressing import Compressing
 from compact.apps.tui.prompt_input import PromptInput
 from tests.apps.tui.driving import alone, running, setup
+from tests.doors.talking import turns
 
 LONG = "The winter berths are opened on the 10th, and the crane is mended before. " * 6
 
@@ -108,3 +110,34 @@ async def test_every_part_is_on_the_screen(echo, size):
             assert widget.region.height >= 1, widget
             assert chat.screen.region.contains_region(widget.region), widget
         assert await chat.pilot.click(PromptInput)
+
+
+@alone
+async def test_what_was_said_is_read_with_the_page_keys(echo):
+    """Whatever is answered meanwhile, a person who reads above stays there."""
+    async with running(echo) as chat:
+        for name in ("anchor", "barrel", "crane"):
+            await chat.say(f"The {name} lies in the north. {LONG}")
+        assert "The anchor lies" not in chat.text
+        for _ in range(9):
+            await chat.pilot.press("pageup")
+        await chat.pilot.pause()
+        assert "The anchor lies" in chat.text
+        for _ in range(9):
+            await chat.pilot.press("pagedown")
+        await chat.pilot.pause()
+        assert "I only echo." in chat.text
+
+
+@alone
+async def test_figures_are_those_of_the_bar_for_a_session_that_was_counted_otherwise(tmp_path):
+    """A session from a file, which another tokenizer counted, is compressed as a whole."""
+    with ContextManager(
+        store=tmp_path / "chat.db", session_id="garden", window=4_000, tokenizer="o200k"
+    ) as ctx:
+        ctx.add_messages(list(turns(40, words=60)))
+    async with running(setup(tmp_path, model="echo:4k")) as chat:
+        before = chat.ctx.window_use.used
+        seen = await chat.say("/compact")
+        freed = before - chat.ctx.window_use.used
+        assert f"Compressed {covered_by(chat.ctx)} messages, freed {freed:,} tokens" in seen

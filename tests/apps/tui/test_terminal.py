@@ -190,6 +190,7 @@ def test_an_answer_is_found_again_after_a_kill(tmp_path):
     with chatting(tmp_path, "garden") as terminal:
         seen = terminal.sees("what had come of it is kept")
         assert "cut off" in seen
+        quit_from(terminal)
     with ContextManager(store=tmp_path / ".compact/sessions.db", session_id="garden") as ctx:
         assert [m.role for m in ctx.history] == ["user", "assistant"]
         assert ctx.history[0].text == words.strip()

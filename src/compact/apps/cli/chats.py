@@ -17,8 +17,8 @@ from compact.errors import NotFound
 from compact.managers.exchange import session_file
 
 
-def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> None:
-    """Run the chat program until a person ends it.
+def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
+    """Run the chat program until a person ends it; the id of the session, if it was kept.
 
     Raises:
         Stop: this is no terminal.
@@ -26,7 +26,10 @@ def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -
     """
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise Stop("chat needs a terminal; `sessions` and `context` work without one")
-    ChatApp(setup_of(catalog, name, last=last), light=light).run()
+    setup = setup_of(catalog, name, last=last)
+    ChatApp(setup, light=light).run()
+    kept = {session.id for session in catalog.store.sessions(scope=setup.scope)}
+    return setup.session_id if setup.session_id in kept else None
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:

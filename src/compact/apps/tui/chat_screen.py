@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer
-from textual.worker import Worker
+from textual.worker import Worker, WorkerError
 
 from compact.apps.tui import slash
 from compact.apps.tui.actions import ACTIONS
@@ -50,8 +50,8 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "stop", "Stop"),
         ("f1", "help", "Help"),
-        ("pageup", "scroll(-1)", "Up"),
-        ("pagedown", "scroll(1)", "Down"),
+        Binding("pageup", "scroll(-1)", "Up", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", "Down", show=False, priority=True),
     ]
 
     @dataclass
@@ -64,6 +64,8 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.talk = conversation
         self._job: Worker[None] | None = None
+        self._stopped: Worker[None] | None = None
+        """The job that was stopped last."""
         self._sends_next = False
         """Whether what is in the box is to be sent when nothing is under way."""
 
@@ -131,9 +133,9 @@ class ChatScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """Stop what is under way; else close what is offered."""
-        if self._is_busy and self._job is not None:
+        if self._is_busy:
             self._sends_next = False
-            self._job.cancel()
+            self._cancel()
         else:
             self.query_one(Completions).offer(())
             self.query_one(PromptInput).is_offered = False
@@ -161,6 +163,12 @@ class ChatScreen(Screen[None]):
     def _is_busy(self) -> bool:
         return self._job is not None and not self._job.is_finished
 
+    def _cancel(self) -> None:
+        """Stop what is under way, once: twice would keep it from keeping what has come."""
+        if self._job is not None and self._job is not self._stopped:
+            self._stopped = self._job
+            self._job.cancel()
+
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._job = self.run_worker(self._guarded(work), group="talk", exit_on_error=False)
 
@@ -177,7 +185,7 @@ class ChatScreen(Screen[None]):
 
     async def _settle(self) -> None:
         """What is seen when nothing is under way."""
-        self.talk.following.end(self.talk.ctx)
+        await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._look()
         self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
@@ -191,8 +199,8 @@ class ChatScreen(Screen[None]):
     async def stop(self) -> None:
         """Stop what is under way, wait until what came of it is kept, and close the session."""
         if self._is_busy and self._job is not None:
-            self._job.cancel()
-            with suppress(Exception):
+            self._cancel()
+            with suppress(WorkerError):
                 await self._job.wait()
         await self.talk.close()
 

@@ -54,7 +54,7 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.astream`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         clock, written = asyncio.get_running_loop().time, list[str]()
         noted, is_whole = clock(), False
         try:
@@ -78,7 +78,7 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.compress_conversation`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         plan = await self.ctx.acompress_conversation(guidance=guidance)
         words = await asyncio.to_thread(self.following.end, self.ctx)
         return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
@@ -89,11 +89,11 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.propose_compression`.
         """
-        self.following.begin(self.ctx)
+        await asyncio.to_thread(self.following.begin, self.ctx)
         try:
             return await self.ctx.apropose_compression(guidance=guidance)
         finally:
-            self.following.end(self.ctx)
+            await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
         """Put a proposal in force, with a person's texts; what came of it, in words.
@@ -101,9 +101,9 @@ class Dialogue:
         Raises:
             CompactError: as `ContextManager.accept`; SummaryRejected where a text is not taken.
         """
-        before, covered = self.ctx.window_use.used, covered_by(self.ctx)
+        before, covered = await self._used(), covered_by(self.ctx)
         await self.ctx.aaccept(proposal, summaries=texts)
-        freed = before - self.ctx.window_use.used
+        freed = before - await self._used()
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
@@ -123,6 +123,10 @@ class Dialogue:
         await ctx.aclose()
         if is_empty:
             await asyncio.to_thread(ctx.store.delete_session, ctx.id)
+
+    async def _used(self) -> int:
+        """Tokens of the prompt, counted off the event loop."""
+        return await asyncio.to_thread(lambda: self.ctx.window_use.used)
 
     async def _keep(self, text: str) -> bool:
         if not text.strip() or not self.is_unanswered:

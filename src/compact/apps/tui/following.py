@@ -58,17 +58,18 @@ class Following:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._waits = False
-        self._before: tuple[int, int] | None = None
-        """Tokens of the prompt, and messages in checkpoints, before the compression."""
-        self._covered = 0
+        self._before = (0, 0)
+        """Tokens of the prompt, and messages in checkpoints, when something was asked last."""
+        self._compresses = False
+        """Whether it was compressed since."""
         self.stage = ""
         """The stage that a person waits for."""
         self._lock = threading.Lock()
 
     def begin(self, ctx: ContextManager) -> None:
         """Something is asked of the session: whatever is compressed now, a person waits for."""
-        self._waits, self._before = True, None
-        self._covered = covered_by(ctx)
+        self._before = (ctx.window_use.used, covered_by(ctx))
+        self._waits, self._compresses = True, False
 
     def take(self, event: Event) -> ProgressStep | Notice | Ahead | None:
         """What is to be shown of the event; from any thread, as soon as it happens."""
@@ -79,9 +80,8 @@ class Following:
         match event:
             case TriggerDecision(triggered=False):
                 self._waits = False
-            case TriggerDecision(tokens=tokens):
-                self._waits = True
-                self._before = self._before or (tokens, self._covered)
+            case TriggerDecision():
+                self._waits = self._compresses = True
             case StageStarted(done=done):
                 words = plain_words.stage_of(event)
                 self.stage = words if self._waits else ""
@@ -103,11 +103,11 @@ class Following:
         """What was compressed since `begin`, in words: the figures of all checkpoints together;
         empty where nothing was.
         """
-        before, self._before = self._before, None
+        is_done, self._compresses = self._compresses, False
         self._waits, self.stage = False, ""
-        if before is None:
+        if not is_done:
             return ""
-        tokens, covered = before
+        tokens, covered = self._before
         freed = tokens - ctx.window_use.used
         messages = covered_by(ctx) - covered
         return plain_words.compressed(messages, freed) if messages or freed > 0 else ""

@@ -18,8 +18,8 @@ CUT_OFF = "cut off"
 """The tag of an answer that did not come to its end."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
 """Who speaks, as it is shown."""
-LINE = 70
-"""Characters of a text of which one line is shown."""
+LINE, OF_TOOLS = 70, 200
+"""Characters of a text of which one line is shown, and of what a tool said."""
 
 
 def visible(text: str) -> str:
@@ -36,6 +36,15 @@ def one_line(text: str, most: int = LINE) -> str:
 def words_of(message: Message) -> str:
     """What a message says, its tool calls and results included."""
     return visible(render_text([message]).partition("\n")[2])
+
+
+def shown(message: Message) -> str:
+    """What of a message the transcript shows: a person's and a model's words whole, of what tools
+    and programs said a line.
+    """
+    if speaker_of(message) in NAMES and message.text.strip():
+        return message.text
+    return one_line(words_of(message), OF_TOOLS)
 
 
 def heading(message: Message, position: int) -> str:

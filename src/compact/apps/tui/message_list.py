@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from compact.apps.tui.looks import heading
+from compact.apps.tui.looks import heading, shown
 from compact.apps.tui.message_row import MessageRow
 from compact.core.messages import Message
 from compact.core.speakers import speaker_of
@@ -40,10 +40,9 @@ class MessageList(VerticalScroll):
 
     async def add(self, message: Message, position: int) -> None:
         """Show one more message."""
-        is_models = speaker_of(message) == "assistant"
-        await self._mount(
-            MessageRow(heading(message, position), message.text, is_markdown=is_models)
-        )
+        is_models = speaker_of(message) == "assistant" and bool(message.text.strip())
+        row = MessageRow(heading(message, position), shown(message), is_markdown=is_models)
+        await self._mount(row)
 
     async def begin_answer(self, position: int) -> MessageRow:
         """Show that an answer comes; what of it is there, it is told."""

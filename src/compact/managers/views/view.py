@@ -223,7 +223,7 @@ class View:
         with self._state.lock:
             if self._settle():
                 return None  # another caller did it meanwhile
-            tokens, ready = self._tokens_before(), self.background.take()
+            tokens, ready = self.tokens_before(), self.background.take()
         with suppress(Superseded):  # the other one's result counts, where it is enough
             try:
                 if ready is not None:
@@ -258,7 +258,7 @@ class View:
                     asked = asked or (None if late else limit(plan is not None))
                     wanted, why = asked or Wanted(self.window.target)
                     wanted, reason = min(wanted, self.window.usable), ASKED if asked else ABOVE
-                    before = self._tokens_before()
+                    before = self.tokens_before()
                     if before <= wanted and asked:
                         return plan or self._left(wanted, before, why)
                 try:
@@ -344,7 +344,7 @@ class View:
                 view, new = self._fold.placed(), range(self._fold.seen, len(self._state.history))
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
-    def _tokens_before(self) -> int:
+    def tokens_before(self) -> int:
         """Tokens of the prompt with everything new; of very many new messages a part."""
         if not self._is_behind():
             return self._fold.tokens

@@ -15,12 +15,15 @@ _BESIDE = frozenset(("prompt", "goals"))
 
 def use_of(view: View) -> WindowUse:
     """The parts of the prompt as it is, with the messages that were not looked at yet; nothing is
-    compressed. Together they are exactly what the prompt counts.
+    compressed. Together they are what the prompt counts; of very many new messages only so many
+    are counted as say that it is far too large.
     """
     counted = view.counted
     with counted.state.lock:
         view.refresh()
-        context, used = view.context(), view.tokens_now
+        context, used = view.context(), view.tokens_before()
+        if used == view.tokens:  # few messages are new, if any
+            used = view.tokens_now
         goals = counted.preamble(view.size, counted.state.goals).parts.get("goals", 0)
         beside = view.overhead_tokens
     goals = min(goals, beside)

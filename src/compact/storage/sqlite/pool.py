@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Condition, RLock
@@ -28,6 +28,10 @@ from compact.storage.sqlite.encryption import WRITABLE, connect, key_for, refuse
 from compact.storage.sqlite.failures import EXPECTED, said
 
 Durability = Literal["full", "normal"]
+_ASKED_AGAIN = 0.002
+"""Seconds after which a writer asks again for a file that another process has locked. SQLite's own
+timeout asks ever less often, up to each tenth of a second: of a lock that is taken again and again
+for some milliseconds, as while an index catches up, it misses the gaps for a second."""
 
 MEMORY = ":memory:"
 _IDLE_READERS = 8
@@ -180,14 +184,14 @@ class Pool:
         """Work off the log and cut it; where readers need it, the next transaction does it."""
         with self._writing:
             db = self.writer
-            db.set_busy_timeout(int(self._busy * 1000) if wait else 0)
+            db.set_busy_handler(_asking(self._busy if wait else 0.0))
             try:
                 rows = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 self._log_is_full = bool(rows[0][0])
             except apsw.Error:
                 self._log_is_full = True
             finally:
-                db.set_busy_timeout(int(self._busy * 1000))
+                db.set_busy_handler(_asking(self._busy))
 
     def is_durable(self) -> bool:
         """Have all that was stored be on the disk; whether it is. With `durability="full"` it was
@@ -261,7 +265,7 @@ class Pool:
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
         """The connection with its settings, of a file that is ours and of this version."""
         try:
-            db.set_busy_timeout(int(self._busy * 1000))
+            db.set_busy_handler(_asking(self._busy))
             is_new = migrations.check(db, self.path)
             if not db.readonly("main"):
                 self._set_up_writer(db)
@@ -369,3 +373,18 @@ def _undo(db: apsw.Connection) -> None:
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def _asking(seconds: float) -> Callable[[int], bool]:
+    """What SQLite asks, while a file is locked, whether to try again: for so many seconds."""
+    since = 0.0
+
+    def ask(times: int) -> bool:
+        nonlocal since
+        since = time.monotonic() if times == 0 else since
+        is_in_time = time.monotonic() - since < seconds
+        if is_in_time:
+            time.sleep(_ASKED_AGAIN)
+        return is_in_time
+
+    return ask

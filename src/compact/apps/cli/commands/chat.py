@@ -15,7 +15,8 @@ from compact.apps.cli.options import (
     number_option,
     text_option,
 )
-from compact.apps.cli.told import Telling
+from compact.apps.cli.told import Aside, Telling
+from compact.apps.cli.words import whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,5 +78,7 @@ def chat(
     if options.json:
         raise cli.errors.Stop("--json: chat is for people; `sessions export` prints a session")
     with cli.stores.opened(options, create=True) as catalog:
-        cli.chats.run(catalog, session, last=last, light=light)
-    yield {}
+        kept = cli.chats.run(catalog, session, last=last, light=light)
+    yield {"session": kept}
+    if kept is not None:
+        yield Aside(f"kept; it continues with: compactctl chat {whole(kept)}")

@@ -1,0 +1,84 @@
+"""`compactctl chat` before the program begins: what it refuses, which session it opens (US-1)."""
+
+import sys
+
+import pytest
+
+from compact.apps.cli import chats, stores
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import StoreOptions
+from compact.errors import NotFound
+
+
+def test_without_its_package_it_says_how_to_get_it(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "textual", None)
+    done = run("chat")
+    assert done.code == 2
+    assert "chat needs the package textual: pip install 'textual>=8'" in done.err
+    assert "pip install '.[chat]'" in done.err
+
+
+def test_it_needs_a_terminal(run):
+    done = run("chat", "--model", "echo:4k")
+    assert done.code == 2
+    assert "needs a terminal" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("garden", "--last"), "leave SESSION out"),
+        (("--json",), "chat is for people"),
+        (("--window", "x"), "'x' is not a whole number"),
+    ],
+    ids=["two sessions", "json", "a window"],
+)
+def test_what_makes_no_sense_is_refused(run, arguments, said):
+    done = run("chat", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("kept", ["garden", None])
+def test_it_ends_by_saying_how_to_go_on(run, monkeypatch, kept):
+    monkeypatch.setattr(chats, "run", lambda *_, **__: kept)
+    done = run("chat", "--model", "echo:4k")
+    assert done.code == 0
+    assert ("continues with: compactctl chat garden" in done.err) == (kept is not None)
+
+
+@pytest.fixture
+def catalog(chat):
+    with stores.opened(StoreOptions(store=str(chat))) as opened:
+        yield opened
+
+
+def test_a_session_is_named_by_its_beginning_or_begun(catalog):
+    assert chats.setup_of(catalog, "har").session_id == "harbour"
+    assert chats.setup_of(catalog, "garden").session_id == "garden"
+    assert chats.setup_of(catalog, None).session_id.startswith("chat-")
+    assert chats.setup_of(catalog, None, last=True).session_id == "harbour"
+
+
+def test_the_last_session_must_be_there(tmp_path):
+    with (
+        stores.opened(StoreOptions(store=str(tmp_path / "new.db")), create=True) as empty,
+        pytest.raises(NotFound, match="no session"),
+    ):
+        chats.setup_of(empty, None, last=True)
+
+
+@pytest.mark.parametrize("name", ["out.md", "out.json"])
+def test_a_session_is_written_as_an_export_is(run, catalog, chat, tmp_path, name):
+    told = chats.setup_of(catalog, "harbour").write("harbour", str(tmp_path / name))
+    assert "120 messages" in told
+    run("sessions", "export", "harbour", "-o", f"other-{name}", "--store", chat)
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"other-{name}").read_bytes()
+
+
+def test_nothing_else_is_replaced_by_it(catalog, tmp_path):
+    (tmp_path / "mine.md").write_text("mine")
+    with pytest.raises(Stop, match="exists and is not an exported session"):
+        chats.setup_of(catalog, "harbour").write("harbour", str(tmp_path / "mine.md"))
+    assert (tmp_path / "mine.md").read_text() == "mine"
