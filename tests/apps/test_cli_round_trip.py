@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.apps.cli.main import main
+from compact.core.messages import Message
+from compact.core.redactor import Redactor
+from compact.core.sessions import Branch, Projection, Session, Shown
+from compact.core.whole_session import OwnPart, WholeSession
 from compact.errors import CompactError
+from compact.managers.exchange.exporting import without_secrets
+from compact.managers.exchange.session_file import SessionFile
 from compact.storage.sqlite.store import SQLiteManager
 from tests.sizes import size
 
@@ -231,9 +237,35 @@ def test_a_redacted_export_says_so_and_comes_in_as_what_it_is(run, tmp_path):
     with SQLiteManager("other.db") as store:
         assert store.integrity_check() == []
         assert store.session("roof").metadata["redacted"] is True
+    done = run("sessions", "export", "roof", "--store", file, "-o", "n.json", "--json")
+    report = json.loads(done.out)
+    assert (report["redacted"], report["redacted_messages"]) == (True, 14), "of all branches"
     verbatim = run("sessions", "export", "roof", "--store", file, "--verbatim").out
     assert "redacted" not in json.loads(verbatim)
     assert secret in verbatim
+
+
+def test_a_heading_of_our_own_is_no_secret():
+    """Its digest may look like the number of a card; what stands below it is looked through."""
+    branch = Branch(id="s", session_id="s")
+    heading = "[Record · as of message 10 · digest 378282246310005]\n"
+
+    def redacted(words):
+        record = Message(role="user", content=heading + words)
+        projection = Projection(
+            id="p", window=900, number=1, at=0, cut=0, tokens=9, pieces=(Shown(record),)
+        )
+        session = Session(id="s", branch=branch)
+        whole = WholeSession(session, [OwnPart(branch, ())], projections=[projection])
+        file = SessionFile(session, (), whole=whole)
+        return file, without_secrets(file, Redactor())
+
+    file, same = redacted("For reference only.")
+    assert same is file
+    _, other = redacted("password: hunter2horse")
+    assert other.is_redacted
+    (shown,) = other.whole.projections[0].pieces
+    assert shown.message.content == heading + "password: <REDACTED:password>"
 
 
 def test_another_system_prompt_is_still_shown_where_secrets_were_replaced(run, tmp_path):

@@ -157,11 +157,11 @@ def test_writers_go_on_while_it_is_copied(
     tmp_path: Path, memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_backup, "PAGES", 1)
-    store, done, written = store_of(memory), threading.Event(), list[int]()
+    store, ended, written = store_of(memory), threading.Event(), list[int]()
     turn = threading.Lock()  # the two writers do not keep each other waiting, however busy it is
 
     def write() -> None:
-        while not done.wait(0.0005):
+        while not ended.wait(0.0005):
             with turn:
                 written.append(store.append("theirs", [entry(f"during {len(written)}")]))
 
@@ -173,14 +173,14 @@ def test_writers_go_on_while_it_is_copied(
             assert done <= of
             seen = len(written)
             while len(written) < seen + 2 and thread.is_alive():
-                done.wait(0.0005)
+                ended.wait(0.0005)
             with turn:
                 other.append("theirs", [entry("from another process's connection")])
 
         try:
             report = memory.backup(tmp_path / "backup", progress=wait)
         finally:
-            done.set()
+            ended.set()
             thread.join()
     assert len(written) > 20
     MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "new.db")

@@ -12,6 +12,7 @@ from compact.apps.cli import jobs, output, session_markdown, stores
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
+from compact.core.messages import Message
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.whole_session import WholeSession
 from compact.errors import InvalidTranscript, NotFound, Superseded
@@ -184,3 +185,13 @@ def left_out(catalog: SessionCatalog, file: SessionFile) -> NotInFile:
     session, branch = file.session.id, file.session.branch.id
     others = [each.id for each in catalog.store.branches(session) if each.id != branch]
     return {"branches": others, "snapshots": len(catalog.store.snapshots(session))}
+
+
+def changed_messages(before: SessionFile, after: SessionFile) -> int:
+    """How many messages of a file, of all its branches, are others in the second."""
+
+    def said(file: SessionFile) -> list[Message]:
+        parts = () if file.whole is None else file.whole.parts
+        return [entry.message for part in parts for entry in part.entries] or [*file.messages]
+
+    return sum(one != other for one, other in zip(said(before), said(after), strict=True))

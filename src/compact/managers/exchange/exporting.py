@@ -17,7 +17,8 @@ from compact.core import chain
 from compact.core.changes import Change, GoalsSet, GoalsTracked, SystemShown
 from compact.core.characters import with_texts
 from compact.core.message_redaction import redact_message, redact_messages, redact_text
-from compact.core.messages import SYSTEM_ROLES
+from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.own_text import below, headed
 from compact.core.protocols import SessionStore
 from compact.core.redaction import Known
 from compact.core.redactor import Redactor
@@ -138,7 +139,9 @@ def _session(session: Session, told: Callable[[str], str]) -> Session:
 
 
 def _told(value: Told, told: Callable[[str], str]) -> Told:
-    return type(value).model_validate(with_texts(value.model_dump(mode="json"), told))
+    made = type(value).model_validate(with_texts(value.model_dump(mode="json"), told))
+    named = {name: getattr(value, name) for name in ("id", "parents") if hasattr(value, name)}
+    return made.model_copy(update=named)
 
 
 def _whole(whole: WholeSession, known: Known) -> WholeSession:
@@ -210,11 +213,24 @@ def _change(change: Change, told: Callable[[str], str], links: Mapping[str, str]
             return change
 
 
+def _shown(message: Message, known: Known) -> Message:
+    """A message of a projection without secrets. A heading of our own is none, however its digest
+    looks: some pass for the number of a card.
+    """
+    if not isinstance(message.content, str) or headed(message.content) is None:
+        return redact_message(message, known)
+    words = below(message.content)
+    told = redact_text(words, known)
+    if told == words:
+        return message
+    heading = message.content.removesuffix(words)
+    update = {"content": heading + told, "wire": None, "edited": True}
+    return message.model_copy(update=update)
+
+
 def _projection(projection: Projection, known: Known) -> Projection:
     pieces = tuple(
-        replace(piece, message=redact_message(piece.message, known))
-        if isinstance(piece, Shown)
-        else piece
+        replace(piece, message=_shown(piece.message, known)) if isinstance(piece, Shown) else piece
         for piece in projection.pieces
     )
     told = partial(redact_text, known=known)

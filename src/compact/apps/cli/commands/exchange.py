@@ -126,7 +126,7 @@ def sessions_export(
             text = "".join(cli.exchange.written(file))
         left = cli.exchange.left_out(catalog, whole)
     size = cli.output.write(out, text)
-    changed = sum(one != other for one, other in zip(whole.messages, file.messages, strict=True))
+    changed = cli.exchange.changed_messages(whole, file)
     messages, is_redacted = len(file.messages), file is not whole
     told = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
     told |= {"redacted_messages": changed, "redacted": is_redacted}
@@ -139,7 +139,8 @@ def sessions_export(
 def _differences(redacted: int | None, others: list[str], snapshots: int) -> Telling:
     """What of the session is not in the file as it is in the store."""
     if redacted is not None:
-        what = f"secrets in {counted(redacted, 'message')} were replaced; --verbatim leaves them"
+        where = f"in {counted(redacted, 'message')}" if redacted else "beside the messages"
+        what = f"secrets {where} were replaced; --verbatim leaves them"
         yield Aside(Styled(what, "yellow"))
     if others or snapshots:
         yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))
