@@ -478,6 +478,61 @@ def test_a_session_that_somebody_went_on_with_is_kept_and_named(run, tmp_path):
     assert "no migration that is not taken back already" in none.err
 
 
+@pytest.mark.parametrize(
+    "went_on",
+    [
+        ["snapshot", "a", "--note", "mine"],
+        ["sessions", "compress", "a", "--window", "4000"],
+        ["goals", "add", "a", "Ship it."],
+        ["sessions", "pin", "a", "0"],
+        ["sessions", "describe", "a", "--important"],
+        ["sessions", "describe", "a", "--title", "The roof"],
+        ["sessions", "describe", "a", "--tag", "roof"],
+        ["sessions", "mode", "a", "debugger"],
+        ["branch", "a", "--at", "1"],
+    ],
+    ids=" ".join,
+)
+def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
+    words = "The roof leaks at the north end, and the gutter is full of leaves. " * 40
+    chat(tmp_path / "old/a.jsonl", *[f"{n}. {words}" for n in range(20)])
+    chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
+    run("migrate", "old")
+    assert run(*went_on).code == 0
+    for dry in (["--dry-run"], []):
+        done = run("migrate", "--rollback", "--json", *dry)
+        told = {each["session_id"]: each["done"] for each in json.loads(done.out)["sessions"]}
+        assert told == {"a": "kept", "b": "deleted"}
+
+
+def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
+    legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
+    chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
+    run("migrate", "old")
+    for line in (
+        ["memory", "enrich"],
+        ["memory", "age"],
+        ["view", "b", "-o", "b.html"],
+    ):
+        done = run(*line)
+        assert done.code == 0, (line, done.err)
+    with SQLiteManager(STORE) as store:
+        assert store.session("b").title == "b one."
+    assert "2 deleted" in run("migrate", "--rollback").out
+
+
+def test_a_snapshot_from_before_a_file_grew_keeps_its_session(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    first = json.loads(run("migrate", path, "--json").out)["id"]
+    run("snapshot", "a", "--note", "mine")
+    chat(path, "One.", "Two.", "Three.")
+    run("migrate", path)
+    assert "1 taken back" in run("migrate", "--rollback").out
+    assert texts_of("a") == ["One.", "Two."]
+    assert "1 kept" in run("migrate", "--rollback", first).out
+
+
 def test_what_was_added_is_taken_back(run, tmp_path):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     first = json.loads(run("migrate", path, "--json").out)["id"]
