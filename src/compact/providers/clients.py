@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from compact.core.model_keys import PROVIDERS, ModelKey
+from compact.core.model_keys import PROVIDERS, ModelKey, parse_key
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
@@ -39,9 +40,24 @@ def package(name: str, *, model: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ModelRefused(
-            f"{model} needs the package {name}: {how_to_install(name)}", model=model
-        ) from None
+        raise _missing(name, model) from None
+
+
+def check_package(key: str) -> None:
+    """Whether the package is there that a model is asked through at its server.
+
+    Raises:
+        ModelRefused: it is not; the text says how it is installed.
+    """
+    provider = PROVIDERS[parse_key(key).provider]
+    name = provider.name.partition("-")[0]
+    if provider.spoken is not None and find_spec(name) is None:
+        raise _missing(name, key)
+
+
+def _missing(name: str, model: str) -> ModelRefused:
+    how = how_to_install(name)
+    return ModelRefused(f"{model} needs the package {name}: {how}", model=model)
 
 
 def how_to_install(extra: str) -> str:
