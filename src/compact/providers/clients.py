@@ -26,7 +26,7 @@ from compact.errors import ModelRefused
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
-_PACKAGE = re.compile(r"[^;]+")
+_NAME = re.compile(r"[\w-]+")
 _HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
@@ -60,11 +60,15 @@ def _missing(name: str, model: str) -> ModelRefused:
     return ModelRefused(f"{model} needs the package {name}: {how}", model=model)
 
 
-def how_to_install(extra: str) -> str:
-    """The commands that bring an extra: by its own name, and in a clone of compact."""
-    found = [_PACKAGE.match(each) for each in _requirements() if f'extra == "{extra}"' in each]
-    named = next((each[0].strip() for each in found if each), extra)
-    return f"pip install '{named}', or, in a clone of compact, pip install '.[{extra}]'"
+def how_to_install(extra: str, package: str = "") -> str:
+    """The commands that bring the packages of an extra, or one of them: by their own names, and in
+    a clone of compact.
+    """
+    found = [each for each in _requirements() if f'extra == "{extra}"' in each]
+    named = [each.partition(";")[0].strip() for each in found]
+    named = [each for each in named if package in ("", *_NAME.findall(each)[:1])] or [extra]
+    quoted = " ".join(f"'{each}'" for each in named)
+    return f"pip install {quoted}, or, in a clone of compact, pip install '.[{extra}]'"
 
 
 def _requirements() -> list[str]:

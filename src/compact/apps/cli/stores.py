@@ -156,7 +156,7 @@ def opened(
     except NotFound as error:
         raise NotFound(
             f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
-            "compactctl sessions import FILE"
+            "compactctl sessions import FILE, compactctl migrate PATH or compactctl chat"
         ) from None
     try:
         yield SessionCatalog(store, file, settings, options.scope)
