@@ -536,6 +536,17 @@ def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
         assert told == {"a": "kept", "b": "deleted"}
 
 
+def test_a_window_that_nobody_chose_is_said(run, tmp_path):
+    chat(tmp_path / "a.jsonl", *["It rains on the roof again, as it did before. " * 60] * 40)
+    run("migrate", "a.jsonl")
+    said = "for a window of 8,192 tokens (the default; --window N chooses another)"
+    assert said not in run("sessions", "compress", "a", "--window", "8000").out
+    run("undo", "a")
+    run("sessions", "import", "a.jsonl", "--as", "b")
+    assert said in run("sessions", "compress", "b").out
+    assert said not in run("sessions", "compress", "b").out, "it was used before"
+
+
 def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
     legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
     legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
