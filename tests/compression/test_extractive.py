@@ -235,3 +235,20 @@ def test_what_an_earlier_checkpoint_told_is_carried_on(is_talk: bool) -> None:
         assert len(kept) >= 0.7 * len(lines), text
     assert "lanterns" in text
     assert text.index(kept[0]) < text.index("lanterns")
+
+
+def test_a_label_is_no_speaker():
+    """`Decision: ` opens one message as a name opens those of a chat; it is not put before others'
+    words.
+    """
+    quoted = "You said:\n\n> Decision: the barrel stands on the east wall."
+    told = [{"role": "user", "content": "Where does the barrel stand? " * 9}]
+    for bed in range(12):
+        told.append({"role": "assistant", "content": f"Bed {bed} wants water at noon. " * 8})
+        told.append({"role": "user", "content": f"What of bed {bed + 1}, by the wall? " * 8})
+    ordered = "Good, I order the brackets for 12 euro."
+    told.insert(4, {"role": "user", "content": "Decision: the barrel stands on the east wall."})
+    told.insert(5, {"role": "assistant", "content": f"{quoted}\n\n{ordered}"})
+    shown = str(compress(told, max_tokens=700)[0]["content"])
+    assert f"Assistant: {ordered}" in shown
+    assert f"Decision: {ordered}" not in shown

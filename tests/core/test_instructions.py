@@ -43,6 +43,11 @@ def test_chatter_code_and_data_score_nothing(line):
     assert score_of(line) == 0
 
 
+def test_never_mind_is_no_rule():
+    said = find_instructions("Never mind, the fern stays. Never water the cactus.", "m", 0)
+    assert [each.text for each in said if each.is_rule] == ["Never water the cactus."]
+
+
 def test_pasted_text_holds_no_rules_in_its_middle():
     """C-8: of a long paste only the first and last lines are looked at."""
     lines = [

@@ -24,7 +24,7 @@ PASTE_LINES, PASTE_ENDS = 40, 15
 and last lines, so many at either end and up to an empty one, are candidates."""
 
 _STRONG = re.compile(
-    r"\b(?:never|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
+    r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
     r"under no circumstances|make sure|ensure|"
     r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
     r"niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|sofort)|"

@@ -151,6 +151,7 @@ def test_the_keyboard_is_enough(opened, harbour):
     assert shown.inner_text("#turn-at") == f"{first} of 512"
     shown.locator("#seen-items summary").first.focus()
     shown.keyboard.press("Enter")
+    shown.wait_for_selector("#seen-items pre")
     assert shown.locator("#seen-items pre").count() == 1
 
 

@@ -228,7 +228,10 @@ class Teller:
         def cost(text: str) -> int:
             return self.counter.text(text) + 1
 
-        openings = ((s.position, NAMED.match(s.text)) for turn in turns for s in _openings(turn))
+        named_turns = turns if self.notes.turns.is_record else ()  # else "Decision: " is no speaker
+        openings = (
+            (s.position, NAMED.match(s.text)) for turn in named_turns for s in _openings(turn)
+        )
         named = {at: found[0] for at, found in openings if found and found[0] not in SPOKEN}
         named |= {said.position: "" for said in told}  # it says itself who spoke
         left = cap
