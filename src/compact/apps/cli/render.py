@@ -26,7 +26,7 @@ from compact.apps.cli.told import (
     Cell,
     Data,
     Part,
-    Place,
+    PathCell,
     Share,
     Shown,
     Styled,
@@ -142,7 +142,7 @@ def _cell(out: Console, value: Cell) -> Text:
             filled = max(round(value.of_one * width), 1 if value.of_one else 0)
             cell = _PLAIN_FULL if out.options.ascii_only else _FULL
             return Text(cell * filled, style=value.style)
-        case Place():
+        case PathCell():
             return Text(without_middle(visible(value.path), out.width // 3))
         case int():
             return Text(f"{value:,}")

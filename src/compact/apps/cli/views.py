@@ -355,7 +355,7 @@ STEPS: Mapping[RungName, str] = {
     "age": "shorten older",
     "merge": "join older",
     "record": "list standing facts",
-    "lower keep counts": "keep fewer",
+    "lower keep counts": "fewer recent",
     "clip": "cut middles",
     "close": "answer calls",
     "rest": "the rest",

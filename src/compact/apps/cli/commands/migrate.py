@@ -20,7 +20,7 @@ from compact.apps.cli.options import (
     command,
     flag,
 )
-from compact.apps.cli.told import Aside, Cell, Part, Place, Styled, Table, Telling
+from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class _Told:
         would, done, colour = WORDS[each.outcome]
         added = f", {each.added:,} more" if each.outcome == "grown" else ""
         return [
-            Place(one_line(self._name(each), LONGEST_LINE)),
+            PathCell(one_line(self._name(each), LONGEST_LINE)),
             _title_of(each.format),
             whole(each.session_id or ""),
             each.messages,
