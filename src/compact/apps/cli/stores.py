@@ -215,6 +215,15 @@ def entered(
         NotFound, StoreFailed: there is no such store or session.
         InvalidConfig, ImportError: a package that an exporter or the archive needs is not there.
     """
+    with entered_in(options, on_event=on_event, **own) as (_, ctx):
+        yield ctx
+
+
+@contextmanager
+def entered_in(
+    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
+) -> Iterator[tuple[SessionCatalog, ContextManager]]:
+    """The same, with the store that it is in."""
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
         archive = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
@@ -222,13 +231,7 @@ def entered(
             closing(wiring.event_bus(settings, listener=on_event)) as bus,
             context_of(catalog, session, archive=archive, on_event=bus.emit) as ctx,
         ):
-            yield ctx
-
-
-def has_default_window(options: OpenOptions, ctx: ContextManager) -> bool:
-    """Whether nothing says how large the window of a session is."""
-    catalog = SessionCatalog(ctx.store, "", settings_of(options), options.scope)
-    return catalog.known_window_of(ctx.store.session(ctx.id)) is None
+            yield catalog, ctx
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:

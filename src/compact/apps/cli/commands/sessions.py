@@ -184,9 +184,10 @@ def sessions_compress(
     """
     since, progress = monotonic(), cli.progress.Progress("Compressing context")
     own = {"summarizer": summarizer, "keep": keep}
-    with cli.stores.entered(options, on_event=progress.on_event, **own) as ctx:
+    with cli.stores.entered_in(options, on_event=progress.on_event, **own) as (catalog, ctx):
         before = {each.id for each in ctx.checkpoints}
-        is_default, size = cli.stores.has_default_window(options, ctx), ctx.window.size
+        is_default = catalog.known_window_of(ctx.store.session(ctx.id)) is None
+        size = ctx.window.size
         compressed = _reviewed if review else _compressed
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
             cli.render.show(Aside("nothing was compressed"))
