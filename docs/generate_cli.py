@@ -66,8 +66,9 @@ summary row in the tool's own shape, the kept rows. Resuming from such a file in
 is untested.
 
 **Sessions** are kept in one file, the store: `--store FILE`, the setting `store` (`COMPACT_STORE`),
-else `.compact/sessions.db` in the current folder. Only `sessions import` creates a
-store; every other command refuses a missing file, and reading changes nothing. A session,
+else `.compact/sessions.db` in the current folder. `sessions import`,
+`migrate` and `chat` make one where there is none; every other command refuses a missing file, and
+reading changes nothing. A session,
 branch, checkpoint or snapshot is named by its id, or by a unique prefix of it.
 The context depends on the model's window: `--window`, else from the settings, else the last one
 used with the session. `sessions import` and `snapshot` print the new id, and nothing else, on

@@ -5,7 +5,10 @@ In the clone: `pip install '.[openai]'`. It needs `OPENAI_API_KEY`. Ctrl-D ends 
 
 import os
 
-from openai import OpenAI
+try:
+    from openai import OpenAI
+except ModuleNotFoundError:
+    raise SystemExit("chat_loop needs the package openai: pip install '.[openai]'") from None
 
 from compact import CompactConfig, CompactManager  # +
 

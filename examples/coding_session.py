@@ -14,7 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from openai import OpenAI
+try:
+    from openai import OpenAI
+except ModuleNotFoundError:
+    raise SystemExit("coding_session needs the package openai: pip install '.[openai]'") from None
 
 from compact import CompactConfig, CompactManager
 

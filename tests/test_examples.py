@@ -108,6 +108,18 @@ def test_chat_loop(run: Run) -> None:
         assert len(server.prompts[-1].messages) < 60
 
 
+@pytest.mark.parametrize("name", ["chat_loop", "coding_session"])
+def test_a_missing_client_is_told_in_one_line(name: str) -> None:
+    program = f"""if True:
+        import runpy, sys
+        sys.modules["openai"] = None
+        runpy.run_path({str(EXAMPLES / f"{name}.py")!r}, run_name="__main__")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"{name} needs the package openai: pip install '.[openai]'\n"
+
+
 @pytest.mark.slow
 def test_ollama_chat(run: Run) -> None:
     """Twice: the second time it goes on."""

@@ -38,6 +38,7 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.providers.clients import check_package as check_package
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
     "TypedEmbedder": "providers.typed_embedder:TypedEmbedder",
+    "check_package": "providers.clients:check_package",
     "each_transcript": "storage.transcripts.reading:each",
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",

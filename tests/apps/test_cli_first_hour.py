@@ -59,6 +59,19 @@ def test_the_doctor_names_the_extra_of_what_is_missing(run, monkeypatch):
     assert f"not installed: {how_to_install('agents')}" in " ".join(run("doctor").out.split())
 
 
+def test_the_doctor_names_each_missing_package_once_and_no_other(run, monkeypatch):
+    """Some extras bring several packages, and some packages come with several extras."""
+    missing = ("tokenizers", "onnx", "opentelemetry-exporter-otlp-proto-http", "cryptography")
+    monkeypatch.setattr(checks, "_version", lambda name: None if name in missing else "1")
+    lines = [row["text"] for row in json.loads(run("doctor", "--json").out)["installed"]
+             if row["about"] in missing]  # fmt: skip
+    assert len(lines) == len(missing)
+    for name, line in zip(
+        ("tokenizers", "onnx", "opentelemetry-exp", "crypto"), lines, strict=True
+    ):
+        assert f"pip install '{name}" in line
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_a_hint_names_what_works_from_a_clone(extra):
     assert f"pip install '.[{extra}]'" in how_to_install(extra)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from compact.apps.cli.words import without_middle
 from compact.managers.exchange.migrating import migrate
 from compact.storage.sqlite.store import SQLiteManager
 from tests.apps.conftest import ROOT, kept_in
@@ -59,6 +61,34 @@ def test_a_folder_comes_along_whatever_is_in_it(run, fixtures, tmp_path):
             assert (branch.messages, branch.tokens) == (each["messages"], each["tokens"])
             assert each["added"] == each["messages"] > 0
     assert texts_of("roof") == ["Mend the roof.", "Done."]
+
+
+def test_the_list_names_places_formats_and_how_many_files_hold_nothing(run, fixtures, tmp_path):
+    for folder in ("x", "y"):
+        chat(tmp_path / f"old/{folder}/chat.jsonl", f"Of {folder}.")
+        (tmp_path / f"old/{folder}/SOURCE.md").write_text("Nothing of interest.\n")
+    shutil.copy(fixtures / "claude_code.jsonl", tmp_path / "old/x")
+    (tmp_path / "old/broken.jsonl").write_text('{"role": "user", "content": "One."}\n{"role": 7}\n')
+    done = run("migrate", "old", "--dry-run")
+    for place, title in (("x/chat", "chat messages"), ("x/claude_code", "Claude Code")):
+        assert re.search(rf"^{place}.jsonl +{title} ", done.out, re.MULTILINE), done.out
+    assert "y/chat.jsonl" in done.out
+    assert "2 files hold no conversation: --verbose lists them" in done.err
+    assert "SOURCE.md" not in done.err
+    assert "broken.jsonl: " in done.err
+    told = run("migrate", "old", "--dry-run", "--verbose")
+    assert "x/SOURCE.md: holds no conversation" in told.err
+    assert "old/x/chat.jsonl" in run("migrate", "old", "old/y", "--dry-run").out
+    assert "SOURCE.md: holds no conversation" in run("migrate", "old/x/SOURCE.md").err
+
+
+def test_a_long_path_loses_its_middle(run, tmp_path):
+    path = chat(tmp_path / "old" / ("deep" * 20) / ("deeper" * 20) / "chat.jsonl", "One.")
+    assert str(path.relative_to(tmp_path / "old")) in run("migrate", "old", "--dry-run").out
+    short = without_middle(str(path.relative_to(tmp_path / "old")), 26)
+    assert len(short) == 26
+    assert short.startswith("deepdeep")
+    assert short.endswith("chat.jsonl")
 
 
 def test_what_was_migrated_is_not_migrated_again(run, tmp_path):
@@ -441,7 +471,8 @@ def test_a_migration_is_taken_back_exactly(run, tmp_path):
         chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
     made = json.loads(run("migrate", "old", "--json").out)["id"]
     dry = run("migrate", "--rollback", "--dry-run")
-    assert "3 deleted, if this were no dry run" in dry.out
+    assert "3 would be deleted" in dry.out
+    assert len(re.findall(r"^[abc] +would be deleted", dry.out, re.MULTILINE)) == 3
     done = run("migrate", "--rollback")
     assert (done.code, done.err) == (0, "")
     assert f"migration {made}: 3 deleted" in done.out
@@ -476,6 +507,72 @@ def test_a_session_that_somebody_went_on_with_is_kept_and_named(run, tmp_path):
     none = run("migrate", "--rollback")
     assert none.code == 2
     assert "no migration that is not taken back already" in none.err
+
+
+@pytest.mark.parametrize(
+    "went_on",
+    [
+        ["snapshot", "a", "--note", "mine"],
+        ["sessions", "compress", "a", "--window", "4000"],
+        ["goals", "add", "a", "Ship it."],
+        ["sessions", "pin", "a", "0"],
+        ["sessions", "describe", "a", "--important"],
+        ["sessions", "describe", "a", "--title", "The roof"],
+        ["sessions", "describe", "a", "--tag", "roof"],
+        ["sessions", "mode", "a", "debugger"],
+        ["branch", "a", "--at", "1"],
+    ],
+    ids=" ".join,
+)
+def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
+    words = "The roof leaks at the north end, and the gutter is full of leaves. " * 40
+    chat(tmp_path / "old/a.jsonl", *[f"{n}. {words}" for n in range(20)])
+    chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
+    run("migrate", "old")
+    assert run(*went_on).code == 0
+    for dry in (["--dry-run"], []):
+        done = run("migrate", "--rollback", "--json", *dry)
+        told = {each["session_id"]: each["done"] for each in json.loads(done.out)["sessions"]}
+        assert told == {"a": "kept", "b": "deleted"}
+
+
+def test_a_window_that_nobody_chose_is_said(run, tmp_path):
+    chat(tmp_path / "a.jsonl", *["It rains on the roof again, as it did before. " * 60] * 40)
+    run("migrate", "a.jsonl")
+    said = "for a window of 8,192 tokens (the default; --window N chooses another)"
+    assert said not in run("sessions", "compress", "a", "--window", "8000").out
+    run("undo", "a")
+    run("sessions", "import", "a.jsonl", "--as", "b")
+    assert said in run("sessions", "compress", "b").out
+    assert said not in run("sessions", "compress", "b").out, "it was used before"
+
+
+def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
+    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
+    legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
+    chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
+    run("migrate", "old")
+    for line in (
+        ["memory", "enrich"],
+        ["memory", "age"],
+        ["view", "b", "-o", "b.html"],
+    ):
+        done = run(*line)
+        assert done.code == 0, (line, done.err)
+    with SQLiteManager(STORE) as store:
+        assert store.session("b").title == "b one."
+    assert "2 deleted" in run("migrate", "--rollback").out
+
+
+def test_a_snapshot_from_before_a_file_grew_keeps_its_session(run, tmp_path):
+    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
+    first = json.loads(run("migrate", path, "--json").out)["id"]
+    run("snapshot", "a", "--note", "mine")
+    chat(path, "One.", "Two.", "Three.")
+    run("migrate", path)
+    assert "1 taken back" in run("migrate", "--rollback").out
+    assert texts_of("a") == ["One.", "Two."]
+    assert "1 kept" in run("migrate", "--rollback", first).out
 
 
 def test_what_was_added_is_taken_back(run, tmp_path):

@@ -81,6 +81,15 @@ def test_a_conversation_in_a_file_is_replayed(run, sample, tmp_path):
     assert sample.read_bytes() == before
 
 
+def test_a_page_knows_what_was_never_sent(run, chat, sample, tmp_path):
+    """A session from a file was sent to nobody in this window, one that was held here was."""
+    run("sessions", "import", sample, "--as", "brought")
+    run("view", "brought", "-o", "brought.html")
+    run("view", "quay", "--store", chat, "-o", "quay.html")
+    assert data_of(tmp_path / "brought.html")["session"]["imported"]
+    assert not data_of(tmp_path / "quay.html")["session"]["imported"]
+
+
 def test_a_file_that_is_no_conversation_says_so(run, tmp_path):
     (tmp_path / "notes.txt").write_text("nothing\n")
     done = run("view", "notes.txt")

@@ -268,6 +268,24 @@ def test_a_missing_package_is_told_with_how_to_install_it() -> None:
     assert "pip install '.[openai]'" in done.stdout, done.stderr
 
 
+def test_a_missing_package_ends_a_program_with_a_short_traceback() -> None:
+    """It is said before anything is tried, and before a thread waits for it."""
+    program = """if True:
+        import sys
+        from compact import ContextManager
+        sys.modules["openai"] = None
+        with ContextManager("openai:gpt-4o") as ctx:
+            ctx.add_message(role="user", content="Hello.")
+            ctx.send()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = done.stderr.splitlines()
+    assert "pip install '.[openai]'" in lines[-1]
+    assert len(lines) < 20
+    assert "tenacity" not in done.stderr
+    assert "During handling" not in done.stderr
+
+
 def test_the_wiring_finds_models_by_their_keys() -> None:
     """A key becomes a model of that name; a model stays what it is (US-3)."""
     for key, kind in (

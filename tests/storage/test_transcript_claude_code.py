@@ -59,7 +59,6 @@ def test_what_is_no_message_is_left_out_and_noted(transcript):
         "2 summary rows",
         "1 synthetic assistant row",
         "1 system row",
-        "1 of the messages typed while the model worked",
     )
     assert transcript.title == "Watering the garden"
     assert not any("toolUseResult" in row for rows in transcript.rows.values() for row in rows)

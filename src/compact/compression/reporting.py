@@ -198,7 +198,7 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     count = selection.history.counter.message
     tokens = count(record) if record else 0
     if freed := (count(before) if before else 0) - tokens:
-        why = f"what must hold for the whole session, written anew: {tokens:,} tokens"
+        why = f"the list of standing facts and rules was rewritten: {tokens:,} tokens"
         yield Rung(name="record", why=why, messages=0, freed=freed)
 
 
@@ -210,7 +210,7 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
     if rest:
         why = "of what was freed, so much had been freed already by earlier compressions"
         if rest > 0:
-            why = "what was not counted above"
+            why = "freed beside the steps above"
         yield Rung(name="rest", why=why, messages=0, freed=rest)
 
 

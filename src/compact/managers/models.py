@@ -38,6 +38,8 @@ class Models:
 
         Raises:
             UnknownModel: no model is known by that key, or the session has none of its own.
+            ModelRefused: the package is missing that it is asked through, and there is no other
+                model to ask.
         """
         key = self.own if given is None else given
         if key is None:
@@ -50,9 +52,10 @@ class Models:
         if key not in self._made:
             keys = [key, *(other for other in self._fallbacks if other != key)]
             state = self._state
-            self._made[key] = wiring.asked_model(
-                keys, state.emit, self._patience, state.setting.book
-            )
+            made = wiring.asked_model(keys, state.emit, self._patience, state.setting.book)
+            if len(keys) == 1:
+                wiring.check_package(key)
+            self._made[key] = made
         return self._made[key]
 
     def close(self) -> None:

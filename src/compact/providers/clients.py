@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
@@ -19,13 +20,13 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from compact.core.model_keys import PROVIDERS, ModelKey
+from compact.core.model_keys import PROVIDERS, ModelKey, parse_key
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
-_PACKAGE = re.compile(r"[^;]+")
+_NAME = re.compile(r"[\w-]+")
 _HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
@@ -39,16 +40,35 @@ def package(name: str, *, model: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ModelRefused(
-            f"{model} needs the package {name}: {how_to_install(name)}", model=model
-        ) from None
+        raise _missing(name, model) from None
 
 
-def how_to_install(extra: str) -> str:
-    """The commands that bring an extra: by its own name, and in a clone of compact."""
-    found = [_PACKAGE.match(each) for each in _requirements() if f'extra == "{extra}"' in each]
-    named = next((each[0].strip() for each in found if each), extra)
-    return f"pip install '{named}', or, in a clone of compact, pip install '.[{extra}]'"
+def check_package(key: str) -> None:
+    """Whether the package is there that a model is asked through at its server.
+
+    Raises:
+        ModelRefused: it is not; the text says how it is installed.
+    """
+    provider = PROVIDERS[parse_key(key).provider]
+    name = provider.name.partition("-")[0]
+    if provider.spoken is not None and find_spec(name) is None:
+        raise _missing(name, key)
+
+
+def _missing(name: str, model: str) -> ModelRefused:
+    how = how_to_install(name)
+    return ModelRefused(f"{model} needs the package {name}: {how}", model=model)
+
+
+def how_to_install(extra: str, package: str = "") -> str:
+    """The commands that bring the packages of an extra, or one of them: by their own names, and in
+    a clone of compact.
+    """
+    found = [each for each in _requirements() if f'extra == "{extra}"' in each]
+    named = [each.partition(";")[0].strip() for each in found]
+    named = [each for each in named if package in ("", *_NAME.findall(each)[:1])] or [extra]
+    quoted = " ".join(f"'{each}'" for each in named)
+    return f"pip install {quoted}, or, in a clone of compact, pip install '.[{extra}]'"
 
 
 def _requirements() -> list[str]:

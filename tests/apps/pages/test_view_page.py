@@ -84,6 +84,20 @@ def test_it_shows_the_session_and_fetches_nothing(opened, harbour):
     assert complaints == []
 
 
+def test_its_heading_says_whether_a_model_saw_it(browser, harbour, tmp_path):
+    """A conversation from a file was sent to nobody in this window."""
+    data, headings = dict(harbour[1]), []
+    for replayed, imported in ((True, False), (False, True), (False, False)):
+        told = {**data["session"], "replayed": replayed, "imported": imported}
+        (tmp_path / "page.html").write_text(page.written({**data, "session": told}), "utf-8")
+        shown = browser.new_page()
+        shown.goto((tmp_path / "page.html").as_uri())
+        headings.append(shown.inner_text("#seen-heading"))
+        assert headings[-1] in shown.inner_text("#charts")
+        shown.close()
+    assert headings == ["What would have been sent", "What was in view", "What the model saw"]
+
+
 def test_each_step_says_what_it_came_from(opened, harbour):
     """Before a compression stands the prompt that it was made of, with its newest messages."""
     shown, _ = opened

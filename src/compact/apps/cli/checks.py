@@ -49,12 +49,16 @@ def installed() -> Iterator[Finding]:
     yield Finding("compact", "ok", own or "not installed, run from its source")
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
+    seen = set[str]()
     for each in (own and requires("compactctl")) or ():
         name = re.split(r"[^\w-]", each)[0]
+        if name in seen:
+            continue
+        seen.add(name)
         if found := _version(name) or _version(INSTEAD.get(name, name)):
             yield Finding(name, "ok", found)
         elif extra := each.partition("extra == ")[2].strip("\"')"):
-            yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra)}")
+            yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra, name)}")
         elif ";" not in each:
             yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()
@@ -151,7 +155,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
                 yield from _archived(cast("SessionArchive", opened))
     except NotFound as error:
         was_named = settings.store is not None
-        text = str(error) if was_named else "none yet: sessions import creates one"
+        text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
         yield Finding("store", "broken" if was_named else "note", text, {"file": file})
     except StoreFailed as error:
         yield Finding("store", "broken", str(error), {"file": file})

@@ -92,7 +92,8 @@ GROUPS: Mapping[str, tuple[type[CommandGroup], str]] = {
 describe, delete.
 
 They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
-in this folder, which only import creates. A session is named by its id, or a unique prefix of it.
+in this folder, which import, migrate and chat create. A session is named by its id, or a unique
+prefix of it.
 
 \b
 Examples:

@@ -26,13 +26,14 @@ from compact.apps.cli.told import (
     Cell,
     Data,
     Part,
+    PathCell,
     Share,
     Shown,
     Styled,
     Table,
     Telling,
 )
-from compact.apps.cli.words import visible
+from compact.apps.cli.words import visible, without_middle
 
 NARROW = 100
 """Columns where the output is no terminal and COLUMNS says nothing."""
@@ -141,6 +142,8 @@ def _cell(out: Console, value: Cell) -> Text:
             filled = max(round(value.of_one * width), 1 if value.of_one else 0)
             cell = _PLAIN_FULL if out.options.ascii_only else _FULL
             return Text(cell * filled, style=value.style)
+        case PathCell():
+            return Text(without_middle(visible(value.path), out.width // 3))
         case int():
             return Text(f"{value:,}")
     return Text(visible(value or ""))

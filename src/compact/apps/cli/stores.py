@@ -89,8 +89,12 @@ class SessionCatalog:
 
     def window_of(self, session: Session) -> int:
         """The window: the settings', else the one the session was used with last, else its
-        model's.
+        model's, else the default.
         """
+        return self.known_window_of(session) or DEFAULT_WINDOW
+
+    def known_window_of(self, session: Session) -> int | None:
+        """The window, as far as something says it."""
         window = self.settings.window()
         if window is not None:
             return window.size
@@ -98,7 +102,7 @@ class SessionCatalog:
         if moves:
             return moves[0].window
         profile = self.settings.book().profile_of(session.model or "")
-        return (profile and profile.window) or DEFAULT_WINDOW
+        return profile.window if profile else None
 
 
 def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
@@ -163,7 +167,7 @@ def opened(
     except NotFound as error:
         raise NotFound(
             f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
-            "compactctl sessions import FILE"
+            "compactctl sessions import FILE, compactctl migrate PATH or compactctl chat"
         ) from None
     try:
         yield SessionCatalog(store, file, settings, options.scope)
@@ -226,6 +230,12 @@ def entered(
             context_of(catalog, session, archive=archive, on_event=bus.emit) as ctx,
         ):
             yield ctx
+
+
+def has_default_window(options: OpenOptions, ctx: ContextManager) -> bool:
+    """Whether nothing says how large the window of a session is."""
+    catalog = SessionCatalog(ctx.store, "", settings_of(options), options.scope)
+    return catalog.known_window_of(ctx.store.session(ctx.id)) is None
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:

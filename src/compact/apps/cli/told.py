@@ -56,7 +56,13 @@ class Share(NamedTuple):
     style: str
 
 
-Cell = str | int | Styled | Share | None
+class PathCell(NamedTuple):
+    """A path in a cell. Where the output is narrow its middle is left out: the ends tell apart."""
+
+    path: str
+
+
+Cell = str | int | Styled | Share | PathCell | None
 
 
 class Table(NamedTuple):

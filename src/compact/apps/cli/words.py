@@ -27,6 +27,14 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
+def without_middle(text: str, limit: int) -> str:
+    """The text; of one that is longer, as much of its beginning and its end."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

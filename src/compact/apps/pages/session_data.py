@@ -86,12 +86,18 @@ def _entries(ctx: ContextManager) -> list[Entry]:
 
 def _session(session: Session) -> dict[str, Any]:
     return {
+        "imported": _is_from_file(session),
         "id": session.id,
         "title": session.title,
         "model": session.model,
         "tokenizer": session.tokenizer,
         "branch": session.branch.id,
     }
+
+
+def _is_from_file(session: Session) -> bool:
+    """Whether its messages came from a file, so that nobody was sent its first prompts."""
+    return {"source", "format"} <= session.metadata.keys()
 
 
 def _window(ctx: ContextManager) -> dict[str, int]:

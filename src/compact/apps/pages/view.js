@@ -2,6 +2,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const { session, window: size, messages, views, moves, texts } = data;
 const last = messages.text.length;
+const seen = session.replayed ? "What would have been sent" : session.imported ? "What was in view" : "What the model saw";
 const byId = new Map(data.checkpoints.map((each) => [each.id, each]));
 const PAGE = 60;  // rows that are shown at once
 const WIDE = 1000, HIGH = 130;  // of a chart, in its own units
@@ -153,7 +154,7 @@ function charts() {
   const whole = sums[last], step = Math.max(1, Math.floor(last / WIDE));
   const places = [...new Set([...range(0, Math.floor(last / step) + 1).map((n) => n * step), last])];
   const most = Math.max(size.size, ...places.map(tokensAt), 1);
-  chart(`What the model saw: ${number(tokensAt(last))} tokens at the end. Dashed: the window, ${number(size.size)}; dotted: compressed from ${number(size.trigger)} on; upright: where it was.`,
+  chart(`${seen}: ${number(tokensAt(last))} tokens at the end. Dashed: the window, ${number(size.size)}; dotted: compressed from ${number(size.trigger)} on; upright: where it was.`,
     most * 1.08, (svg, y) => {
       for (const move of moves) svg.append(drawn("line", { class: "mark", x1: x(move.at), x2: x(move.at), y1: 0, y2: HIGH }));
       level(svg, "limit", y(size.size));
@@ -193,7 +194,7 @@ function go(at) {
 // --- steps, checkpoints, search -----------------------------------------------------------------
 
 function steps() {
-  if (!moves.length) return $("steps").append(node("p", {}, "Nothing was compressed: everything fits."));
+  if (!moves.length) return $("steps").append(node("p", {}, tokensAt(last) > size.trigger ? "Nothing was compressed yet." : "Nothing was compressed: everything fits."));
   const rows = moves.map((move) => node("tr", {},
     node("td", {}, node("button", { type: "button", onclick: () => { go(move.at); $("seen").focus(); } }, `message ${number(move.at)}`)),
     node("td", { class: "wide" }, time(move.time)), node("td", {}, move.kind.replaceAll("_", " ")),
@@ -223,7 +224,7 @@ function search() {
   shown(list, places, (at) => {
     const text = messages.text[at], found = text.toLowerCase().indexOf(words);
     const told = row(`${messages.speaker[at]} ${at}`, messages.tokens[at], text,
-      () => node("button", { type: "button", onclick: () => { go(at + 1); $("seen").focus(); } }, "What the model saw then"));
+      () => node("button", { type: "button", onclick: () => { go(at + 1); $("seen").focus(); } }, `${seen} then`));
     told.querySelector(".begin").replaceChildren(text.slice(Math.max(0, found - 16), found),
       node("mark", {}, text.slice(found, found + words.length)), text.slice(found + words.length, found + 120));
     return told;
@@ -232,6 +233,7 @@ function search() {
 
 // --- the page -----------------------------------------------------------------------------------
 
+$("seen-heading").textContent = seen;
 $("title").textContent = session.title ?? session.id;
 $("about").textContent = [
   session.replayed ? "replayed from a file" : session.title ? session.id : null,

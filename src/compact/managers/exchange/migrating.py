@@ -353,19 +353,28 @@ class _Migration:
             found.sha256, found.number, found.source.path, str(before.get(MIGRATION, ""))
         )
         have = session.branch.messages
-        own, changes = stored_sources.size_of(self.store, session.id)
-        grown = {MIGRATION: self.id, "from": have, "sha256": before.get("sha256", "")}
+        now = stored_sources.size_of(self.store, session.id)
+        then = before.get("size", now)
+        said = stored_sources.said_of(session)
+        grown = {
+            MIGRATION: self.id,
+            "from": have,
+            "sha256": before.get("sha256", ""),
+            "size": _larger(now, messages - have),
+            "said": said,
+        }
         return {
             **mark,
             "session": session.id,
-            "size": [own + messages - have, changes],
+            "size": _larger(then, messages - have),
+            "said": before.get("said", said),
             "grown": grown,
         }
 
     def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
         mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
-        own = sum(len(part.entries) for part in whole.parts)
-        mark |= {"session": whole.session.id, "size": [own, len(whole.changes)]}
+        size, said = stored_sources.size_in(whole), stored_sources.said_of(whole.session)
+        mark |= {"session": whole.session.id, "size": size, "said": said}
         metadata = {**whole.session.metadata, MARK: mark}
         return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
@@ -427,6 +436,12 @@ def _told(
         messages=0 if read is None else len(read.messages),
         notes=found.notes,
     )
+
+
+def _larger(size: Sequence[int], more: int) -> list[int]:
+    """A size with so many messages more."""
+    messages, *others = size
+    return [messages + more, *others]
 
 
 def _tokens(entries: Sequence[Entry]) -> int:

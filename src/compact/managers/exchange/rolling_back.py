@@ -118,19 +118,25 @@ class _RollingBack:
             return RolledBackSession(session_id=session.id, done="kept", reason=reason)
         return RolledBackSession(session_id=session.id, done="deleted")
 
-    def _went_on(self, session: Session, mark: Mapping[str, Any]) -> bool:
-        now = stored_sources.size_of(self.store, session.id)
-        return not self.force and now != mark.get("size", now)
+    def _went_on(self, session: Session, then: Mapping[str, Any]) -> bool:
+        """Whether it has more by now than it had then, or people say other things of it."""
+        now, said = stored_sources.size_of(self.store, session.id), stored_sources.said_of(session)
+        size = then.get("size", now)
+        return not self.force and (now[: len(size)] != size or said != then.get("said", said))
 
     def _take_back(
         self, session: Session, mark: Mapping[str, Any], grown: Mapping[str, Any]
     ) -> RolledBackSession:
         """Have a session stand where its messages ended before: on another branch from there."""
-        if self._went_on(session, mark):
+        if self._went_on(session, {**mark, **grown}):
             reason = "somebody went on with it since; --force takes it back"
             return RolledBackSession(session_id=session.id, done="kept", reason=reason)
         if not self.dry_run:
-            before = {**mark, "sha256": grown.get("sha256", ""), "grown": None}
+            messages, changes, *others = mark["size"]
+            if others:  # the branch that begins here
+                others[0] += 1
+            size = [messages, changes, *others]
+            before = {**mark, "sha256": grown.get("sha256", ""), "size": size, "grown": None}
             metadata = {**session.metadata, MARK: before}
             self.store.describe(session.id, title=session.title, metadata=metadata)
             self.store.fork(session.branch.id, int(grown["from"]))

@@ -12,8 +12,11 @@ from compact.core import chain
 from compact.core.codec import encode_whole
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Session
+from compact.core.sessions import Session, Snapshot
+from compact.core.whole_session import WholeSession
 from compact.errors import NotFound
+from compact.managers.exchange import legacy_snapshots
+from compact.managers.session.session_log import EVER
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
@@ -38,10 +41,41 @@ def mark_of(digest: str, number: int, path: Path, migration: str) -> dict[str, A
 
 def size_of(store: SessionStore, session_id: str) -> list[int]:
     """By what it is seen that somebody went on with a session: how many messages it has on all
-    branches, and how many entries of what was set in it.
+    branches, how many entries of what was set in it, and how many branches, moves and snapshots;
+    not counted are the snapshots that a migration took.
     """
-    own = sum(branch.messages - branch.fork for branch in store.branches(session_id))
-    return [own, len(store.changes(session_id))]
+    branches = store.branches(session_id)
+    return [
+        sum(branch.messages - branch.fork for branch in branches),
+        len(store.changes(session_id)),
+        len(branches),
+        len(store.moves(session_id, None, most=EVER)),
+        len(_of_people(store.snapshots(session_id), store.notes(session_id))),
+    ]
+
+
+def size_in(whole: WholeSession) -> list[int]:
+    """The same of a session that is not stored yet."""
+    return [
+        sum(len(part.entries) for part in whole.parts),
+        len(whole.changes),
+        len(whole.parts),
+        len(whole.moves),
+        len(_of_people(whole.snapshots, whole.notes or {})),
+    ]
+
+
+def _of_people(snapshots: Sequence[Snapshot], notes: Mapping[str, object]) -> list[Snapshot]:
+    return [each for each in snapshots if f"{legacy_snapshots.NOTE}{each.id}" not in notes]
+
+
+def said_of(session: Session) -> list[Any]:
+    """What people say of a session: its title, unless enriching made it, whether it is important,
+    and its tags.
+    """
+    metadata = session.metadata
+    title = None if session.title == metadata.get("title_made") else session.title
+    return [title, bool(metadata.get("important")), list(metadata.get("tags") or ())]
 
 
 def _place(path: Path) -> str:

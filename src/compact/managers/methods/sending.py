@@ -41,7 +41,8 @@ class Sending(Looking):
             ModelFailed: it did not answer; the text says why, and the session is as it was.
             UnknownModel: the key names no known model, or none was given.
         """
-        return blocking.run(self.asend(model), waits=True, instead="asend(…)")
+        asked = self._session.models.of(model)  # here, so that its errors have a short traceback
+        return blocking.run(self.asend(asked), waits=True, instead="asend(…)")
 
     async def asend(self, model: ChatModel | str | None = None) -> Message:
         """`send` for async callers."""

@@ -77,9 +77,8 @@ def read(
     start = _last_boundary(rows) if active else 0
     for number, row in rows[start:]:
         log.take(number, row)
-    typed = log.finish()
-    queued = [f"{typed} of the messages typed while the model worked"] if typed else []
-    notes = (*log.notes(), *queued, *document.notes)
+    log.finish()
+    notes = (*log.notes(), *document.notes)
     if active and not start:
         notes = (*notes, NO_BOUNDARY)
     return Transcript(
@@ -178,15 +177,14 @@ class _Log(Collected):
         if row["type"] == "user":
             self._finish_reply(said)
 
-    def finish(self) -> int:
-        """Finish the last reply, and put the prompts of the queue in their places; how many."""
+    def finish(self) -> None:
+        """Finish the last reply, and put the prompts of the queue in their places."""
         self._finish_reply()
         typed = self._queue.placed(self.messages, self.rows)
         for at, number, row in reversed(typed):
             message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
             self.messages.insert(at, message)
             self.rows[message.id] = (row,)
-        return len(typed)
 
     def _count(self) -> int:
         """How many messages there are, that of the reply at hand among them."""

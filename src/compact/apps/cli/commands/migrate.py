@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from compact.apps.cli.options import (
     command,
     flag,
 )
-from compact.apps.cli.told import Aside, Cell, Part, Styled, Table, Telling
+from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class MigrateOptions(StoreOptions, CountOptions):
     """Whose conversations come along, and counted by what."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
+    verbose: Annotated[bool, flag("--verbose", "Also list files that hold no conversation.")] = (
+        False
+    )
 
 
 @command
@@ -92,7 +96,7 @@ def migrate(
         raise cli.errors.Stop("--force is for --rollback")
     report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _report(report)
+    yield from _Told(report, paths, is_verbose=options.verbose).parts()
     if failed := cli.migrations.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
@@ -130,75 +134,114 @@ def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) 
             catalog, names[0] if names else None, force=force, dry_run=options.dry_run
         )
     yield report.model_dump(mode="json")
-    rows = [[whole(each.session_id), each.done, each.reason] for each in report.sessions]
+    would = "would be " if options.dry_run else ""
+    done = [
+        each.done if each.done == "gone before" else f"{would}{each.done}"
+        for each in report.sessions
+    ]
+    told = zip(report.sessions, done, strict=True)
+    rows = [[whole(each.session_id), what, each.reason] for each, what in told]
     if rows:
         yield Table(("session", "result", ""), rows, whole=("session",), is_list=True)
-    done = Counter(each.done for each in report.sessions)
-    parts = [f"{count:,} {what}" for what, count in done.items()]
-    parts += [f"{counted(report.snapshots, 'snapshot')} removed"] if report.snapshots else []
-    would = ", if this were no dry run" if options.dry_run else ""
-    yield Styled(
-        f"migration {report.id}: {', '.join(parts) or 'nothing left of it'}{would}", "bold"
-    )
+    parts = [f"{count:,} {what}" for what, count in Counter(done).items()]
+    if report.snapshots:
+        parts.append(f"{counted(report.snapshots, 'snapshot')} {would}removed")
+    yield Styled(f"migration {report.id}: {', '.join(parts) or 'nothing left of it'}", "bold")
 
 
-def _report(report: MigrationReport) -> Iterator[Part]:
-    shown = [each for each in report.conversations if each.outcome != "unknown"]
-    counts = Counter(each.path for each in report.conversations)
-    several = {path for path, count in counts.items() if count > 1}
-    if shown:
-        rows = [_row(each, several, dry_run=report.dry_run) for each in shown]
-        yield Table(COLUMNS, rows, right=("messages", "tokens"), whole=("session",), is_list=True)
-    yield from _said(shown, several)
-    yield from _others(report)
-    yield Styled(_summary(report), "bold")
-    if report.folder is not None:
-        back = "" if report.backup is None else f", the store as it was is in {report.backup}"
-        told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
-        yield Aside(Styled(told))
+@dataclass(frozen=True)
+class _Told:
+    """What is said of a migration of these paths."""
+
+    report: MigrationReport
+    paths: Sequence[str]
+    is_verbose: bool
+
+    def parts(self) -> Iterator[Part]:
+        """A row for each conversation, what there is to say of some, and the sum."""
+        report = self.report
+        shown = [each for each in report.conversations if each.outcome != "unknown"]
+        if shown:
+            rows = [self._row(each) for each in shown]
+            numbers = ("messages", "tokens")
+            yield Table(COLUMNS, rows, right=numbers, whole=("session",), is_list=True)
+        yield from self._said(shown)
+        yield from self._others()
+        yield Styled(_summary(report), "bold")
+        if report.folder is not None:
+            back = "" if report.backup is None else f", the store as it was is in {report.backup}"
+            told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
+            yield Aside(Styled(told))
+
+    def _said(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
+        """What there is to say of single conversations: first what went wrong."""
+        for each in shown:
+            if each.reason:
+                line = f"{self._name(each)}: {each.reason}"
+                yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
+        told = [each for each in shown if each.notes and each.outcome in CHANGING]
+        for each in told[:MOST_TOLD]:
+            line = f"{self._name(each)}: left out: {', '.join(each.notes)}"
+            yield Aside(one_line(line, LONGEST_LINE))
+        if len(told) > MOST_TOLD:
+            more = counted(len(told) - MOST_TOLD, "more file")
+            yield Aside(f"something was left out of {more}: --json tells what")
+
+    def _row(self, each: MigratedConversation) -> list[Cell]:
+        would, done, colour = WORDS[each.outcome]
+        added = f", {each.added:,} more" if each.outcome == "grown" else ""
+        return [
+            PathCell(one_line(self._name(each), LONGEST_LINE)),
+            _title_of(each.format),
+            whole(each.session_id or ""),
+            each.messages,
+            each.tokens or None,
+            Styled((would if self.report.dry_run else done) + added, colour),
+        ]
+
+    def _name(self, each: MigratedConversation) -> str:
+        """The file's path below the folder that was named, with the number of the conversation
+        where it has several.
+        """
+        name = _below(each.path, self.paths)
+        return f"{name}#{each.conversation}" if each.path in self._several else name
+
+    @cached_property
+    def _several(self) -> set[str]:
+        """Files with more than one conversation."""
+        counts = Counter(each.path for each in self.report.conversations)
+        return {path for path, count in counts.items() if count > 1}
+
+    def _others(self) -> Iterator[Part]:
+        """The files that hold no conversation: those that were named, and how many others."""
+        paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
+        named = {str(Path(path).expanduser()) for path in self.paths}
+        for path in paths:
+            if self.is_verbose or path in named:
+                line = f"{_below(path, self.paths)}: holds no conversation"
+                yield Aside(one_line(line, LONGEST_LINE))
+        others = len(paths) - len(named.intersection(paths))
+        if others:
+            hold = "holds" if others == 1 else "hold"
+            more = "" if self.is_verbose else ": --verbose lists them"
+            yield Aside(f"{counted(others, 'file')} {hold} no conversation{more}")
 
 
-def _said(shown: Sequence[MigratedConversation], several: Collection[str]) -> Iterator[Part]:
-    """What there is to say of single conversations: first what went wrong."""
-    for each in shown:
-        if each.reason:
-            line = f"{_short(each, several)}: {each.reason}"
-            yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
-    told = [each for each in shown if each.notes and each.outcome in CHANGING]
-    for each in told[:MOST_TOLD]:
-        line = f"{_short(each, several)}: left out: {', '.join(each.notes)}"
-        yield Aside(one_line(line, LONGEST_LINE))
-    if len(told) > MOST_TOLD:
-        more = counted(len(told) - MOST_TOLD, "more file")
-        yield Aside(f"something was left out of {more}: --json tells what")
+def _below(path: str, named: Sequence[str]) -> str:
+    """A path below the folder that was named; below one of several, with that folder's name."""
+    for each in named:
+        folder = Path(each).expanduser()
+        if Path(path) != folder and Path(path).is_relative_to(folder):
+            below = Path(path).relative_to(folder)
+            return str(below if len(named) == 1 else folder.name / below)
+    return Path(path).name
 
 
-def _row(each: MigratedConversation, several: Collection[str], *, dry_run: bool) -> list[Cell]:
-    would, done, colour = WORDS[each.outcome]
-    added = f", {each.added:,} more" if each.outcome == "grown" else ""
-    return [
-        one_line(_short(each, several), LONGEST_LINE),
-        each.format or "",
-        whole(each.session_id or ""),
-        each.messages,
-        each.tokens or None,
-        Styled((would if dry_run else done) + added, colour),
-    ]
-
-
-def _short(each: MigratedConversation, several: Collection[str]) -> str:
-    """The file's name, with the number of the conversation where it has several."""
-    name = Path(each.path).name
-    return f"{name}#{each.conversation}" if each.path in several else name
-
-
-def _others(report: MigrationReport) -> Iterator[Part]:
-    """The files that are no conversations."""
-    others = [each.path for each in report.conversations if each.outcome == "unknown"]
-    if others:
-        names = ", ".join(Path(path).name for path in others)
-        line = f"no conversation in {counted(len(others), 'file')}: {names}"
-        yield Aside(one_line(line, LONGEST_LINE))
+def _title_of(name: str | None) -> str:
+    """What people call a format, without the kind of its files."""
+    if name is None:
+        return ""
+    return cli.wiring.file_formats().get(name, "compact").partition(" (")[0]
 
 
 def _summary(report: MigrationReport) -> str:

@@ -186,6 +186,7 @@ def sessions_compress(
     own = {"summarizer": summarizer, "keep": keep}
     with cli.stores.entered(options, on_event=progress.on_event, **own) as ctx:
         before = {each.id for each in ctx.checkpoints}
+        is_default, size = cli.stores.has_default_window(options, ctx), ctx.window.size
         compressed = _reviewed if review else _compressed
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
             cli.render.show(Aside("nothing was compressed"))
@@ -201,6 +202,8 @@ def sessions_compress(
     }
     if not plan.unchanged:
         yield cli.views.result_line(plan, since)
+    if is_default:
+        yield f"for a window of {size:,} tokens (the default; --window N chooses another)"
     yield from cli.views.rung_parts(plan)
     yield from _made(made)
     yield line
