@@ -317,10 +317,11 @@ async def test_what_is_wrong_with_a_key_is_read_to_its_end(tmp_path):
 
 @alone
 async def test_a_model_without_its_client_is_refused_when_it_is_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "compact.apps.tui.choices.find_spec",
-        lambda name: None if name == "ollama" else find_spec(name),
-    )
+    for module in ("apps.tui.choices", "providers.clients"):
+        monkeypatch.setattr(
+            f"compact.{module}.find_spec",
+            lambda name: None if name == "ollama" else find_spec(name),
+        )
     with ScriptedServer("Hello", model="qwen3:8b", window=8_192) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         async with running(setup(tmp_path)) as chat:
@@ -331,9 +332,11 @@ async def test_a_model_without_its_client_is_refused_when_it_is_chosen(tmp_path,
             await chat.until(lambda: chat.app.screen is not first, "refused")
             await chat.pilot.pause()
             assert isinstance(chat.app.screen, FirstScreen)
-            assert "ollama:qwen needs ollama: pip install" in " ".join(chat.text.split())
+            assert "A package is missing: ollama:qwen needs the package ollama: pip" in " ".join(
+                chat.text.split()
+            )
         async with running(setup(tmp_path, model="echo:4k")) as chat:
-            assert "needs ollama" in await chat.say("/model ollama:qwen")
+            assert "needs the package ollama" in await chat.say("/model ollama:qwen")
             assert chat.screen.talk.model == "echo:4k"
 
 

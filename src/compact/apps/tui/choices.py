@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from compact import wiring
-from compact.core.model_keys import PROVIDERS, parse_key
+from compact.core.model_keys import PROVIDERS
+from compact.errors import ModelRefused
 
 ECHO = "echo:8k"
 """The model that is always there."""
@@ -55,10 +56,10 @@ def check_client(model: str) -> None:
         UnknownModel: the key means nothing.
         ImportError: it needs a package; the text says how to install it.
     """
-    provider = parse_key(model).provider
-    package = provider.partition("-")[0]
-    if PROVIDERS[provider].spoken is not None and find_spec(package) is None:
-        raise ImportError(f"{model} needs {package}: {wiring.how_to_install(package)}")
+    try:
+        wiring.check_package(model)
+    except ModelRefused as error:  # no message was refused: none is there yet
+        raise ImportError(str(error)) from None
 
 
 def _with_package(provider: str, key: str, about: str) -> Choice:
