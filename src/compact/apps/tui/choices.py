@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from compact import wiring
-from compact.core.model_keys import PROVIDERS
+from compact.core.model_keys import PROVIDERS, parse_key
 
 ECHO = "echo:8k"
 """The model that is always there."""
@@ -46,6 +46,19 @@ def first_ready(found: list[Choice]) -> str | None:
 
 def _of_ollama(key: str) -> Choice:
     return _with_package("ollama", key, "on this machine")
+
+
+def check_client(model: str) -> None:
+    """Refuse a model whose client is not installed, before anything is said to it.
+
+    Raises:
+        UnknownModel: the key means nothing.
+        ImportError: it needs a package; the text says how to install it.
+    """
+    provider = parse_key(model).provider
+    package = provider.partition("-")[0]
+    if PROVIDERS[provider].spoken is not None and find_spec(package) is None:
+        raise ImportError(f"{model} needs {package}: {wiring.how_to_install(package)}")
 
 
 def _with_package(provider: str, key: str, about: str) -> Choice:
