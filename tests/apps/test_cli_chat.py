@@ -1,12 +1,14 @@
 """`compactctl chat` before the program begins: what it refuses, which session it opens (US-1)."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from compact.apps.cli import chats, stores
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import StoreOptions
+from compact.apps.tui.opening import NOTE
 from compact.errors import NotFound
 
 
@@ -75,6 +77,23 @@ def test_a_session_is_written_as_an_export_is(run, catalog, chat, tmp_path, name
     assert "120 messages" in told
     run("sessions", "export", "harbour", "-o", f"other-{name}", "--store", chat)
     assert (tmp_path / name).read_bytes() == (tmp_path / f"other-{name}").read_bytes()
+
+
+def test_it_says_what_it_replaced_and_refuses_other_endings(catalog, tmp_path):
+    write = chats.setup_of(catalog, "harbour").write
+    assert write("harbour", str(tmp_path / "out.md")).startswith("Wrote")
+    assert write("harbour", str(tmp_path / "out.md")).startswith("Replaced")
+    with pytest.raises(Stop, match=r"end the name in \.md"):
+        write("harbour", str(tmp_path / "out.txt"))
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_other_commands_show_the_model_that_a_chat_talked_to_last(run, catalog, chat):
+    catalog.store.note("harbour", NOTE, {"model": "echo:4k"})
+    assert catalog.sessions()[0].model == "echo:4k"
+    assert "echo:4k" in run("sessions", "show", "harbour", "--store", chat).out
+    run("sessions", "export", "harbour", "-o", "out.md", "--store", chat)
+    assert "- model: echo:4k" in Path("out.md").read_text(encoding="utf-8")
 
 
 def test_nothing_else_is_replaced_by_it(catalog, tmp_path):

@@ -85,7 +85,7 @@ async def test_goals_are_added_and_ended(echo):
 async def test_the_mode_is_shown_and_set(echo):
     async with running(echo) as chat:
         seen = await chat.say("/mode")
-        assert all(name in seen for name in MODES)
+        assert all(f"{name} – {slash.KEEPS[name]}" in seen for name in MODES)
         assert "debugger" in (await chat.say("/mode debugger")).splitlines()[0]
         assert chat.ctx.mode == "debugger"
         assert "no mode 'pirate'" in await chat.say("/mode pirate")
@@ -116,8 +116,31 @@ async def test_messages_are_pinned_and_let_go(echo):
         for _ in range(4):
             await chat.say(LONG)
         assert "The keeper is called Ada." in chat.ctx.active_context().render_text()
+        assert "#0 The keeper is called Ada." in await chat.say("/pin list")
         assert "#0 is no longer pinned" in await chat.say("/pin off #0")
+        assert "#0 was not pinned" in await chat.say("/pin off 0")
+        assert "Nothing is pinned" in await chat.say("/pin list")
         assert "no message '99'" in await chat.say("/pin 99")
+
+
+@alone
+async def test_a_pin_of_what_a_checkpoint_stands_in_for_counts_from_the_next_compression(echo):
+    async with running(echo) as chat:
+        for _ in range(4):
+            await chat.say(LONG)
+        covered = chat.ctx.checkpoints[0].covered()[0]
+        seen = " ".join((await chat.say(f"/pin {covered}")).split())
+        assert "comes back word for word with the next compression" in seen
+
+
+@alone
+async def test_a_note_to_be_remembered_is_no_question(echo, tmp_path):
+    async with running(echo) as chat:
+        await chat.say("/remember My boat is the Petrel.")
+    async with running(setup(tmp_path)) as chat:
+        assert "My boat is the Petrel." in chat.text
+        assert "no answer yet" not in chat.text
+        assert "was answered" in await chat.say("/retry")
 
 
 @alone

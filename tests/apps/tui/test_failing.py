@@ -5,6 +5,7 @@ goes on (US-5, FR-6, FR-9).
 import asyncio
 import itertools
 from functools import partial
+from importlib.util import find_spec
 
 import pytest
 from textual.widgets import Input, OptionList
@@ -57,6 +58,34 @@ async def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(tmp_path):
 
 
 @alone
+async def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path):
+    """It stays on its own branch; goals, pins and notes of since then go along."""
+    with ScriptedServer(BreaksOff("It is free until"), "Noon.", window=4_096) as server:
+        given = setup(tmp_path, model=chat_key(server))
+        async with running(given) as chat:
+            await chat.say("Is berth 4 free?")
+        async with running(setup(tmp_path), (100, 40)) as chat:
+            assert "was cut off: /retry asks again" in chat.text
+            await chat.say("/goal Mend the roof")
+            await chat.say("/mode planning")
+            await chat.say("/pin 0")
+            await chat.say("/remember My boat is the Petrel.")
+            seen = await chat.say("/retry")
+            assert "without the answer that was cut off" in seen
+            assert "It is free" not in seen
+            assert [m.text for m in chat.ctx.history] == [
+                "Is berth 4 free?",
+                "My boat is the Petrel.",
+                "Noon.",
+            ]
+            assert [goal.text for goal in chat.ctx.goals] == ["Mend the roof"]
+            assert chat.ctx.mode == "planning"
+            assert list(chat.ctx.history.fixed) == [0, 1]
+            assert "Undone: the step to another branch" in await chat.say("/undo")
+            await chat.until(lambda: "It is free" in chat.text, "the branch of before")
+
+
+@alone
 async def test_an_answer_is_stopped(echo, monkeypatch):
     monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.05)
     async with running(echo) as chat:
@@ -71,17 +100,28 @@ async def test_an_answer_is_stopped(echo, monkeypatch):
         assert said.metadata.tags == ("cut off",)
         assert 0 < len(said.text) < len(LONG)
         assert "cut off" in chat.text
+        assert chat.screen.query_one(PromptInput).text == "And now?", "what waited can be sent"
+        monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.0)
+        await chat.say("/retry")
+        assert [m.role for m in chat.ctx.history] == ["user", "assistant"]
+        assert chat.ctx.history[1].metadata.tags == ()
 
 
 @alone
 async def test_what_is_sent_meanwhile_is_sent_after_the_answer(echo, monkeypatch):
-    monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.02)
+    monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 1.0)
     async with running(echo) as chat:
         await chat.send("Is berth 4 free?")
         await chat.until(lambda: "Assistant · #1" in chat.text, "the answer begins")
         await chat.send("And berth 5?")
-        await chat.until(lambda: len(chat.ctx.history) == 4, "both are answered")
+        await chat.send("And berth 6?")
+        assert "And berth 5? · And berth 6?" in chat.text
+        assert "2 messages will be sent after this answer; Esc stops it" in chat.text
+        monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.0)
+        await chat.until(lambda: len(chat.ctx.history) == 6, "all are answered")
         await chat.settled()
+        assert "will be sent" not in chat.text
+        assert chat.ctx.history[4].text == "And berth 6?"
         assert chat.ctx.history[2].text == "And berth 5?"
         assert chat.ctx.history[1].metadata.tags == ()
         assert chat.screen.query_one(PromptInput).text == ""
@@ -256,6 +296,48 @@ async def test_a_key_can_be_written_there(tmp_path):
         await chat.pilot.press("enter")
         await chat.until(lambda: isinstance(chat.app.screen, ChatScreen), "the chat")
         assert chat.ctx.window.size == 2_000
+
+
+@alone
+async def test_a_key_is_typed_while_the_list_has_the_focus(tmp_path):
+    async with running(setup(tmp_path)) as chat:
+        await chat.pilot.press("e", "c", "h", "o", "colon", "2", "k", "enter")
+        await chat.until(lambda: isinstance(chat.app.screen, ChatScreen), "the chat")
+        assert chat.ctx.window.size == 2_000
+
+
+@alone
+async def test_what_is_wrong_with_a_key_is_read_to_its_end(tmp_path):
+    async with running(setup(tmp_path, model="nosuch")) as chat:
+        seen = " ".join(chat.text.split())
+        assert "names no model" in seen
+        assert "bare name of a well-known model (gpt-4o)" in seen
+        assert "No model was named" not in seen
+
+
+@alone
+async def test_a_model_without_its_client_is_refused_when_it_is_chosen(tmp_path, monkeypatch):
+    for module in ("apps.tui.choices", "providers.clients"):
+        monkeypatch.setattr(
+            f"compact.{module}.find_spec",
+            lambda name: None if name == "ollama" else find_spec(name),
+        )
+    with ScriptedServer("Hello", model="qwen3:8b", window=8_192) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        async with running(setup(tmp_path)) as chat:
+            assert "An Ollama answers on this machine" in " ".join(chat.text.split())
+            assert "no Ollama" not in chat.text
+            first = chat.app.screen
+            await chat.pilot.press(*"ollama", "colon", *"qwen", "enter")
+            await chat.until(lambda: chat.app.screen is not first, "refused")
+            await chat.pilot.pause()
+            assert isinstance(chat.app.screen, FirstScreen)
+            assert "A package is missing: ollama:qwen needs the package ollama: pip" in " ".join(
+                chat.text.split()
+            )
+        async with running(setup(tmp_path, model="echo:4k")) as chat:
+            assert "needs the package ollama" in await chat.say("/model ollama:qwen")
+            assert chat.screen.talk.model == "echo:4k"
 
 
 @alone

@@ -7,6 +7,8 @@ import pytest
 from compact import ContextManager
 from compact.apps.tui.compressing import Compressing
 from compact.apps.tui.prompt_input import PromptInput
+from compact.apps.tui.window_bar import _legend
+from compact.core.budget import WindowUse
 from tests.apps.tui.driving import alone, running, setup
 from tests.doors.talking import turns
 
@@ -36,6 +38,14 @@ async def test_the_bar_shows_what_the_window_holds(echo):
         assert f"free {use.free:,}" in seen
         assert use.used == chat.ctx.budget.used_tokens
         assert "estimated" in seen or "est." in seen
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 160])
+def test_the_share_that_is_used_is_always_seen(width):
+    parts = {"system": 194, "goals": 36, "checkpoints": 812, "recalled": 340, "recent": 1_140}
+    line = _legend(WindowUse(**parts, usable=3_500, exact=False), width)
+    assert "72 % of 3,500, est" in line.plain
+    assert line.cell_length <= width
 
 
 @alone
@@ -70,7 +80,8 @@ async def test_undo_takes_a_compression_back(echo):
         await chat.say("/compact")
         assert chat.ctx.window_use != before
         seen = await chat.say("/undo")
-        assert "Undone" in seen
+        assert "Undone: " in seen
+        assert "compression" in seen
         assert chat.ctx.window_use == before
         await chat.say("/redo")
         assert chat.ctx.window_use != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 
@@ -15,6 +16,9 @@ from compact.core.plain_words import counted
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import NotFound
 from compact.managers.exchange import session_file
+
+TEXT, DATA = (".md", ".markdown"), (".json",)
+"""How files end that are for reading, and those that can be imported again."""
 
 
 def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
@@ -68,11 +72,14 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     """Write a session to a file, as `sessions export` does; what was written, in words.
 
     Raises:
-        Stop: it cannot be written there.
+        Stop: it cannot be written there, or the name's ending says no format.
     """
+    if not file.lower().endswith(TEXT + DATA):
+        raise Stop(f"{file}: end the name in .md (to read) or .json (to import again)")
     exchange.check_out(file, catalog, force=False)
     session = catalog.find(session_id)
-    is_text = file.lower().endswith((".md", ".markdown"))
+    done = "Replaced" if os.path.isfile(file) else "Wrote"
+    is_text = file.lower().endswith(TEXT)
     whole = exchange.file_of(catalog, session, session.branch if is_text else None)
     if catalog.settings.redact:
         whole = exchange.without_secrets(whole, catalog.settings.redactor())
@@ -81,4 +88,4 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     else:
         text = "".join(session_file.written(whole))
     size = output.write(file, text)
-    return f"Wrote {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"
+    return f"{done} {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"

@@ -16,6 +16,7 @@ from pathlib import Path
 from compact import wiring
 from compact.apps.cli.options import OpenOptions, StoreOptions
 from compact.apps.cli.settings import name_of_store, settings_of
+from compact.apps.tui.opening import NOTE
 from compact.config import CompactConfig, did_you_mean
 from compact.core.events import Event
 from compact.core.protocols import SessionStore, StorageAdapter
@@ -44,7 +45,12 @@ class SessionCatalog:
 
     def sessions(self) -> list[Session]:
         """The sessions to be listed, the one that changed last first."""
-        return self.store.sessions(scope=self.scope)
+        return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
+
+    def _with_model(self, session: Session) -> Session:
+        """The session with the model that a chat talked to last, if one did."""
+        model = self.store.notes(session.id).get(NOTE, {}).get("model")
+        return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
         """The session of that id, or the only one whose id begins so.
@@ -56,11 +62,12 @@ class SessionCatalog:
         with suppress(NotFound):
             session = self.store.session(name)
             if session.scope == scope:
-                return session
+                return self._with_model(session)
         known = [session.id for session in self.store.sessions(scope=scope)]
         where = f"{self.file}, scope {scope!r}"
         try:
-            return self.store.session(one_of(name, known, what="session", where=where))
+            found = self.store.session(one_of(name, known, what="session", where=where))
+            return self._with_model(found)
         except NotFound as error:
             if self.scope or len(known) == len(self.sessions()):
                 raise

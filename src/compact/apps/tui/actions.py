@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from compact import wiring
-from compact.apps.tui import choices, looks
+from compact.apps.tui import choices, looks, slash
 from compact.apps.tui.dialogue import Dialogue
+from compact.apps.tui.following import covered_by
 from compact.apps.tui.opening import NOTE, window_for
 from compact.core.goals import Goal, GoalStatus
-from compact.core.modes import MODES
 from compact.core.plain_words import counted
 from compact.core.recalls import PAGE
 from compact.errors import InvalidArgument, NotFound
@@ -47,11 +47,17 @@ async def redo(talk: Dialogue, _: str) -> ActionOutcome:
 
 
 async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOutcome:
-    await asyncio.to_thread(go)
     ctx = talk.ctx
+    branch, covered = ctx.branch_id, covered_by(ctx)
+    await asyncio.to_thread(go)
+    if ctx.branch_id != branch:
+        what = f"the step to another branch; this one has {counted(len(ctx.history), 'message')}"
+    elif messages := abs(covered_by(ctx) - covered):
+        what = f"the compression of {counted(messages, 'message')}"
+    else:
+        what = "a compression that shortened what is in view"
     made = counted(len(ctx.checkpoints), "checkpoint")
-    said = counted(len(ctx.history), "message")
-    return ActionOutcome(f"{done}: {said}, {made} in view. /undo and /redo go on.")
+    return ActionOutcome(f"{done}: {what}. In view: {made}. /undo and /redo go on.")
 
 
 async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -94,7 +100,8 @@ async def mode(talk: Dialogue, argument: str) -> ActionOutcome:
     if argument:
         await asyncio.to_thread(talk.ctx.set_mode, argument.lower())
         return ActionOutcome(f"The mode is {talk.ctx.mode} from now on.")
-    return ActionOutcome(f"The mode is {talk.ctx.mode}; there are {', '.join(MODES)}.")
+    rows = [f"{name} – {keeps}" for name, keeps in slash.KEEPS.items()]
+    return ActionOutcome("\n".join([f"The mode is {talk.ctx.mode}. Summaries keep first:", *rows]))
 
 
 async def model(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -112,8 +119,10 @@ async def model(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Keep a message word for word, or let it go."""
+    """Keep a message word for word, let it go, or list those that are kept."""
     word, _, rest = argument.partition(" ")
+    if word == "list":
+        return ActionOutcome("\n".join(_pin_lines(talk)) or "Nothing is pinned; /pin N does it.")
     is_off = word == "off"
     number = (rest if is_off else argument).removeprefix("#").strip()
     history = talk.ctx.history
@@ -121,19 +130,40 @@ async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
     place = _number(number, "message", 0, last) if number else last
     if place < 0:
         raise NotFound("there is no message yet")
-    message = history[place]
-    change = talk.ctx.unpin if is_off else talk.ctx.pin
-    await asyncio.to_thread(change, message)
-    state = "is no longer pinned" if is_off else "stays word for word"
-    return ActionOutcome(f"Message #{place} {state}: {looks.one_line(message.text)}")
+    was_pinned = place in history.fixed
+    if is_off:
+        await asyncio.to_thread(talk.ctx.unpin, place)
+    else:
+        await asyncio.to_thread(talk.ctx.pin, history[place])
+    state = _unpinned(talk, place, was_pinned) if is_off else _pinned(talk, place)
+    return ActionOutcome(f"Message #{place} {state}: {looks.one_line(history[place].text)}")
+
+
+def _pin_lines(talk: Dialogue) -> list[str]:
+    """Each message that stays word for word, beside those whose role alone keeps them."""
+    history, roles = talk.ctx.history, talk.ctx.policy.roles_never_pruned
+    pinned = (place for place in history.fixed if history[place].role not in roles)
+    return [f"#{place} {looks.one_line(history[place].text)}" for place in pinned]
+
+
+def _unpinned(talk: Dialogue, place: int, was_pinned: bool) -> str:
+    if place in talk.ctx.history.fixed:
+        return "came with a mark of its own and stays word for word"
+    return "is no longer pinned" if was_pinned else "was not pinned"
+
+
+def _pinned(talk: Dialogue, place: int) -> str:
+    """One that a checkpoint stands in for is not in view before the next compression."""
+    if any(place in checkpoint.covered() for checkpoint in talk.ctx.checkpoints):
+        return "is pinned, and comes back word for word with the next compression (/compact)"
+    return "stays word for word"
 
 
 async def remember(talk: Dialogue, argument: str) -> ActionOutcome:
     """Keep a text, or a person's last message, word for word in every prompt: a pin."""
     ctx = talk.ctx
     if argument:
-        message = await ctx.aadd_message(role="user", content=argument)
-        await asyncio.to_thread(ctx.pin, message)
+        await talk.remember(argument)
         return ActionOutcome(f"It stays in every prompt, word for word: {looks.one_line(argument)}")
     place = next((i for i in reversed(range(len(ctx.history))) if _is_said(talk, i)), None)
     if place is None:
@@ -142,7 +172,8 @@ async def remember(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 def _is_said(talk: Dialogue, place: int) -> bool:
-    return talk.ctx.history[place].role == "user"
+    message = talk.ctx.history[place]
+    return message.role == "user" and looks.REMEMBERED not in message.metadata.tags
 
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:

@@ -66,8 +66,8 @@ class ChatScreen(Screen[None]):
         self._job: Worker[None] | None = None
         self._stopped: Worker[None] | None = None
         """The job that was stopped last."""
-        self._sends_next = False
-        """Whether what is in the box is to be sent when nothing is under way."""
+        self._waiting: list[str] = []
+        """What is to be sent, in this order, when nothing is under way."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -84,9 +84,12 @@ class ChatScreen(Screen[None]):
         recovered = await self.talk.recovered()
         await self.query_one(MessageList).show(self.talk.ctx.history)
         if recovered:
-            await self._tell("The program ended in the last answer; what had come of it is kept.")
+            kept = "The program ended in the last answer; what had come of it is kept."
+            await self._tell(f"{kept} /retry asks again.")
         elif self.talk.is_unanswered:
             await self._tell("Your last message has no answer yet: /retry asks for it.")
+        elif self.talk.cut_off is not None:
+            await self._tell("The last answer was cut off: /retry asks again.")
         elif not self.talk.had_messages:
             await self._tell(f"You talk to {self.talk.model}. F1 or /help lists keys and commands.")
         await self._look()
@@ -122,19 +125,18 @@ class ChatScreen(Screen[None]):
         """Do what was written."""
         if not event.text.strip():
             return
-        if self._is_busy:
-            self._sends_next = True
-            self.query_one(HeadLine).aside("sent after this answer; Esc stops it")
-            return
         name = self.query_one(Completions).chosen
         text = f"/{name}" if name else event.text
         self._write("")
-        self._begin(self._done(text))
+        if self._is_busy or self._waiting:
+            self._wait_with([*self._waiting, text])
+        else:
+            self._begin(self._done(text))
 
     def action_stop(self) -> None:
         """Stop what is under way; else close what is offered."""
         if self._is_busy:
-            self._sends_next = False
+            self._take_back()
             self._cancel()
         else:
             self.query_one(Completions).offer(())
@@ -151,6 +153,17 @@ class ChatScreen(Screen[None]):
         transcript.scroll_relative(y=pages * (transcript.size.height - 1), animate=False)
         if transcript.scroll_offset.y >= transcript.max_scroll_y:
             transcript.anchor()
+
+    def _take_back(self) -> None:
+        """Put what waits back into the box, each on a line of its own."""
+        if self._waiting:
+            written = self.query_one(PromptInput).text
+            self._write("\n".join([*self._waiting, written] if written else self._waiting))
+            self._wait_with([])
+
+    def _wait_with(self, texts: list[str]) -> None:
+        self._waiting = texts
+        self.query_one(PromptInput).wait_with(texts)
 
     def _write(self, text: str) -> None:
         box = self.query_one(PromptInput)
@@ -189,12 +202,17 @@ class ChatScreen(Screen[None]):
         self._unblock()
         await self._look()
         self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
-        if self._sends_next:
-            self._sends_next = False
+        if self._waiting:
             self.set_timer(SOON, self._send_next)
 
     def _send_next(self) -> None:
-        self.post_message(PromptInput.Submitted(self.query_one(PromptInput).text))
+        """Send what has waited longest; as soon as the job before has ended."""
+        if self._waiting and self._is_busy:
+            self.set_timer(SOON, self._send_next)
+        elif self._waiting:
+            text, *others = self._waiting
+            self._wait_with(others)
+            self._begin(self._done(text))
 
     async def stop(self) -> None:
         """Stop what is under way, wait until what came of it is kept, and close the session."""
@@ -248,10 +266,14 @@ class ChatScreen(Screen[None]):
         await self._answer()
 
     async def _retry(self) -> None:
-        if self.talk.is_unanswered:
-            await self._answer()
-        else:
+        if (position := self.talk.cut_off) is not None:
+            await self.talk.leave_out(position)
+            await self.query_one(MessageList).show(self.talk.ctx.history)
+            await self._tell("Asked again, without the answer that was cut off; /undo shows that.")
+        elif not self.talk.is_unanswered:
             await self._tell("Your last message was answered.")
+            return
+        await self._answer()
 
     async def _answer(self) -> None:
         transcript, position = self.query_one(MessageList), len(self.talk.ctx.history)

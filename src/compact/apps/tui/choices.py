@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from compact import wiring
 from compact.core.model_keys import PROVIDERS
+from compact.errors import ModelRefused
 
 ECHO = "echo:8k"
 """The model that is always there."""
@@ -46,6 +47,19 @@ def first_ready(found: list[Choice]) -> str | None:
 
 def _of_ollama(key: str) -> Choice:
     return _with_package("ollama", key, "on this machine")
+
+
+def check_client(model: str) -> None:
+    """Refuse a model whose client is not installed, before anything is said to it.
+
+    Raises:
+        UnknownModel: the key means nothing.
+        ImportError: it needs a package; the text says how to install it.
+    """
+    try:
+        wiring.check_package(model)
+    except ModelRefused as error:  # no message was refused: none is there yet
+        raise ImportError(str(error)) from None
 
 
 def _with_package(provider: str, key: str, about: str) -> Choice:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 
 from compact.apps.tui.following import Following, covered_by
-from compact.apps.tui.looks import CUT_OFF
+from compact.apps.tui.looks import CUT_OFF, REMEMBERED
 from compact.apps.tui.opening import ChatSetup, opened
 from compact.core import plain_words
 from compact.core.events import Event
@@ -39,13 +39,58 @@ class Dialogue:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the newest message is a person's: its answer never came."""
+        """Whether the newest message is a person's, notes aside: its answer never came."""
+        newest = self._newest()
+        return newest is not None and speaker_of(self.ctx.history[newest]) == "person"
+
+    @property
+    def cut_off(self) -> int | None:
+        """Where the newest message stands, if that is an answer that was cut off."""
+        newest = self._newest()
+        is_whole = newest is None or CUT_OFF not in self.ctx.history[newest].metadata.tags
+        return None if is_whole else newest
+
+    def _newest(self) -> int | None:
+        """Where the newest message stands that is no note to be remembered."""
         history = self.ctx.history
-        return bool(len(history)) and speaker_of(history[-1]) == "person"
+        places = reversed(range(len(history)))
+        return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)
 
     async def say(self, text: str) -> Message:
         """Keep a person's message; it is durable when this returns."""
         return await self.ctx.aadd_message(role="user", content=text)
+
+    async def remember(self, text: str) -> None:
+        """Keep a note, word for word in every prompt."""
+        metadata = MessageMetadata(tags=(REMEMBERED,))
+        note = Message(role="user", content=text, metadata=metadata)
+        added = await self.ctx.aadd_message(note)
+        await asyncio.to_thread(self.ctx.pin, added)
+
+    async def leave_out(self, position: int) -> None:
+        """Go on from before an answer that was cut off. It stays on the branch that it is on; what
+        was set since, and notes, go along.
+        """
+        ctx = self.ctx
+        notes = [message.text for message in ctx.history[position + 1 :]]
+        await asyncio.to_thread(self._branch_at, position)
+        for text in notes:
+            await self.remember(text)
+
+    def _branch_at(self, position: int) -> None:
+        ctx = self.ctx
+        goals, mode = ctx.goals, ctx.mode
+        pinned = {place for place in ctx.history.fixed if place < position}
+        ctx.branch(at=position)
+        if ctx.goals != goals:
+            ctx.set_goals(goals)
+        if ctx.mode != mode:
+            ctx.set_mode(mode)
+        now = set(ctx.history.fixed)
+        for place in pinned - now:
+            ctx.pin(ctx.history[place])
+        for place in now - pinned:
+            ctx.unpin(place)
 
     async def answer(self) -> AsyncIterator[str]:
         """The model's answer, piece by piece. One that is left, or breaks off, is kept as far as it

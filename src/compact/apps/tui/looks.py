@@ -16,6 +16,8 @@ from compact.managers.session.history import SessionHistory
 
 CUT_OFF = "cut off"
 """The tag of an answer that did not come to its end."""
+REMEMBERED = "remembered"
+"""The tag of a note that a person had kept: nobody is to answer it."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
 """Who speaks, as it is shown."""
 LINE, OF_TOOLS = 70, 200

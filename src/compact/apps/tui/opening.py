@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compact import wiring
+from compact.apps.tui.choices import check_client
 from compact.config import ARGUMENT, CompactConfig
 from compact.core.events import Event
 from compact.core.messages import SYSTEM_ROLES
@@ -60,8 +61,10 @@ async def window_for(settings: CompactConfig, model: str) -> int | None:
 
     Raises:
         UnknownModel: the key means nothing.
+        ImportError: its client is not installed.
         ModelFailed: the server cannot be asked.
     """
+    check_client(model)
     if settings.max_context_tokens is not None:
         return settings.max_context_tokens
     profile = settings.book().profile_of(model)

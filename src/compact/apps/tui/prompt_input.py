@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
+
+from compact.apps.tui.looks import one_line
+from compact.core.plain_words import counted
 
 NEW_LINE = frozenset(("ctrl+j", "shift+enter", "alt+enter"))
 """Keys that begin a new line; which of them arrive, the terminal decides."""
@@ -56,6 +61,12 @@ class PromptInput(TextArea):
             self.placeholder = BLOCKED if is_blocked else PLACEHOLDER
             if not is_blocked:
                 self.focus()
+
+    def wait_with(self, texts: Sequence[str]) -> None:
+        """Say on the border what waits for the end of an answer."""
+        self.border_title = Content(one_line(" · ".join(texts)))
+        said = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
+        self.border_subtitle = said if texts else ""
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key

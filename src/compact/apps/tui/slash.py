@@ -31,7 +31,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("goal", "[TEXT]", "List the goals, or add one; done N, drop N"),
     SlashCommand("mode", "[NAME]", "Show or set what the session is used for"),
     SlashCommand("model", "[KEY]", "List models, or go on with another one"),
-    SlashCommand("pin", "[N]", "Keep message N word for word; off N lets it go"),
+    SlashCommand("pin", "[N]", "Keep message N word for word; also off N, list"),
     SlashCommand("remember", "[TEXT]", "Keep a text, or your last message, for good"),
     SlashCommand("history", "[N]", "Read everything that was said, from message N"),
     SlashCommand("search", "WORDS", "Find messages, whatever was compressed"),
@@ -62,7 +62,7 @@ def said(text: str) -> str:
     return text[1:] if text.startswith("//") else text
 
 
-_KEEPS: Mapping[ModeName, str] = {
+KEEPS: Mapping[ModeName, str] = {
     "assistant": "What was asked and answered",
     "developer": "Code, files, interfaces",
     "planning": "Goals, requirements, decisions",
@@ -80,7 +80,7 @@ def beginning(text: str) -> list[SlashCommand]:
         start = text[len("/mode ") :].strip().lower()
         return [
             SlashCommand(f"mode {name}", "", keeps)
-            for name, keeps in _KEEPS.items()
+            for name, keeps in KEEPS.items()
             if name.startswith(start) and name != start
         ]
     if not text.startswith("/") or " " in text or "\n" in text:

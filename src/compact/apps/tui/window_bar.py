@@ -85,24 +85,25 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def _legend(use: WindowUse, width: int) -> Content:
-    """What the parts are: in words, in fewer words where there is no room."""
+    """What the parts are, in fewer words where there is no room; always the share that is used."""
     how, short = ("exact", "exact") if use.exact else ("estimated", "est.")
     share = f"{use.used * 100 // max(1, use.usable)} % of {use.usable:,}"
-    for most, gap, end in (
-        (LONG, "  ", f"{share}, {how}"),
-        (LONG, "  ", how),
-        (LONG, " ", short),
-        (SHORT, " ", short),
-        (0, " ", short),
+    for most, gap, exactness, left_out in (
+        (LONG, "  ", how, ""),
+        (LONG, " ", short, ""),
+        (LONG, " ", short, "free"),
+        (SHORT, " ", short, "free"),
+        (0, " ", short, "free"),
     ):
-        line = Content(gap).join([*_named(use, most), Content.styled(end, "dim")])
+        end = Content.styled(f"{share}, {exactness}", "dim")
+        line = Content(gap).join([*_named(use, most, left_out), end])
         if line.cell_length <= width:
             return line
     return Content(f"{share}, {how}")
 
 
-def _named(use: WindowUse, most: int) -> Iterator[Content]:
+def _named(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
     """The parts with their tokens, and so many letters of their names."""
     for part, tokens in _sizes(use):
-        if tokens or part.name in ("free", "recent"):
+        if part.name != left_out and (tokens or part.name in ("free", "recent")):
             yield Content.assemble((part.mark, part.style), f" {part.name[:most]} {tokens:,}")
