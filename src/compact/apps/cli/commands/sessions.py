@@ -186,8 +186,8 @@ def sessions_compress(
     own = {"summarizer": summarizer, "keep": keep}
     with cli.stores.entered_in(options, on_event=progress.on_event, **own) as (catalog, ctx):
         before = {each.id for each in ctx.checkpoints}
-        is_default = catalog.known_window_of(ctx.store.session(ctx.id)) is None
-        size = ctx.window.size
+        is_known = catalog.known_window_of(ctx.store.session(ctx.id)) is not None
+        default = None if is_known else ctx.window.size
         compressed = _reviewed if review else _compressed
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
             cli.render.show(Aside("nothing was compressed"))
@@ -201,13 +201,18 @@ def sessions_compress(
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [cli.views.checkpoint_json(each, live=True) for each in made],
     }
-    if not plan.unchanged:
-        yield cli.views.result_line(plan, since)
-    if is_default:
-        yield f"for a window of {size:,} tokens (the default; --window N chooses another)"
-    yield from cli.views.rung_parts(plan)
+    yield from _done(plan, since, default)
     yield from _made(made)
     yield line
+
+
+def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
+    """What a compression did, the result first; and the window, where nobody chose one."""
+    if not plan.unchanged:
+        yield cli.views.result_line(plan, since)
+    if default is not None:
+        yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
+    yield from cli.views.rung_parts(plan)
 
 
 def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
