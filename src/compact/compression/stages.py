@@ -216,8 +216,8 @@ def _after(selection: Selection) -> str:
     """How what is in view joins: what stands below in full, and what of before it is kept."""
     layout = selection.layout
     kept = sum(1 for i in layout.held if selection.history.is_person(i) and i < layout.cut)
-    between = " without what was said between them" if kept > 1 else ""
-    alone = f"{kept:,} of a person's messages{between}, then " if kept else ""
+    where = "between them" if kept > 1 else "around it"
+    alone = f"{kept:,} of a person's messages without what was said {where}, then " if kept else ""
     stand = "stand" if kept > 1 else "stands"
     return f" Below it {stand} {alone}everything from message {layout.cut:,} on."
 
