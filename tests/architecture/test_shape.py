@@ -20,9 +20,9 @@ EXCEPTIONS: dict[str, str] = {
     "room-init testing/__init__.py": "the suites are public as `compact.testing.check_…`",
 }
 
-FILE_LINES = 500
+FILE_LINES = 900
 FUNCTION_LINES = 50  # without the docstring
-PARAMETERS = 6  # without self and cls
+PARAMETERS = 8  # without self and cls
 DRAWERS = {"util", "utils", "helper", "helpers", "common", "commons", "misc", "base", "manager"}
 
 
@@ -102,7 +102,7 @@ DOCSTRING = '    """' + "Says much.\n" * 60 + '    """\n'
 BODY = "    x = 1\n"
 
 BAD = {
-    "file-length core/long.py": "x = 1\n" * 501,
+    "file-length core/long.py": "x = 1\n" * 901,
     "function-length core/f.py::C.f": "class C:\n def f(self):\n" + "  x = 1\n" * 50,
     "function-length core/g.py::f.g": "def f():\n def g():\n" + "  x = 1\n" * 50 + " x = 2\n",
     "parameters core/p.py::f": "async def f(a, /, b, c, *, d, e, f, g): ...\n",
@@ -117,7 +117,7 @@ GOOD = {
     "__init__.py": '"""The front page."""\nfrom compact.core import x\n',
     "core/__init__.py": '"""A room."""\n',
     "core/formats/__init__.py": '"""An inner package may do more."""\nx = 1\n',
-    "core/long.py": "x = 1\n" * 500,
+    "core/long.py": "x = 1\n" * 900,
     "core/f.py": "def f():\n" + DOCSTRING + BODY * 49,
     "core/p.py": "class C:\n def f(self, a, b, c, d, e, f, *rest, **more): ...\n",
     "managers/memory.py": "",
