@@ -96,8 +96,6 @@ class Ladder:
         self._policy = policy
         self._counter = history.counter
         self._forms = forms_of(history)
-        self._turn = 0
-        """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
         self._spare = 0
         """Tokens by which the limit may be raised for the newest group."""
 
@@ -178,7 +176,6 @@ class Ladder:
             why: Reason = "system" if system else "pin"
             parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
         newest = next(history.persons(), None)
-        self._turn = -1 if newest is None else newest
         if newest is not None:
             parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
@@ -387,7 +384,7 @@ class Ladder:
 
     def _mask(self, piece: Piece) -> None:
         """Show tool output as stubs."""
-        reasoning = piece.start > self._turn
+        reasoning = self._history.wants_reasoning(piece.start)
         if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
             shape = piece.forms.masked(reasoning=reasoning)
         else:
@@ -399,7 +396,7 @@ class Ladder:
         """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
         if room < FILL_LEAST:
             return False
-        reasoning = piece.start > self._turn
+        reasoning = self._history.wants_reasoning(piece.start)
         messages = list(piece.messages)
         if not reasoning:
             messages = list(map(shorten.without_reasoning, messages))

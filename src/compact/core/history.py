@@ -21,6 +21,7 @@ from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText, keyed
+from compact.core.profiles import ReasoningSent
 from compact.core.redaction import Known
 from compact.core.speakers import marked, may_be_persons, own_words_of
 from compact.core.tokens import TokenCounter
@@ -73,6 +74,8 @@ class History:
         """How its groups can stand in view, kept as long as they do (`compression.forms`)."""
         self.notes: object = None
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        self.reasoning_sent: ReasoningSent = "turn"
+        """Of which answers the model that is asked is sent the reasoning again."""
         self.secrets = Known()
         """Those of what was told of so far, wherever they stand."""
         self._redacted: dict[int, tuple[Message, int]] = {}
@@ -198,6 +201,18 @@ class History:
     def shown(self, position: int) -> Message:
         """The message there as a model is shown it: as it was said."""
         return self[position]
+
+    def wants_reasoning(self, position: int) -> bool:
+        """Whether the model that is asked wants the reasoning of the message there."""
+        if self.reasoning_sent in ("all", "none") and self.wire.thinks_in_fields:
+            return self.reasoning_sent == "all"
+        if position > next(self.persons(), -1):
+            return True
+        return self.reasoning_sent == "calls" and bool(self[position].tool_calls)
+
+    def sends_reasoning(self, position: int) -> bool:
+        """Whether the reasoning of the message there may be in view: a list's always may."""
+        return True
 
     def total(self) -> int:
         """Tokens of all messages."""

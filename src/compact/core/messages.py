@@ -248,6 +248,11 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         return tuple([p for p in self.content if type(p) is ToolResult])
 
     @property
+    def has_reasoning(self) -> bool:
+        """Whether some of it is reasoning."""
+        return not isinstance(self.content, str) and Thinking in map(type, self.content)
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it must stay word for word."""
         return self.metadata.pinned or self.metadata.protected

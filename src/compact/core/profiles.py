@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -45,6 +45,9 @@ OF_OTHERS = frozenset(
 """What other programs' files of models hold beside; it is left alone."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
+ReasoningSent = Literal["none", "turn", "calls", "all"]
+"""Answers whose reasoning a server is sent again: none; those since a person spoke last; these and
+all that call tools, as some answer 400 without; all. Of others it drops it, or refuses it."""
 
 
 class ContextRow(BaseModel, frozen=True, extra="forbid"):
@@ -79,6 +82,8 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     """Whether it thinks before it answers, in tokens of its window."""
     reasoning_buffer: Tokens | None = None
     """Tokens that takes."""
+    reasoning_sent: ReasoningSent = "turn"
+    """Of which of its answers it is sent the reasoning again."""
     max_context_window: Tokens | None = None
     """The most its window may be; None where whoever serves it decides, or it has none."""
     input_limit: Tokens | None = None

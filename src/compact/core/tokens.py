@@ -89,7 +89,10 @@ class Framing:
     """What wraps the schemas of a prompt."""
 
 
-OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
+OPENAI_FRAMING = Framing(
+    "OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md); sealed as Responses",
+    sealed=3 / 16,
+)
 ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
 """For Anthropic messages that are counted by an OpenAI tokenizer because somebody asked for it."""
 CLAUDE_FRAMING = Framing(

@@ -22,9 +22,10 @@ from compact.core.messages import Message
 from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook
+from compact.core.profiles import ModelBook, shipped
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.redactor import NOTHING_ELSE, Redactor
+from compact.core.resolving import Setting
 from compact.errors import CompactError, InvalidArgument
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop, off_loop
@@ -140,6 +141,7 @@ class _Task:
         beside = parts_beside(self._counter, options.get("system"), options.get("tools"))
         words = ContextWindow(size=max_tokens).words if max_tokens <= MOST_FOR_WORDS else 0
         self._budget = Budget(max_tokens, beside, words=words)
+        setting = Setting(options.get("models") or shipped())
         self._history = History(
             messages,
             self._wire,
@@ -148,6 +150,7 @@ class _Task:
             pinned=_pins_of(options.get("pin")),
             own=_own_text(options.get("key")),
         )
+        self._history.reasoning_sent = setting.reasoning_sent(options.get("model"))
         self._emit = delivered_on_loop(wiring.emitter(options.get("on_event")))
         redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, self._emit)
         self._history.secrets.redactor = redactor

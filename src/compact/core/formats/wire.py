@@ -68,6 +68,9 @@ class WireFormat(ABC):
     """Types of parts that are text."""
     image_kind: ClassVar[str] = "image"
     """The type of parts that are images."""
+    thinks_in_fields: ClassVar[bool] = False
+    """Whether reasoning stands in fields that a server may want back or not; elsewhere its blocks
+    are the format's own."""
     has_bare_texts: ClassVar[bool] = True
     """Whether texts may stand among the parts."""
 

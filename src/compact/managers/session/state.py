@@ -127,10 +127,18 @@ class SessionState:
         )
         self.history.secrets.redactor = self.redactor
         self.history.own = self.own
+        self.history.reasoning_sent = self.setting.reasoning_sent(self.setting.model)
         self.log.open(branch)
         self._noted = {}
         self._take_log()
         self.revision += 1
+
+    def asks(self, model: str) -> None:
+        """Show the history as that model is sent it."""
+        sent = self.setting.reasoning_sent(model)
+        if sent != self.history.reasoning_sent:
+            self.history.reasoning_sent = sent
+            self.revision += 1
 
     def catch_up(self) -> None:
         """Take in what other writers did: their messages, goals, pins and calibration."""
