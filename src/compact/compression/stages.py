@@ -31,6 +31,7 @@ from compact.core.checkpoints import (
     record_message,
 )
 from compact.core.context import ActiveContext
+from compact.core.groups import group_at
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText
@@ -364,11 +365,13 @@ def _shown(
     was shown before stays as it was.
     """
     history = selection.history
+    read = history.compacted  # what stands before it, its provider does not read
+    read = group_at(history, read).stop if read >= 0 else 0
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
-        (c.span.first, 0, [(None, c.message(history.own))]) for c in checkpoints
+        (max(read, c.span.first), 0, [(None, c.message(history.own))]) for c in checkpoints
     ]
     if record is not None:
-        rows.append((selection.layout.cut, -1, [(None, record)]))
+        rows.append((max(read, selection.layout.cut), -1, [(None, record)]))
     for piece in selection.layout.pieces():
         rows.append((piece.positions[0], 1, _placed(history, piece.positions, piece.messages)))
     rows.sort(key=lambda row: row[:2])

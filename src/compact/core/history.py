@@ -19,7 +19,7 @@ from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
-from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.messages import SYSTEM_ROLES, Message, is_compaction
 from compact.core.own_text import OwnText, keyed
 from compact.core.profiles import ReasoningSent
 from compact.core.redaction import Known
@@ -74,6 +74,8 @@ class History:
         """How its groups can stand in view, kept as long as they do (`compression.forms`)."""
         self.notes: object = None
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        self.asks_other = False
+        """Whether another provider is asked than the one whose format this is."""
         self.reasoning_sent: ReasoningSent = "turn"
         """Of which answers the model that is asked is sent the reasoning again."""
         self.secrets = Known()
@@ -214,6 +216,18 @@ class History:
         """Whether the reasoning of the message there may be in view: a list's always may."""
         return True
 
+    @property
+    def newest_compaction(self) -> int:
+        """The position of the newest compaction by a provider; -1 where there is none."""
+        return next((i for i in reversed(self.fixed) if self[i].has_compaction), -1)
+
+    @property
+    def compacted(self) -> int:
+        """The position of the newest compaction by the provider that is asked; -1 where there is
+        none, or another one is asked, which is told of it in words.
+        """
+        return -1 if self.asks_other else self.newest_compaction
+
     def total(self) -> int:
         """Tokens of all messages."""
         if len(self._tokens) < len(self):
@@ -303,8 +317,10 @@ class History:
 
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     """Which items may never be pruned, where all are dictionaries: one quick look at each."""
-    noticed = [i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x]
-    return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i]["metadata"])]
+    noticed = [
+        i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x or _compacts(x)
+    ]
+    return [i for i in noticed if items[i]["role"] in roles or _fixed(items[i])]
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
@@ -316,14 +332,24 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
         if isinstance(item, Message):
             marked = item.role in roles or item.is_pinned
         elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
-            marked = item["role"] in roles or _flagged(item.get("metadata"))
+            marked = item["role"] in roles or _fixed(item)
         elif has_items and isinstance(item, Mapping) and isinstance(item.get("type"), str):
-            marked = _flagged(item.get("metadata"))
+            marked = _fixed(item)
         else:
             raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
         if marked:
             found.append(i)
     return found
+
+
+def _fixed(item: Mapping[str, Any]) -> bool:
+    return _flagged(item.get("metadata")) or _compacts(item)
+
+
+def _compacts(item: Mapping[str, Any]) -> bool:
+    """Whether it is, or holds, a provider's own compaction."""
+    content = item.get("content")
+    return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
 def _flagged(metadata: object) -> bool:

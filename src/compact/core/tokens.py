@@ -209,7 +209,10 @@ class TokenCounter:
                 shown = self.framing.thinking * self.text(part.text)
                 return math.ceil(max(shown, self.framing.sealed * len(part.signature or "")))
             case Opaque():
-                return self.text(part.text) + binary_tokens(part.raw, self.framing.images)
+                sealed = (part.raw or {}).get("encrypted_content")
+                size = len(sealed) if isinstance(sealed, str) else 0
+                more = math.ceil(self.framing.sealed * size)
+                return self.text(part.text) + more + binary_tokens(part.raw, self.framing.images)
             case _:
                 return self.text(part.text)
 

@@ -29,6 +29,7 @@ from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
 from compact.core.messages import Message
+from compact.core.model_keys import is_of_other
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
@@ -135,9 +136,9 @@ class SessionState:
 
     def asks(self, model: str) -> None:
         """Show the history as that model is sent it."""
-        sent = self.setting.reasoning_sent(model)
-        if sent != self.history.reasoning_sent:
-            self.history.reasoning_sent = sent
+        asked = is_of_other(model, self.wire.name), self.setting.reasoning_sent(model)
+        if asked != (self.history.asks_other, self.history.reasoning_sent):
+            self.history.asks_other, self.history.reasoning_sent = asked
             self.revision += 1
 
     def catch_up(self) -> None:
