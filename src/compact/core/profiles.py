@@ -255,6 +255,11 @@ class ModelBook:
         size = self.window_of(model) if window is None else window
         return (self.profile_of(model) or self.template).output_reserve(size)
 
+    def reasoning_sent_of(self, model: str | None) -> ReasoningSent:
+        """Of which of its answers a model is sent the reasoning again."""
+        profile = self.profile_of(model) if model else None
+        return (profile or self.template).reasoning_sent
+
     def with_entries(self, rows: Sequence[object], source: str) -> ModelBook:
         """The book with a person's own entries laid over it, field by field: theirs count.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook, ReasoningSent
+from compact.core.profiles import ModelBook
 from compact.core.reliability import Reliability, reliability_of, writing_of
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tool_support import ToolSupport
@@ -74,11 +74,6 @@ class Setting:
         profile = self.book.profile_of(model)
         known = profile.tools if profile else ToolSupport(None)
         return known.updated(ToolSupport(said, "auto_detected"))
-
-    def reasoning_sent(self, model: str | None) -> ReasoningSent:
-        """Of which of its answers a model is sent the reasoning again."""
-        profile = self.book.profile_of(model) if model else None
-        return (profile or self.book.template).reasoning_sent
 
     @property
     def answer(self) -> int:

@@ -128,7 +128,7 @@ class SessionState:
         )
         self.history.secrets.redactor = self.redactor
         self.history.own = self.own
-        self.history.reasoning_sent = self.setting.reasoning_sent(self.setting.model)
+        self.history.reasoning_sent = self.setting.book.reasoning_sent_of(self.setting.model)
         self.log.open(branch)
         self._noted = {}
         self._take_log()
@@ -136,7 +136,8 @@ class SessionState:
 
     def asks(self, model: str) -> None:
         """Show the history as that model is sent it."""
-        asked = is_of_other(model, self.wire.name), self.setting.reasoning_sent(model)
+        sent = self.setting.book.reasoning_sent_of(model)
+        asked = is_of_other(model, self.wire.name), sent
         if asked != (self.history.asks_other, self.history.reasoning_sent):
             self.history.asks_other, self.history.reasoning_sent = asked
             self.revision += 1
