@@ -469,6 +469,8 @@ def event_bus(
     heard(redactor, bus.emit)
     if listener is not None:
         bus.subscribe(listener)
+    if (exporter := settings.adapter("exporter")) is not None:
+        bus.export_to(exporter)
     if settings.console_events:
         from compact.telemetry.console import ConsoleExporter
 

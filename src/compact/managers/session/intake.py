@@ -8,13 +8,13 @@ from typing import Any
 from compact.core.budget import ContextWindow
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.history import History
-from compact.core.messages import Message
+from compact.core.messages import META, Message
 from compact.core.speakers import marked
 from compact.managers.session import goal_tracking
 from compact.managers.session.state import SessionState
 
 Given = Message | Mapping[str, Any]
-OURS = ("metadata", "importance_score")
+OURS = (*META, "importance_score")
 """Fields of a message that no provider is sent."""
 
 

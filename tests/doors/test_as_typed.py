@@ -1,0 +1,261 @@
+"""What the requirements' authors type, letter for letter: each literal is a script, and runs."""
+
+import textwrap
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(script: str) -> dict[str, object]:
+    """Run a literal as a script; the names that it made."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(textwrap.dedent(script), "<typed>", "exec"), names)
+    return names
+
+
+IMPORTS = [
+    "from compact.types import Message, CompactPolicy, CompactConfig",
+    "from compact.protocols import TokenEstimator, StorageAdapter, Exporter, Summarizer",
+    "from compact.policy import CompactPolicy, Partition, partition, ContextBudget",
+    "from compact.summarizer import Summarizer, ExtractiveSummarizer, ModelSummarizer",
+    "from compact.manager import CompactManager",
+    "from compact.hooks import before_model_call, run_config, mark_protected",
+    "from compact.config import CompactConfig",
+    "from compact.estimators.tiktoken import TiktokenEstimator",
+    "from compact.estimators.noop import NoopEstimator",
+    "from compact.adapters.fs import FileStorage",
+    "from compact.adapters.s3 import S3Storage",
+    "from compact.exporters.console import ConsoleExporter",
+    "from compact.exporters.ariadne import AriadneExporter",
+]
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_the_kits_own_modules_are_import_paths(line):
+    """C-10: they are the very objects that the package has elsewhere."""
+    names = run(line)
+    import compact
+
+    for name in set(names) & set(compact.__all__):
+        assert names[name] is getattr(compact, name)
+
+
+QUICK_CHECKS = """
+    from compact import (CompressionEngine, ContextManager, MemoryManager, Message,
+                         SQLiteManager, VectorStore)
+    from compact.types import Message as Same
+
+    assert Message is Same
+    assert Message(role="user", content="test").role == "user"
+    cm = ContextManager()
+    assert hasattr(cm, "add_message") and hasattr(cm, "compress_conversation")
+    assert SQLiteManager(":memory:").db is not None
+    VectorStore(":memory:")
+    CompressionEngine()
+    MemoryManager(":memory:")
+"""
+
+
+def test_the_quick_checks_of_the_sources():
+    """C-10."""
+    run(QUICK_CHECKS)
+
+
+# --- a message's meta -----------------------------------------------------------------------------
+
+RULE = "The vault key never leaves the harbour office."
+FILLER = "Crane number {} was greased and its cable was measured again by the night shift. "
+
+
+def talk(**rule: object) -> list[dict[str, object]]:
+    """A long conversation in which one early answer is marked."""
+    said = [
+        {"role": role, "content": FILLER.format(i) * 6}
+        for i in range(30)
+        for role in ("user", "assistant")
+    ]
+    said[7] = {"role": "assistant", "content": RULE, **rule}
+    return said
+
+
+def test_a_message_has_a_meta():
+    """C-1: "`meta` is the same field under the name that the kit's authors type"."""
+    run("""
+        from compact.types import Message
+        made = Message(role="developer", content="No writes.", meta={"protected": True})
+        assert made.metadata.protected and made.is_pinned
+        assert made.meta is made.metadata
+        both = Message(role="user", meta={"protected": True}, metadata={"tags": ("a",)})
+        assert both.metadata.protected and both.metadata.tags == ("a",)
+    """)
+
+
+@pytest.mark.parametrize("name", ["meta", "metadata"])
+def test_what_meta_says_is_never_ignored(name):
+    """C-1: a protected message stays word for word, from every door."""
+    from compact import CompactConfig, CompactManager, ContextManager, Message, compress
+
+    given = talk(**{name: {"protected": True}})
+    assert not any(m["content"] == RULE for m in compress(talk(), max_tokens=1_500))
+    sent = compress(given, max_tokens=1_500)
+    (kept,) = [m for m in sent if m["content"] == RULE]
+    assert kept == given[7], "it comes back as it was given"
+    with CompactManager(CompactConfig(max_context_tokens=3_000)) as manager:
+        assert any(m["content"] == RULE for m in manager.preflight("s", given))
+    with ContextManager(window=3_000) as ctx:
+        ctx.add_messages(given)
+        ctx.add_message(role="user", content="And now?", **{name: {"important": True}})
+        sent = ctx.get_context_for_model()
+        assert any(m["content"] == RULE for m in sent)
+        assert not any(name in m for m in sent), "it is none of a provider's fields"
+    typed = [Message(**m) for m in given]
+    assert any(m.text == RULE for m in compress(typed, max_tokens=1_500))
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+KIT_FILE = """
+model: "gpt-4"
+max_context_tokens: 128000
+policy:
+  trigger_pct: 0.85
+  hard_cap_buffer: 1500
+  keep_recent_turns: 6
+  keep_tool_io_pairs: 3
+  roles_never_prune: ["system", "developer"]
+  protected_flag: "protected"
+  strategy: "brief"
+telemetry_enabled: true
+ariadne_url: "http://localhost:5175/ingest"
+storage_enabled: true
+storage_adapter: "fs"
+storage_path: "./kept"
+redaction_enabled: true
+redaction_patterns: ['(?i)badge\\s*[:=]\\s*\\S+']
+summarizer_model: "gpt-4o-mini"
+summarization_timeout: 10.0
+"""
+
+
+def test_the_kits_settings_load_by_their_names(tmp_path):
+    """K-2, K-10: flat names and sections, in a file."""
+    from compact import CompactConfig
+
+    (tmp_path / "config.yaml").write_text(KIT_FILE)
+    config = CompactConfig.load("config.yaml", environ={})
+    assert (config.trigger_ratio, config.keep_tool_pairs, config.output_reserve) == (0.85, 3, 1500)
+    assert (config.archive, config.redact, config.console_events) == ("./kept", True, True)
+    assert (config.summarizer, config.summary_seconds) == ("gpt-4o-mini", 10)
+    assert config.redact_patterns == {"pattern_1": r"(?i)badge\s*[:=]\s*\S+"}
+    assert config.origin("trigger_ratio") == "config.yaml"
+
+
+def test_policies_are_made_by_the_kits_names():
+    """K-2: `CompactPolicy`, and one inside a `CompactConfig`."""
+    run("""
+        from compact.types import CompactConfig, CompactPolicy
+        policy = CompactPolicy(trigger_pct=0.85, keep_tool_io_pairs=7, strategy="brief")
+        assert (policy.trigger_ratio, policy.keep_tool_pairs) == (0.85, 7)
+        assert (policy.trigger_pct, policy.keep_tool_io_pairs) == (0.85, 7)
+        config = CompactConfig(model="gpt-4", max_context_tokens=128_000, policy=policy)
+        assert (config.trigger_pct, config.keep_tool_io_pairs) == (0.85, 7)
+        assert config.policy() == policy
+    """)
+
+
+@pytest.mark.parametrize(
+    ("variable", "setting", "value"),
+    [
+        ({"COMPACT_TRIGGER_PCT": "0.9"}, "trigger_ratio", 0.9),
+        ({"COMPACT_KEEP_TOOL_IO_PAIRS": "9"}, "keep_tool_pairs", 9),
+        ({"COMPACT_HARD_CAP_BUFFER": "2000"}, "output_reserve", 2_000),
+        ({"COMPACT_TELEMETRY_ENABLED": "true"}, "console_events", True),
+        ({"COMPACT_STORAGE_ADAPTER": "fs"}, "archive", ".compact/archive"),
+        (
+            {
+                "COMPACT_STORAGE_ADAPTER": "s3",
+                "COMPACT_STORAGE_BUCKET": "logs",
+                "COMPACT_STORAGE_PREFIX": "a/b",
+            },
+            "archive",
+            "s3://logs/a/b",
+        ),
+    ],
+)
+def test_variables_by_the_kits_names(variable, setting, value):
+    """K-10: "`COMPACT_*` environment overrides (flat names)"."""
+    from compact import CompactConfig
+
+    config = CompactConfig.load(environ=variable)
+    assert getattr(config, setting) == value
+    assert config.origin(setting).startswith("COMPACT_")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"policy": {"trigger_pct": 85}}, r"trigger_pct.*fraction of 1"),
+        ({"policy": {"trigger_pct": 0.8, "trigger_ratio": 0.8}}, r"trigger_.*set twice"),
+        ({"policy": {"keep_all": 1}}, r"policy\.keep_all.*no such setting"),
+        ({"telemetry": {"exporter": "smoke"}}, r"telemetry\.exporter.*console or ariadne"),
+        ({"protected_flag": "keep"}, r"protected_flag.*should be protected"),
+        ({"adapters": [object()]}, r"adapters.*none of exporter"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_name_that_was_typed(given, said):
+    """K-10: "errors that name the field"."""
+    from compact import CompactConfig, CompactError
+
+    with pytest.raises(CompactError, match=said):
+        CompactConfig(**given)
+    with pytest.raises(CompactError, match=said):
+        CompactConfig.load(environ={}, **given)
+
+
+def test_adapters_are_taken(tmp_path, capsys):
+    """K-2: "`CompactConfig` (model, max context tokens, adapters)", as names and as objects."""
+    run("""
+        import io
+        from compact.adapters.fs import FileStorage
+        from compact.config import CompactConfig
+        from compact.estimators.noop import NoopEstimator
+        from compact.exporters.console import ConsoleExporter
+        from compact.manager import CompactManager
+
+        told = io.StringIO()
+        adapters = {"exporter": ConsoleExporter(told), "storage": FileStorage("kept"),
+                    "estimator": NoopEstimator()}
+        talk = [{"role": role, "content": f"Berth {i} is free."}
+                for i in range(40) for role in ("user", "assistant")]
+        for given in (adapters, list(adapters.values())):
+            config = CompactConfig(model="gpt-4o", max_context_tokens=16_000, adapters=given)
+            with CompactManager(config) as manager:
+                manager.manual_compact("s", talk, "keep berths")
+        assert "compact.summary_created" in told.getvalue()
+    """)
+    assert list((tmp_path / "kept").rglob("transcript-pre-compact-*.jsonl"))
+    from compact import CompactConfig
+
+    named = CompactConfig(adapters={"exporter": "ariadne", "storage": "fs", "estimator": "cl100k"})
+    assert (named.ariadne_url, named.archive) == ("http://127.0.0.1:5175", ".compact/archive")
+    assert named.tokenizer == "cl100k"
+
+
+def test_a_protected_memory_helper():
+    """K-9: `mark_protected`, without the Agents SDK."""
+    run("""
+        from compact import mark_protected
+        from compact.hooks import mark_protected as same
+        from compact.types import Message
+        assert same is mark_protected
+        made = mark_protected("POLICY: only tests change.", label="Policy", priority="high")
+        assert made["role"] == "developer" and made["content"].startswith("POLICY")
+        assert made["metadata"] == {"protected": True, "label": "Policy", "priority": "high"}
+        kept = mark_protected({"role": "user", "content": "x", "meta": {"tags": ["a"]}})
+        assert kept["metadata"] == {"tags": ["a"], "protected": True}
+        assert mark_protected(Message(role="user", content="x")).is_pinned
+    """)
