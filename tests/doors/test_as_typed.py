@@ -259,3 +259,132 @@ def test_a_protected_memory_helper():
         assert kept["metadata"] == {"tags": ["a"], "protected": True}
         assert mark_protected(Message(role="user", content="x")).is_pinned
     """)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_memory_takes_messages(tmp_path):
+    """A-7: `MemoryManager.add_message`; what it takes is searched, and is a session like others."""
+    run("""
+        from compact import ContextManager, MemoryManager
+        with MemoryManager("memory.db") as memory:
+            first = memory.add_message("garden", "user", "The fern stands by the north window.")
+            memory.add_message("garden", role="assistant", content="Then water it twice a week.")
+            memory.add_message("garden", {"role": "user", "content": "Never water the cactus!"})
+            assert first.id and first.timestamp
+            assert [h.text for h in memory.search("fern").hits][0].startswith("The fern")
+            assert memory.importance("garden").score > 0
+        with ContextManager(window=4_096, store="memory.db", session_id="garden") as ctx:
+            assert [m.role for m in ctx.history] == ["user", "assistant", "user"]
+            ctx.add_message(role="assistant", content="I will not.")
+        with MemoryManager("memory.db") as memory:
+            assert memory.add_message("garden", "user", "Good.").id == "m4"
+    """)
+
+
+def test_importance_is_written_when_a_message_is_appended(tmp_path):
+    """C-1, S-2, A-6: and retention goes by it."""
+    from compact import ContextManager, RetentionPolicy, SQLiteManager
+
+    with ContextManager(window=4_096, store="chat.db", session_id="s") as ctx:
+        added = ctx.add_message(role="user", content="Never sell the Calypso. Is that clear?")
+        ctx.add_message(role="assistant", content="It is.")
+        ctx.add_message({"role": "user", "content": "Thanks.", "importance_score": 0.9})
+        assert added.importance_score
+    with SQLiteManager("chat.db") as store:
+        rows = list(store.db.execute("SELECT importance_score FROM messages ORDER BY key"))
+        scores = [row[0] for row in rows]
+        assert scores[0] == added.importance_score > scores[1] >= 0
+        assert scores[2] == 0.9
+        before = RetentionPolicy().calculate_importance_score(store.get_conversation("s"))
+        store.update_importance_score("m0", 1.0)
+        after = RetentionPolicy().calculate_importance_score(store.get_conversation("s"))
+        assert after.parts.worth > before.parts.worth
+
+
+def test_vectors_of_ones_own(tmp_path):
+    """S-3: "vectors of one's own without an embedder", by a message's id."""
+    run("""
+        import numpy as np
+        from compact import VectorStore
+        with VectorStore(":memory:") as vectors:
+            made = np.random.default_rng(1).random((3, 384)).astype(np.float32)
+            for number, vector in enumerate(made):
+                vectors.add(f"m{number}", vector)
+            assert vectors.search(made[1], most=1)[0].name == "m1"
+            assert len(vectors) == 3
+    """)
+
+
+# --- files of models ------------------------------------------------------------------------------
+
+PROFILES = """{"version": "0.2.0", "models": [
+  {"id": "thinker:7b", "name": "Thinker", "creator": "A house", "parameters": "7B",
+   "quantization": "4-bit (estimated)", "abilities": ["Reasoning"], "tool_support": true,
+   "thinking_enabled": true, "reasoning_buffer": "Variable", "warmup_timeout": 120000,
+   "ollama_url": "https://example.org/thinker", "max_context_window": 131072, "mood": "calm",
+   "context_profiles": [
+     {"size": 4096, "size_label": "4k", "vram_estimate": "5.5 GB", "ollama_context_size": 3482,
+      "vram_estimate_gb": 5.5, "layers": 32},
+     {"size": 8192, "size_label": "8k", "vram_estimate": null, "ollama_context_size": 5734}],
+   "default_context": 8192},
+  {"id": "older:3b", "context_window": 16384, "default_context": 8192,
+   "context_profiles": [{"size": 8192, "size_label": "8k", "vram_estimate": "4 GB"}]},
+  {"id": "user-unknown-model", "name": "Any", "default_context": 8192, "mood": "calm",
+   "max_context_window": 131072,
+   "context_profiles": [{"size": 8192, "size_label": "8k", "ollama_context_size": 5734}]}],
+ "fallback_model": {"description": "No metadata available.", "context_sizes": [2048]}}"""
+
+
+def test_a_profile_file_as_it_is_shipped_loads(tmp_path, run):
+    """FR-14: "fields that we do not know are passed over and counted"; sizes are used as given."""
+    from compact import CompactConfig
+
+    (tmp_path / "LLM_profiles.json").write_text(PROFILES)
+    book = CompactConfig(models_file="LLM_profiles.json").book()
+    assert book.sizing("ollama:thinker:7b").num_ctx == 5_734
+    thinker = book.profile_of("ollama:thinker:7b")
+    assert thinker is not None
+    assert (thinker.reasoning, thinker.reasoning_buffer) == (True, None)
+    assert book.sizing("ollama:older:3b").num_ctx == 6_963
+    assert book.sizing("ollama:nobody:9b").num_ctx == 5_734
+    assert book.passed_over == {"mood": 2, "layers": 1}
+    (tmp_path / "c.yaml").write_text("models_file: LLM_profiles.json\n")
+    done = run("models", "--config", "c.yaml")
+    assert "2 × mood" in done.out, done
+
+
+# --- personal data --------------------------------------------------------------------------------
+
+PERSONAL = {
+    "iban": ("Pay to ", "GB82 WEST 1234 5698 7654 32", " BANK by Friday"),
+    "ssn": ("SSN: ", "219-09-9999", " on file"),
+    "cvv": ("the CVV is ", "737", "."),
+    "email": ("mail ", "ada@engines.example", " today"),
+    "phone": ("call ", "+44 20 7946 0958", " now"),
+}
+HARMLESS = (
+    "Version 219-09-99 of GB82 parts; 12 345 678 items; the cv has 737 lines; DE is a country.",
+    "GB82 WEST 1234 5698 7654 33 has wrong check digits, and 000-12-3456 is nobody's.",
+)
+
+
+@pytest.mark.parametrize("kind", PERSONAL)
+def test_a_group_turns_on_personal_data(kind):
+    """K-7: "PII and card data as groups that can be turned on"."""
+    from compact import CompactConfig
+    from compact.core.redaction import Known, redact
+
+    before, secret, after = PERSONAL[kind]
+    for given in (
+        {"redaction": {"pii": True}},
+        {"redact_kinds": ("pii",)},
+        {"redact_kinds": [kind]},
+    ):
+        known = Known(redactor=CompactConfig(**given).redactor())
+        text = redact(before + secret + after, known).text
+        assert text == f"{before}<REDACTED:{kind}>{after}"
+        assert all(redact(line, known).text == line for line in HARMLESS)
+    off = Known(redactor=CompactConfig(redaction={"pii": False}).redactor())
+    assert redact(before + secret + after, off).text == before + secret + after
