@@ -1,6 +1,7 @@
 """What the requirements' authors type, letter for letter: each literal is a script, and runs."""
 
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -388,3 +389,75 @@ def test_a_group_turns_on_personal_data(kind):
         assert all(redact(line, known).text == line for line in HARMLESS)
     off = Known(redactor=CompactConfig(redaction={"pii": False}).redactor())
     assert redact(before + secret + after, off).text == before + secret + after
+
+
+# --- what a host has ------------------------------------------------------------------------------
+
+LONG = (
+    "Please measure every beam of the north roof twice, write both numbers down, and tell me which "
+)
+ASKED = (f"{LONG} one is the thinnest.", "And the south roof?", "Good.")
+
+
+def snapshot_file(session_id: str) -> dict[str, Any]:
+    """A snapshot as an assistant ships it: the person's messages apart, old ones as beginnings."""
+
+    def at(minute: int) -> str:
+        return f"2026-03-01T09:0{minute}:00.000Z"
+
+    return {
+        "id": "snap-7",
+        "sessionId": session_id,
+        "timestamp": at(6),
+        "tokenCount": 80,
+        "summary": "recovery snapshot",
+        "userMessages": [
+            {"id": "u2", "role": "user", "content": ASKED[1], "timestamp": at(2), "tokenCount": 5}
+        ],
+        "archivedUserMessages": [
+            {
+                "id": "u1",
+                "summary": ASKED[0][:100],
+                "timestamp": at(0),
+                "fullMessageAvailable": True,
+            }
+        ],
+        "messages": [
+            {"id": "a1", "role": "assistant", "content": "21 cm.", "timestamp": at(1)},
+            {"id": "a2", "role": "assistant", "content": "19 cm.", "timestamp": at(3)},
+        ],
+        "goalStack": {"activeGoal": {"description": "Mend the roof", "status": "active"}},
+        "metadata": {"model": "llama3.2:3b", "contextSize": 8192, "compressionRatio": 1.0},
+    }
+
+
+def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
+    """MIG: `LegacyContextAdapter.migrate_session/migrate_snapshot`, and its file of profiles."""
+    from compact import CompactConfig, CompactManager, ContextManager
+    from compact.integrations.legacy_context import LegacyContextAdapter
+
+    words = (ASKED[0], "21 cm.", ASKED[1], "19 cm.", ASKED[2], "Welcome.")
+    rows = [
+        {
+            "role": ("user", "assistant")[n % 2],
+            "parts": [{"type": "text", "text": text}],
+            "timestamp": f"2026-03-01T09:0{n}:00Z",
+        }
+        for n, text in enumerate(words)
+    ]
+    session = {"sessionId": "roof", "startTime": "2026-03-01T09:00:00Z", "messages": rows}
+    session |= {"lastActivity": "2026-03-01T09:05:00Z", "toolCalls": [], "metadata": {}}
+    with CompactManager(CompactConfig(store="chat.db")) as manager:
+        adapter = LegacyContextAdapter(manager)
+        assert adapter.migrate_session(session).outcome == "new"
+        assert adapter.migrate_snapshot(snapshot_file("roof")).outcome == "snapshot"
+        alone = adapter.migrate_snapshot(snapshot_file("elsewhere"))
+        assert alone.outcome == "new", "its session is not there: it is one of its own"
+        book = adapter.migrate_profile(PROFILES)
+        assert book.sizing("ollama:thinker:7b", 8_192).num_ctx == 5_734
+    with ContextManager(window=8_000, store="chat.db", session_id="roof") as ctx:
+        (taken,) = ctx.snapshots()
+        assert (taken.at, [goal.text for goal in taken.goals]) == (4, ["Mend the roof"])
+    with ContextManager(window=8_000, store="chat.db", session_id=alone.session_id or "") as ctx:
+        said_there = [m.text for m in ctx.history if m.metadata.source != "checkpoint"]
+        assert said_there == [ASKED[0][:100], "21 cm.", ASKED[1], "19 cm."]
