@@ -55,10 +55,12 @@ class SecretFinder(NamedTuple):
     places: Callable[[str], Iterable[Place]]
 
 
-_LINE = r"(?<=\\[nrt])"
-"""Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
+_LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
+"""Behind a line's end, or a tab, as JSON writes it (calls hold texts within texts), or a mark as
+addresses do.
+"""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
-STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt])"
+STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
 """The same for RE2, which cannot look back; how the hints begin of what stands alone, and is
 rare."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
@@ -301,7 +303,9 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _option("7z 7za 7zz rar unrar", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
     _option("zip unzip", "-P", rf"-P ?{_QUOTE}{_WORD}", is_set_password),
-    _option("ldapsearch ldapmodify ldapadd ldapwhoami", "-w", rf"-w ?{_QUOTE}{_WORD}", is_set_password),
+    _option(
+        "ldapsearch ldapmodify ldapadd ldapwhoami", "-w", rf"-w ?{_QUOTE}{_WORD}", is_set_password
+    ),
     _option(
         "smbclient smbmap rpcclient",
         "-U --user",

@@ -20,13 +20,10 @@ from compact.core.secret_values import (
     is_auth,
     is_bare_password,
     is_credentials,
-    is_generated_key,
     is_jumbled,
     is_knotted,
     is_password,
-    is_random,
     is_secret,
-    is_session,
     is_set_password,
     is_spaced_password,
     is_spoken_password,
@@ -36,7 +33,7 @@ from compact.core.secret_values import (
 
 _COMMON_NAMES = (
     r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
-    r"identified by|psk|community|encrypt|appid|"
+    r"identified by|psk|community|"
     r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
 )
 _RARE = "|".join(
@@ -84,7 +81,9 @@ _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
 _FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
-_FLAG = re.compile(rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}")
+_FLAG = re.compile(
+    rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
+)
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
     r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
@@ -110,19 +109,18 @@ _QUOTED = re.compile(
     rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})[^\s\"'`\\]+(?:{_JOINT}[^\s\"'`\\]+)*)"
 )
 _SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
-_BARE = re.compile(
-    r"((?:[A-Za-z0-9\u00b5-\u1fff+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){5,}={0,2})"
-)
-"""Ends before a query's next parameter, a URL's host, and what assigns to another name."""
 _WIDE = re.compile(
     r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
-    r"<(?!/)|=(?![a-z]{5})){8,128})"
+    r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
-"""The same, and what brackets, commas and other marks are part of."""
+"""A value without quotes: ends before a query's next parameter, a URL's host, and what assigns to
+another name; brackets, commas and other marks are part of it.
+"""
+_NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
+"""What of it cannot belong to what it stands in."""
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
-_SET = re.compile(r"((?:[^\s\"'`\\;,&|<>(){}\[\]]|[&,](?![&\s]|[A-Za-z_-]{1,32}=)){5,256})")
 _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
@@ -134,8 +132,6 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("key|api|密钥", "api_key", is_secret, is_secret),
     ("auth", "authorization", is_auth, is_auth),
     ("credential", "credentials", is_credentials, is_credentials),
-    ("appid", "api_key", is_session, is_session),
-    ("encrypt", "encryption_key", is_random, is_random),
     ("", "password", is_password, is_bare_password),
 )
 """How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
@@ -177,9 +173,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     elif not (is_told or _QUOTED.match(text, end)):
         return
     place = (
-        _words(text, end, name, assign, is_set=is_set or is_option)
-        if kind == "password"
-        else None
+        _words(text, end, name, assign, is_set=is_set or is_option) if kind == "password" else None
     )
     if place is None and (quoted := _QUOTED.match(text, end)):
         place = quoted.span(1) if of_quoted(_JOINTS.sub("", quoted[1])) else None
@@ -187,7 +181,8 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         place = _bare(text, end, kind, of_bare, is_set=is_set)
     is_weak = name == "pass" and before[-1:] not in ("_", "-") and not is_option
     if place and not (
-        is_weak and not is_strong_password(
+        is_weak
+        and not is_strong_password(
             text[slice(*place)], is_glued=before[-1:].isalpha() and text[start].islower()
         )
     ):
@@ -197,8 +192,6 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
 def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     """The kind of a name's value, and what must hold of a quoted and of a bare one."""
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if re.search(row[0], name))
-    if name == "key" and not _KEY_OF.search(before):
-        of_quoted = of_bare = is_secret if is_set else is_generated_key
     if kind == "api_key" and _AWS.search(before):
         kind = "aws_secret_key"
     return kind, of_quoted, of_bare
@@ -214,15 +207,17 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
     """Where a secret without quotes and spaces stands, by what must hold of it."""
-    if wide := _WIDE.match(text, start):
-        value = wide[1].rstrip(_CLOSES)
-        is_whole = is_jumbled(value) and (kind == "password" or len(value) >= 32)
-        if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
-            return start, start + len(value)
-    bare = (_SET if is_set or kind == "credentials" else _BARE).match(text, start)
-    if bare is None or text[bare.end() : bare.end() + 1] in tuple("([{="):
+    if not (wide := _WIDE.match(text, start)):
         return None
-    return (start, start + len(bare[1].rstrip(".?"))) if check(bare[1]) else None
+    value = wide[1].rstrip(_CLOSES)
+    is_whole = is_jumbled(value) and (kind == "password" or is_set or len(value) >= 32)
+    if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
+        return start, start + len(value)
+    narrow = _NARROW.match(wide[1])
+    if narrow is None or text[start + narrow.end() : start + narrow.end() + 1] in tuple("([{="):
+        return None
+    value = narrow[0].rstrip(".?")
+    return (start, start + len(value)) if check(narrow[0]) else None
 
 
 def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
@@ -236,8 +231,7 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
-            is_any = assign.strip() and not _NO_SECRET_OF.search(before)
-            return bool(_KEY_OF.search(before) or is_any)
+            return bool(_KEY_OF.search(before) or (is_set and not _NO_SECRET_OF.search(before)))
         case "pw" | "auth":
             return not before[-1:].isalpha()
         case _:
@@ -258,9 +252,12 @@ _MAY_ASSIGN = (
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
-        f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN))
+        f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})",
+        partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
-    SecretFinder(f"(?i: --?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
+    SecretFinder(
+        f"(?i: --?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+    ),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )
 """Of everything that a name gives away."""

@@ -69,7 +69,11 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
 
 def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     value = cell[1].strip(_AROUND)
-    if not value or "=" in value.rstrip("=") or not (check(value) or (kind == "password" and is_number(value))):
+    if (
+        not value
+        or "=" in value.rstrip("=")
+        or not (check(value) or (kind == "password" and is_number(value)))
+    ):
         return None
     start = cell.start(1) + cell[1].find(value)
     return Place(start, start + len(value), kind)

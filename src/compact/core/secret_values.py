@@ -85,9 +85,13 @@ _FOLLOWS = {
 _UNUSUAL, _FEW_LETTERS = 3, 10
 """Pairs beyond that table that make a value no word; of so few characters it takes one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
-_JOINED = re.compile(r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+")
+_JOINED = re.compile(
+    r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
+)
 """Words and a number that somebody joined: a name in code seldom has one of two digits."""
-_PHRASE = re.compile(r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}")
+_PHRASE = re.compile(
+    r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
+)
 """Four words or more."""
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
@@ -291,16 +295,17 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
         return False
     if is_set and len(words) > 2 and any(map(str.isdigit, words)):
         return True
-    return any(
-        _KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words
-    )
+    return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
 
 
 def is_strong_password(value: str, *, is_glued: bool) -> bool:
     """Whether it can only be a password, and no name with a number, behind a weak name."""
     if value.isdigit() or (_is_name(value) and not _JOINED.fullmatch(value)):
         return False
-    return not (_NUMBERED.fullmatch(value) or (is_glued and (_COUNTED.search(value) or _JOINED.fullmatch(value))))
+    return not (
+        _NUMBERED.fullmatch(value)
+        or (is_glued and (_COUNTED.search(value) or _JOINED.fullmatch(value)))
+    )
 
 
 def is_spoken_password(value: str) -> bool:
