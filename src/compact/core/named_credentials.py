@@ -32,7 +32,7 @@ from compact.core.secret_values import (
 )
 
 _COMMON_NAMES = (
-    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
+    r"passwor[dt]|passwd|pass ?phrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
     r"identified by|psk|community|"
     r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
 )
@@ -45,13 +45,13 @@ _RARE = "|".join(
 )
 """Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})"
-_TO = r"(?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|til|till|od)"
+_TO = r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|til|till|od)"
 _KINDS_OF_ONE = (
     r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
     rf"(?: \([^()\n]{{1,40}}\)(?=[ ]?[:=]))?(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
 )
 _OF_WHAT = (
-    rf"(?P<of> {_TO}(?: (?!in )[\w.'@/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
+    rf"(?P<of> {_TO}(?: [\w.'@/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
     rf"(?=[ ]?[:=：]| {_COPULAS} | to ))?"
 )
 """What it is the password of, where what assigns comes thereafter."""
@@ -71,6 +71,7 @@ _ASSIGNS = (
     rf"{_TYPED}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
     r"(?:value|default|plaintext|stringvalue)\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
     rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：＝|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
+    r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]|[)\]][ \t]?(?=\S{0,64}\d)|[ ]?\((?:default:)?(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
@@ -161,7 +162,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     if is_markup and not _IN_TAG.search(before):
         return
     kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
-    is_told = assign.strip(" \t\"'`\\") not in ("", "to")
+    is_told = assign.strip(" \t\"'`\\()]") not in ("", "to")
     if kind == "password":
         of_bare = (
             is_set_password
@@ -199,7 +200,7 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
     """Where a password of several words stands."""
-    if name == "passphrase" and (phrase := _PHRASE.match(text, start)):
+    if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         return phrase.span(phrase.lastindex or 0)
     spaced = _SPACED.match(text, start) if assign.strip() or is_set else None
     return spaced.span(2) if spaced and is_spaced_password(spaced[2], is_set=is_set) else None
@@ -247,6 +248,7 @@ _MAY_ASSIGN = (
     rf"[ \t\pZ]{{0,4}}(?:[=:：＝|{{,]|%3[ad])|[?!]?:|\[|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
     r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
+    r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]](?:default:|[ \t])?\S{0,64}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
