@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import check_package as check_package
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
+    from compact.providers.clients import key_for as key_for
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
     from compact.providers.ollama_models import ollama_models as ollama_models
@@ -66,6 +67,7 @@ _ADAPTERS = {
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
+    "key_for": "providers.clients:key_for",
     "leads_to": "providers.clients:leads_to",
     "ollama_models": "providers.ollama_models:ollama_models",
     "put_to_work": "storage.sqlite.backup:put_to_work",
