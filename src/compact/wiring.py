@@ -357,13 +357,9 @@ def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
     try:
         if not create and not file.exists():
             raise NotFound(f"there is no store {str(path)!r}")
-        if file.is_dir():
-            raise StoreFailed(f"{path} is a folder, not a store")
         if not create and file.is_file() and file.stat().st_size == 0:
             raise NotFound(f"{path} is an empty file, not a store")
     except (OSError, ValueError) as error:
-        if isinstance(error, StoreFailed):
-            raise
         raise StoreFailed(f"{str(path)!r} cannot be opened: {error}") from None
     return session_store(file)
 
