@@ -151,7 +151,8 @@ def recognizes(shape: Shape, document: Document) -> bool:
 
 def titles(shape: Shape, document: Document) -> list[str | None]:
     """The titles of the conversations, in the order of their numbers."""
-    return [text_or(first_at(chat, shape.name_at)) for chat in _chats(shape, document)]
+    chats = _chats(shape, document) or [_root(document)]
+    return [text_or(first_at(chat, shape.name_at)) for chat in chats]
 
 
 def read(
@@ -162,7 +163,7 @@ def read(
     Raises:
         InvalidTranscript: naming the message that is wrong.
     """
-    chats = _chats(shape, document)
+    chats = _chats(shape, document) or [_root(document)]
     chat = choose(
         chats, conversation, source=document.source, titles=lambda: titles(shape, document)
     )
@@ -189,16 +190,21 @@ def read(
 
 def _chats(shape: Shape, document: Document, most: int | None = None) -> list[Any]:
     """The file's conversations, so many of them; none where it is of another shape."""
-    values = [value for _, value in document.rows]
-    roots = [values] if isinstance(document, JsonLines) else values
-    if len(values) == 1 and b"\n" not in document.data.strip():
-        roots = [*values, values]  # one line, of those of which a file may have many
+    roots = [_root(document)]
+    if len(document.rows) == 1 and b"\n" not in document.data.strip():
+        roots.append(roots[:])  # one line, of those of which a file may have many
     for root in roots:
         for path in shape.chats:
             found = list(_walk(root, path.split(".") if path else [], most))
             if any(has(chat, mark) for chat in found[:_LOOKED_AT] for mark in shape.marks):
                 return [part for chat in found for part in _parts_of(shape, chat)]
     return []
+
+
+def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
+    """The file's value, or the list of those of its lines."""
+    values = [value for _, value in document.rows]
+    return values if isinstance(document, JsonLines) else values[0]
 
 
 def _parts_of(shape: Shape, chat: object) -> list[Any]:
@@ -297,7 +303,7 @@ class _ShapedChat(ByRole):
         if not isinstance(row, dict):
             raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
         self._told = []
-        whole = self._whole(row)
+        whole = self._merged(row)
         time = time_of(first_at(row, self.shape.time) or first_at(whole, self.shape.time))
         if self.shape.turns:
             self._turns(whole, place, time)
@@ -310,7 +316,7 @@ class _ShapedChat(ByRole):
             self._take("injected", each, {}, place, time)
         self._count_untold(row)
 
-    def _whole(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row with its body among its keys, and keys by the names that are known."""
         shape = self.shape
         body = first_at(row, shape.body)
