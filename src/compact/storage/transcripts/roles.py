@@ -45,9 +45,9 @@ _ROLES: Mapping[str, str] = {
         "system": "system systemmessage",
         "developer": "developer",
         "result": "tool function toolresult toolmessage functionmessage toolresponse observation "
-        "functionresponse functionexecutionresultmessage toolreturn",
-        "call": "toolcall functioncall",
-        "thought": "thinking reasoning thought",
+        "functionresponse functionexecutionresultmessage toolreturn toolreturnmessage",
+        "call": "toolcall functioncall toolcallmessage",
+        "thought": "thinking reasoning thought reasoningmessage",
     }.items()
     for name in names.split()
 }
@@ -55,26 +55,27 @@ _ROLES: Mapping[str, str] = {
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
-        "text": "text inputtext outputtext none markdown",
+        "text": "text inputtext outputtext none markdown request response",
         "thought": "thinking reasoning thought think reasoningcontent",
         "call": "toolcall tooluse functioncall toolrequest toolinvocation servertooluse "
-        "dynamictool",
-        "result": "toolresult functionresponse toolresponse toolreturn retryprompt",
+        "dynamictool toolcallrequest",
+        "result": "toolresult functionresponse toolresponse toolreturn retryprompt toolcallresult",
         "picture": "image imageurl inputimage inlinedata filedata file document",
     }.items()
     for name in names.split()
 }
 """The kind of a part without its signs → what it is."""
 _KIND = ("type", "kind", "part_kind", "block_type")
-_BODIES = ("function", "functionCall", "toolCall", "toolInvocation", "toolResult", "run", "value",
-           "functionResponse", "source", "image_url", "imageUrl", "metadata")  # fmt: skip
+_BODIES = ("function", "functionCall", "toolCall", "tool_call", "toolInvocation", "toolResult",
+           "run", "value", "functionResponse", "source", "image_url", "imageUrl",
+           "additional_kwargs")  # fmt: skip
 """Keys of an object that holds what an object says."""
 _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "tool_use_id",
             "toolUseID", "toolUseId", "tool_id")  # fmt: skip
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_input", "tool_kwargs", "params",
               "raw_input")  # fmt: skip
-_CAME = ("content", "result", "output", "response", "aggregated_output", "errorText", "stdout")
+_CAME = ("content", "result", "output", "response", "aggregated_output", "errorText", "tool_return")
 """Keys of what a tool gave back."""
 _SAID = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
@@ -131,12 +132,17 @@ class ByRole(Paired):
         """
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
-        pieces = [*self._thoughts_beside(row), *self._pieces(content, place)]
+        meaning = means or role_means(role)
+        if meaning == "result" and isinstance(content, dict):
+            content = said_in(content)
+        pieces = self._pieces(content, place)
+        if meaning != "thought" and not any(isinstance(piece, Thinking) for piece in pieces):
+            pieces = [*self._thoughts_beside(row), *pieces]
         made = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
         for each in _calls_beside(row):
             if _id(each) not in made or not _id(each):
                 pieces += self._calling(each)
-        match means or role_means(role):
+        match meaning:
             case "call":
                 has_calls = any(isinstance(piece, ToolCall) for piece in pieces)
                 said = pieces if has_calls else self._called(pieces, row)
@@ -255,7 +261,7 @@ class ByRole(Paired):
         """What a content says, and the results in it, in their order."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
-        listed = [content] if isinstance(content, dict) else content
+        listed = content.get("parts", [content]) if isinstance(content, dict) else content
         if not isinstance(listed, list):
             kind = type(content).__name__
             raise InvalidTranscript(self.source, f"{place}: expected text or parts, got {kind}")
@@ -365,7 +371,7 @@ def said_in(value: object) -> str:
     value = _tagged(value)
     if isinstance(value.get("subject"), str):
         return "\n".join(filter(None, (value["subject"], text_or(value.get("description")))))
-    for key in ("llmContent", "functionResponse", *_SAID, *_CAME):
+    for key in ("llmContent", "functionResponse", "parts", *_SAID, *_CAME):
         if key in value and (isinstance(value[key], str) or _wraps(value, key)):
             return said_in(value[key])
     return write_json(value)
@@ -383,7 +389,8 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
     if _kind(part) is not None:
         return dict(part)
     for key, value in part.items():
-        if _KINDS.get(sign_free(key)) and value is not None:
+        means = None if value is None else _KINDS.get(sign_free(key))
+        if means and (means != "text" or sign_free(key) == "text"):
             body = value if isinstance(value, dict) else {"text": value}
             return {**{k: v for k, v in part.items() if k != key}, **body, "type": key}
     if part.keys() & {*_CALL_ID} and part.keys() & {*_CAME}:
@@ -416,7 +423,9 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
     """The calls that stand beside a message's content."""
-    found = next((row[key] for key in _BESIDE if row.get(key)), None)
+    more = row.get("additional_kwargs")
+    facts = {**more, **row} if isinstance(more, dict) else row
+    found = next((facts[key] for key in _BESIDE if facts.get(key)), None)
     return objects_in([found] if isinstance(found, dict) else found)
 
 

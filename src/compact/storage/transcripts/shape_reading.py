@@ -170,9 +170,9 @@ def read(
     found = _ShapedChat(document.source, shape=shape)
     if (system := first_at(chat, shape.system)) is not None:
         found.take("system", system, {}, place=shape.system, time=None)
-    rows = _rows_of(shape, chat, found.left_out)
+    at, rows = _rows_of(shape, chat, found.left_out)
     for index, row in enumerate(rows):
-        found.attempt(partial(found.take_row, row, f"{shape.rows.strip('|') or 'rows'}[{index}]"))
+        found.attempt(partial(found.take_row, row, f"{at or 'rows'}[{index}]"))
     found.finish()
     return Transcript(
         source=document.source,
@@ -220,10 +220,11 @@ def _parts_of(shape: Shape, chat: object) -> list[Any]:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _rows_of(shape: Shape, chat: object, left_out: Counter[str]) -> list[Any]:
-    """The rows that are the conversation, in its order."""
-    found = next((list(_listed(chat, path)) for path in shape.rows.split("|")
-                  if any(_listed(chat, path))), [])  # fmt: skip
+def _rows_of(shape: Shape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
+    """The rows that are the conversation, in its order, and the path where they lie."""
+    paths = shape.rows.split("|")
+    at = next((path for path in paths if any(_listed(chat, path))), paths[0])
+    found = list(_listed(chat, at))
     if shape.nested:
         found = [each for row in found for each in _unfolded(row, shape.nested)]
     if shape.newer:
@@ -232,7 +233,7 @@ def _rows_of(shape: Shape, chat: object, left_out: Counter[str]) -> list[Any]:
         found = _branch(found, shape.tree, first_at(chat, shape.tree[2]), left_out)
     times = [time for row in found if (time := time_of(first_at(row, shape.time)))]
     is_backwards = len(times) == len(found) > 1 and times == sorted(set(times), reverse=True)
-    return found[::-1] if is_backwards else found
+    return at, found[::-1] if is_backwards else found
 
 
 def _listed(chat: object, path: str) -> Iterator[Any]:
@@ -335,7 +336,7 @@ class _ShapedChat(ByRole):
         role = next((each for each in named if role_means(each)), named[0] if named else None)
         told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
         means = told[1] if told else role_means(role) or shape.others
-        if role is None and told is None or means == "":
+        if means == "" or (means is None and role is None):
             kind = text_or(role) or text_or(whole.get("type")) or "other"
             self.left_out[f"{kind} row"] += 1
             return False
@@ -388,7 +389,7 @@ class _ShapedChat(ByRole):
         told.update(text.strip() for text in self._told)
         joined = "\n".join(self._told)
         for key, value in row.items():
-            for text in _texts_in(value):
+            for text in _texts_in(value if key != self.shape.nested else None):
                 said = text.strip()
                 if said not in told and said not in joined:
                     self.left_out[f"text of {key!r}, which no message says|"

@@ -376,7 +376,7 @@ SHAPES: tuple[Shape, ...] = (
         chats=("*", ""),
         rows="mapping",
         body="message",
-        roles=(("!message", ""), ("message.fragments.0.type=request", "user")),
+        roles=(("!fragments", ""), ("fragments.0.type=request", "user")),
         role="id",
         others="assistant",
         text="fragments",
