@@ -25,8 +25,8 @@ from compact.storage.transcripts.documents import Document, JsonLines, JsonValue
 from compact.storage.transcripts.transcript import Collected, Container, Transcript, text_or
 
 NAME = "chat"
-_ITEMS = ("messages", "input")
-"""Keys of an object at which its messages stand; `input` is the Responses API's."""
+_ITEMS = ("messages", "input", "output", "items")
+"""Keys of an object at which its messages stand: all but the first are the Responses API's."""
 _SYSTEM = ("system", "instructions")
 """Keys of a system prompt that stands beside the messages: Anthropic's, the Responses API's."""
 _SYSTEM_ID = "m0"
@@ -171,7 +171,7 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
 
 def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
     """The format of the messages. Where none of them tells, what stands beside them does."""
-    if "input" in fields and "messages" not in fields:
+    if _items_at(fields) == "input":
         try:
             refuse_server_state({**fields, "input": raws})
         except ServerHeldState as error:
