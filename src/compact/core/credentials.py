@@ -28,7 +28,6 @@ from compact.core.secret_values import (
     is_header,
     is_issued,
     is_jwt,
-    is_marked,
     is_pair,
     is_random,
     is_session,
@@ -206,8 +205,9 @@ SHAPES: tuple[Shape, ...] = (
         "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
         "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
         "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
-        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- vercel_blob_rw_ aio_ squ_ sqp_ sqa_ "
-        "access-sandbox- access-production- access-development- e2b_ pa- v1.0-",
+        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- vercel_blob_rw_ "
+        "aio_ squ_ sqp_ sqa_ access-sandbox- access-production- access-development- e2b_ pa- "
+        "v1.0-",
     ),
     _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
     _shape(  # with so little before them that their length must tell
@@ -278,6 +278,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "AUTH", r"AUTH(?: PLAIN| LOGIN)? ([A-Za-z0-9+/]{12,}={0,2})", is_smtp),
+    _shape("authorization", "_auth=", r"_auth=[\"']?([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
     _shape(
@@ -322,9 +323,10 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "secret",
         "Fernet( createHmac( createCipheriv( hmac.new( HMAC.new( jwt.encode( jwt.decode( jwt.sign( "
-        "jwt.verify( JWT.encode( JWT.decode( SecretKeySpec( AES.new( .encrypt( .decrypt( scryptSync( pbkdf2Sync( "
-        "hash_hmac( openssl_encrypt( URLSafeSerializer( TimestampSigner( .HexDigest( .hexdigest(",
-        r"[\w.]{1,20}\((?:[\"'][\w-]{1,16}[\"'],\s{0,4}|(?:[\w.$]{1,40}|\{[^{}\n]{0,80}\}),\s{0,4}){0,2}"
+        "jwt.verify( JWT.encode( JWT.decode( SecretKeySpec( AES.new( .encrypt( .decrypt( "
+        "scryptSync( pbkdf2Sync( hash_hmac( openssl_encrypt( URLSafeSerializer( TimestampSigner(",
+        r"[\w.]{1,20}\("
+        r"(?:(?:[\"'][\w-]{1,16}[\"']|[\w.$]{1,40}|\{[^{}\n]{0,80}\}),\s{0,4}){0,2}"
         r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
         is_token,
     ),
@@ -351,7 +353,8 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "password",
         "echo printf",
-        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}(?:\w{{1,32}}:)?([^\s\"'`\\$<]{{6,128}}){_QUOTE} {{0,3}}\|"
+        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}(?:\w{{1,32}}:)?([^\s\"'`\\$<]{{6,128}}){_QUOTE}"
+        r" {0,3}\|"
         r"[^|\n]{1,120}(?:--password-stdin|chpasswd|sudo -S|--stdin|--passphrase-fd|cryptsetup)",
         is_url_password,
     ),
@@ -427,7 +430,7 @@ def _cookies(text: str) -> Iterator[Place]:
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
             is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
-            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_marked(value)):
+            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_token(value)):
                 yield Place(found.start(1), found.end(1), "cookie")
 
 

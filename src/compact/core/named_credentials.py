@@ -17,9 +17,7 @@ from compact.core.near_names import words_of
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     Check,
-    is_auth,
     is_bare_password,
-    is_credentials,
     is_jumbled,
     is_knotted,
     is_password,
@@ -34,7 +32,7 @@ from compact.core.secret_values import (
 _COMMON_NAMES = (
     r"passwor[dt]|passwd|pass ?phrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
     r"identified by|psk|community|"
-    r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
+    r"密码|口令|パスワード|secret|token|key|密钥"
 )
 _RARE = "|".join(
     (
@@ -45,10 +43,11 @@ _RARE = "|".join(
 )
 """Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})"
-_TO = r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|til|till|od)"
+_TO = r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|till?|od)"
 _KINDS_OF_ONE = (
     r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
-    rf"(?: \([^()\n]{{1,40}}\)(?=[ ]?[:=]))?(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
+    r"(?: \([^()\n]{1,40}\)(?=[ ]?[:=]))?"
+    rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
 )
 _OF_WHAT = (
     rf"(?P<of> {_TO}(?: [\w.'@/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
@@ -59,7 +58,9 @@ _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
 """Also with the number of the next line."""
-_FIELD = rf"{_GAP}[\w-]{{1,16}}\\{{0,3}}[\"']?[ \t]{{0,8}}[=:][ \t]{{0,4}}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
+_IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
+_FIELD = rf"{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
+"""What stands before the field with the value."""
 _TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
@@ -69,9 +70,10 @@ _WRAPPED = (
 _ASSIGNS = (
     r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
     rf"{_TYPED}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
-    r"(?:value|default|plaintext|stringvalue)\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
-    rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：＝|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
-    r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]|[)\]][ \t]?(?=\S{0,64}\d)|[ ]?\((?:default:)?(?=\S{0,64}\d)"
+    rf"(?:value|default|plaintext|stringvalue){_IS}"
+    rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
+    r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]"
+    r"|(?:[)\]][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
@@ -103,11 +105,15 @@ _NO_TOKEN = re.compile(
 """Tokens of a vocabulary or of a list's pages."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
-_JOINT = r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))[bfr]?[\"']"
+_JOINT = (
+    r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
+    r"[bfr]?[\"']"
+)
 """Between two halves of a text."""
 _JOINTS = re.compile(_JOINT)
 _QUOTED = re.compile(
-    rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})[^\s\"'`\\]+(?:{_JOINT}[^\s\"'`\\]+)*)"
+    rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})"
+    rf"[^\s\"'`\\]+(?:{_JOINT}[^\s\"'`\\]+)*)"
 )
 _SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
 _WIDE = re.compile(
@@ -131,11 +137,9 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token|токен|トークン|토큰|令牌", "token", is_secret, is_token),
     ("key|api|密钥", "api_key", is_secret, is_secret),
-    ("auth", "authorization", is_auth, is_auth),
-    ("credential", "credentials", is_credentials, is_credentials),
     ("", "password", is_password, is_bare_password),
 )
-"""How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
+"""A part of a name, the kind of its value, and what must hold of a quoted and of a bare one."""
 
 
 def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
@@ -233,7 +237,7 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
             return not _NO_TOKEN.search(before)
         case "key":
             return bool(_KEY_OF.search(before) or (is_set and not _NO_SECRET_OF.search(before)))
-        case "pw" | "auth":
+        case "pw":
             return not before[-1:].isalpha()
         case _:
             return True
@@ -245,8 +249,10 @@ _MAY_ASSIGN = (
     rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
     rf"(?: {_TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
     r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    rf"[ \t\pZ]{{0,4}}(?:[=:：＝|{{,]|%3[ad])|[?!]?:|\[|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
-    r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}\\{0,3}[\"']?[ \t]{0,8}[=:]"
+    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\["
+    rf"|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
+    r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
+    r"\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
     r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]](?:default:|[ \t])?\S{0,64}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"

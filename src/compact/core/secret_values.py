@@ -69,7 +69,6 @@ _CODE_WORDS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """Words of which one makes a value without quotes a name in code."""
-_OF_ITSELF = re.compile("pass|pwd|secret|token|login|prompt", re.IGNORECASE)
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
@@ -103,7 +102,6 @@ _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
 _CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
 _DIGIT, _SMALL = re.compile(r"\d"), re.compile(r"[a-z]")
-_NO_NAMES = re.compile(r"[!#%^*$?&~]")
 _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
@@ -225,11 +223,6 @@ def _is_name(value: str) -> bool:
     return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
-def is_marked(value: str) -> bool:
-    """Whether it has a digit, and a mark that no name of a thing has."""
-    return bool(_DIGIT.search(value) and _NO_NAMES.search(value)) and is_bare_password(value)
-
-
 def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
@@ -285,7 +278,7 @@ def is_set_password(value: str) -> bool:
     if not (value.isalpha() or _REFERENCE.fullmatch(value)) or _ATTRIBUTE.fullmatch(value):
         return False
     is_own = value.lower() not in _COMMON and not _has_code_word(value)
-    return is_own and is_filled(value) and not _OF_ITSELF.search(value)
+    return is_own and is_filled(value)
 
 
 def is_spaced_password(value: str, *, is_set: bool) -> bool:
@@ -420,17 +413,6 @@ def is_smtp(value: str) -> bool:
     """Whether it decodes to a name and a password as mail servers are told them."""
     said = _plain(value)
     return said.count(b"\0") >= 2 and said.isascii()
-
-
-def is_auth(value: str) -> bool:
-    """Whether it is a name and a password in base64, or a token."""
-    return is_basic(value) or is_token(value)
-
-
-def is_credentials(value: str) -> bool:
-    """The same, or both as they are."""
-    name, colon, password = value.partition(":")
-    return is_auth(value) or bool(colon and name and is_bare_password(password))
 
 
 def is_jwt(value: str) -> bool:
