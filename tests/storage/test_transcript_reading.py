@@ -9,11 +9,11 @@ from compact.core.messages import Message, Text, Thinking
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import kind_of, load
-from compact.storage.transcripts.reading import each, read, titles
+from compact.storage.transcripts.reading import read, titles
 from compact.storage.transcripts.shapes import SHAPES
 from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
-from tests.storage.making import detect
+from tests.storage.making import detect, every
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 
@@ -88,7 +88,7 @@ def test_titles_are_those_of_the_conversations(name):
     """MIG: as many as there are, found without reading one, and the same as when read."""
     document = load(FIXTURES / name)
     found = titles(document)
-    transcripts = list(each(document))
+    transcripts = every(FIXTURES / name)
     assert [each.title for each in transcripts] == list(found)
     assert {each.conversations for each in transcripts} == {len(found)}
 
@@ -144,8 +144,16 @@ BROKEN = [
     (b'{"type":"user","uuid":"a","message":{"role":"user","content":"x"}}\n{"a":1}\n', "event", 2),
     (b'{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}', "_id", 1),
     (b'{"type":"system"}\n{"type":"user","uuid":"a"}\n', "the row has no message", 2),
-    (b'{"sessionId": "s", "messages": [{"type": "user", "content": 5}]}', "expected text or parts", None),
-    (b'{"sessionId": "s", "messages": [{"type": "user"}, 3]}', r"messages\[1\]: expected a message", None),
+    (
+        b'{"sessionId": "s", "messages": [{"type": "user", "content": 5}]}',
+        "expected text or parts",
+        None,
+    ),
+    (
+        b'{"sessionId": "s", "messages": [{"type": "user"}, 3]}',
+        r"messages\[1\]: expected a message",
+        None,
+    ),
 ]
 
 

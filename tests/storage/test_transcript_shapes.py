@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a row of the table is a file
 """Files of many programs, read by a row of data each (`storage.transcripts.shapes`): who says what,
 which result belongs to which call, and that no words get lost without being counted.
 
@@ -8,6 +9,7 @@ reader, by walking its JSON.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -31,7 +33,7 @@ class File:
     """A file of a program, and what it must give."""
 
     format: str
-    value: object
+    value: Any
     said: list = field(default_factory=lambda: TALK)
     results: int = 1
     notes: tuple[str, ...] = ()
@@ -59,7 +61,7 @@ def text(words: str) -> list[dict]:
 
 
 SYSTEM_TOO = [("system", SYSTEM), *TALK]
-GEMINI = [
+GEMINI: list[Any] = [
     {"role": "user", "parts": [{"text": ASKED}]},
     {"role": "model", "parts": [{"functionCall": {"name": "count", "args": ARGS}}]},
     {"role": "user", "parts": [
@@ -75,7 +77,7 @@ BEDROCK = [
         "toolUseId": "t", "status": "error", "content": [{"json": {"found": CAME}}]}}]},
     {"role": "assistant", "content": [{"text": SAID}]},
 ]  # fmt: skip
-LANGCHAIN = [
+LANGCHAIN: list[Any] = [
     {"type": "human", "content": ASKED},
     {"type": "ai", "content": "", "tool_calls": [{"name": "count", "args": ARGS, "id": "t"}]},
     {"type": "tool", "content": CAME, "tool_call_id": "t"},
@@ -367,7 +369,9 @@ def test_no_words_get_lost_without_being_counted(file):
     told = "\n".join(visible_texts(found.messages))
     told += "\n".join(p.text for m in found.messages for p in m.parts if p.type == "thinking")
     lost = [x for x in words_in(file.value) if x not in told and x not in str(found.title)]
-    given = [x for c in (c for m in found.messages for c in m.tool_calls) for x in words_in(c.arguments)]
+    given = [
+        x for c in (c for m in found.messages for c in m.tool_calls) for x in words_in(c.arguments)
+    ]
     lost = [x for x in lost if x not in given]
     assert len(lost) <= len(found.notes), lost
 
@@ -406,5 +410,7 @@ def test_one_odd_row_is_left_out_and_told():
 def test_two_kinds_of_lists_are_not_guessed():
     """What could be read in two ways is refused, and says what the file has."""
     sides = [{"who": "user", "text": ASKED}, {"who": "bot", "text": SAID}]
-    with pytest.raises(InvalidTranscript, match=r"has an object with a \(list\), b \(list\)\. Looked"):
+    with pytest.raises(
+        InvalidTranscript, match=r"has an object with a \(list\), b \(list\)\. Looked"
+    ):
         read(json.dumps({"a": sides, "b": sides}).encode())

@@ -77,7 +77,9 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
 
 def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
     """The logs of the program `llm`, whose rows hold a prompt and a response each, as messages."""
-    listed = db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
+    listed = (
+        db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
+    )
     found: dict[Any, Cells] = {
         key: {"conversation": {"id": key, "name": name, "model": model}, "messages": []}
         for key, name, model in listed
@@ -94,12 +96,17 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
         texts = {
             name: "\n\n".join(
                 str(text)
-                for text in (*(x["content"] for x in beside.get((f"{name}_fragments", own), ())), row[name])
+                for text in (
+                    *(x["content"] for x in beside.get((f"{name}_fragments", own), ())),
+                    row[name],
+                )
                 if text
             )
             for name in ("system", "prompt")
         }
-        said: list[Cells] = [{**each, "role": "tool"} for each in beside.get(("tool_results", own), ())]
+        said: list[Cells] = [
+            {**each, "role": "tool"} for each in beside.get(("tool_results", own), ())
+        ]
         if texts["system"] and texts["system"] != system:
             said.insert(0, {"role": "system", "content": texts["system"]})
         system = texts["system"]
@@ -107,7 +114,10 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
             said.append({"role": "user", "content": texts["prompt"]})
         calls = beside.get(("tool_calls", own))
         said.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
-        chat += [{**each, "id": f"{own}-{n}", "timestamp": row.get("datetime_utc")} for n, each in enumerate(said)]
+        chat += [
+            {**each, "id": f"{own}-{n}", "timestamp": row.get("datetime_utc")}
+            for n, each in enumerate(said)
+        ]
     return found
 
 
@@ -115,7 +125,7 @@ _LLM_BESIDE = {
     "tool_calls": "SELECT response_id, name, arguments, tool_call_id FROM tool_calls",
     "tool_results": "SELECT response_id, name, output AS content, tool_call_id FROM tool_results",
     **{
-        f"{name}_fragments": f"SELECT response_id, content FROM {name}_fragments "  # noqa: S608
+        f"{name}_fragments": f"SELECT response_id, content FROM {name}_fragments "
         'JOIN fragments ON fragments.id = fragment_id ORDER BY "order"'
         for name in ("system", "prompt")
     },

@@ -293,9 +293,9 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     """One object, or one a line: the latter where the first line is complete and others follow."""
     numbered = enumerate(body.split(b"\n"), 1)
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
-    if len(lines) == 1:
-        return JsonValue(name, content, [(1, _whole(body, name))])
     exact = _HUGE_INTEGER.search(body) is not None
+    if len(lines) == 1 and b"}{" not in lines[0][1].replace(b" ", b""):
+        return JsonValue(name, content, [(1, _whole(body, name))])
     try:
         _parse(lines[0][1], exact=exact)
     except ValueError:
@@ -310,7 +310,7 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
                 end = content.rstrip().rfind(b"\n") + 1
                 return JsonLines(name, content[:end], rows, ("the last line is half written",))
             _refuse(name, error, line=number)
-    return JsonLines(name, content, rows)
+    return (JsonValue if len(rows) == 1 else JsonLines)(name, content, rows)
 
 
 def _values(line: bytes, *, exact: bool) -> list[object]:
@@ -398,8 +398,8 @@ def _finite(literal: str) -> float:
 def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
     if isinstance(error, UnicodeDecodeError):
         reason = (
-            f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x}); if an editor "
-            "saved it in another encoding, such as Windows-1252, save it as UTF-8"
+            f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x}); if it is in "
+            "another encoding, such as Windows-1252, save it as UTF-8"
         )
     elif isinstance(error, json.JSONDecodeError) and "}\r{" in error.doc:
         reason = "its lines end in CR alone, as on old Macs: save it with LF"

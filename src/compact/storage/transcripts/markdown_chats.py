@@ -111,8 +111,9 @@ def _turns(shape: MarkdownChats, lines: list[str]) -> Iterator[tuple[str, str, i
     who, said, begins = "", list[str](), 1
     for number, line in enumerate(lines, 1):
         match = shape.line.fullmatch(line)
-        now, text = next(((k, v) for k, v in match.groupdict().items() if v is not None), ("", "")) \
-            if match else ("assistant" if shape.returns and line.strip() else who, line)  # fmt: skip
+        told = match.groupdict().items() if match else ()
+        plain = ("assistant" if shape.returns and line.strip() else who, line)
+        now, text = next(((name, said) for name, said in told if said is not None), plain)
         is_heading = bool(match) and not shape.returns
         if now != who or is_heading:
             yield from _turn(who, said, begins)

@@ -133,6 +133,34 @@ class ByRole(Paired):
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
         meaning = means or role_means(role)
+        pieces = self._all_of(content, row, place, meaning)
+        match meaning:
+            case "call":
+                has_calls = any(isinstance(piece, ToolCall) for piece in pieces)
+                self._say_all(
+                    "assistant", pieces if has_calls else self._called(pieces, row), row, time
+                )
+            case "result":
+                self._result_of(pieces, row, time)
+            case "thought":
+                text = _texts(pieces)
+                self._say_all("assistant", [Thinking(text)] if text else [], row, time)
+            case "user" | "system" | "developer" | "assistant" as own:
+                self._say_all(own, pieces, row, time)
+            case "injected" | "checkpoint" as source:
+                mark = INJECTED if source == "injected" else CHECKPOINT
+                self._say_all("user", pieces, row, time, metadata=mark)
+            case _:
+                self.left_out[unknown_role(role)] += 1
+                mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
+                self._say_all("user", pieces, row, time, metadata=mark)
+
+    def _all_of(
+        self, content: object, row: Row, place: str, meaning: str | None
+    ) -> list[Part | _Answer]:
+        """What a message says: its reasoning, its content, and the calls beside it that are not in
+        it.
+        """
         if meaning == "result" and isinstance(content, dict):
             content = said_in(content)
         pieces = self._pieces(content, place)
@@ -142,33 +170,12 @@ class ByRole(Paired):
         for each in _calls_beside(row):
             if _id(each) not in made or not _id(each):
                 pieces += self._calling(each)
-        match meaning:
-            case "call":
-                has_calls = any(isinstance(piece, ToolCall) for piece in pieces)
-                said = pieces if has_calls else self._called(pieces, row)
-                self._say_all("assistant", said, row, time)
-            case "result":
-                self._result_of(pieces, row, time)
-            case "thought":
-                text = _texts(pieces)
-                self._say_all("assistant", [Thinking(text)] if text else [], row, time)
-            case "user" | "system" | "developer" | "assistant" as own:
-                self._say_all(own, pieces, row, time)
-            case "injected":
-                self._say_all("user", pieces, row, time, metadata=INJECTED)
-            case "checkpoint":
-                self._say_all("user", pieces, row, time, metadata=CHECKPOINT)
-            case _:
-                self.left_out[unknown_role(role)] += 1
-                mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
-                self._say_all("user", pieces, row, time, metadata=mark)
+        return pieces
 
-    def _result_of(
-        self, pieces: list[Part | _Answer], row: Row, time: datetime | None
-    ) -> None:
+    def _result_of(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
         """A message that is a result by its role: all that it says, where it holds none itself."""
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
-        parts = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
+        parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
         if calls:
             self._say_all("assistant", calls, row, time)
         answers = [piece for piece in pieces if isinstance(piece, _Answer)]
@@ -247,7 +254,11 @@ class ByRole(Paired):
         """The reasoning that stands beside a message's content."""
         value = next((row[key] for key in _THOUGHTS if row.get(key)), None)
         each = [value] if isinstance(value, str | dict) else value
-        found = [said_in(x) for x in each if isinstance(x, str | dict)] if isinstance(each, list) else []
+        found = (
+            [said_in(x) for x in each if isinstance(x, str | dict)]
+            if isinstance(each, list)
+            else []
+        )
         return [Thinking(text) for text in found if text]
 
     def _parts_of(self, value: object) -> list[Part]:

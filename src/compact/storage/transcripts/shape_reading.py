@@ -24,7 +24,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.core.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, JsonLines, choose, objects_in
 from compact.storage.transcripts.roles import ByRole, role_means

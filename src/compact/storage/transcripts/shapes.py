@@ -76,8 +76,12 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "goose",
         "Goose's sessions (JSONL, JSON)",
-        marks=("*.working_dir *.content.*.type", "working_dir conversation.*.role",
-               "working_dir messages.*.role", "*.content.*.toolCall *.role"),
+        marks=(
+            "*.working_dir *.content.*.type",
+            "working_dir conversation.*.role",
+            "working_dir messages.*.role",
+            "*.content.*.toolCall *.role",
+        ),
         rows="conversation|messages|",
         name_at="description|name|*.description",
     ),
@@ -104,8 +108,13 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "gemini_contents",
         "Gemini's contents, and Gemini CLI's checkpoints (JSON)",
-        marks=("contents.*.parts", "history.*.parts history.*.role=model|user", "request.contents",
-               "*.parts *.role=model", "clientHistory.*.parts"),
+        marks=(
+            "contents.*.parts",
+            "history.*.parts history.*.role=model|user",
+            "request.contents",
+            "*.parts *.role=model",
+            "clientHistory.*.parts",
+        ),
         chats=("", "request"),
         rows="contents|clientHistory|history|",
         text="parts",
@@ -120,13 +129,19 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "autogen",
         "AutoGen's states (JSON)",
-        marks=("llm_context.messages.*.type", "model_context.messages.*.type",
-               "message_thread.*.source", "messages.*.source messages.*.type"),
+        marks=(
+            "llm_context.messages.*.type",
+            "model_context.messages.*.type",
+            "message_thread.*.source",
+            "messages.*.source messages.*.type",
+        ),
         chats=("", "agent_states.*.agent_state", "agent_states.*", "state"),
         rows="llm_context.messages|model_context.messages|message_thread|messages",
         role="type",
-        roles=(("type=TextMessage|MultiModalMessage source=user", "user"),
-               ("type=ToolCallExecutionEvent", "result")),
+        roles=(
+            ("type=TextMessage|MultiModalMessage source=user", "user"),
+            ("type=ToolCallExecutionEvent", "result"),
+        ),
         others="assistant",
     ),
     Shape(
@@ -147,8 +162,10 @@ SHAPES: tuple[Shape, ...] = (
         marks=(
             *(f"{at}content.*.type=tool-call|tool-result" for at in ("*.", "messages.*.")),
             *(f"{at}toolInvocations {at}role" for at in ("*.", "messages.*.")),
-            *(f"{at}parts.*.type {at}role !{at}parts.*.part_kind !{at}content.*.type !sessionId"
-              for at in ("*.", "messages.*.")),
+            *(
+                f"{at}parts.*.type {at}role !{at}parts.*.part_kind !{at}content.*.type !sessionId"
+                for at in ("*.", "messages.*.")
+            ),
         ),
         text="parts|content",
         attached="experimental_attachments",
@@ -268,16 +285,23 @@ SHAPES: tuple[Shape, ...] = (
         chats=("", "messages", "all_messages", "message_history"),
         rows="*.parts.*",
         role="part_kind",
-        roles=(("part_kind=user-prompt", "user"), ("part_kind=system-prompt", "system"),
-               ("part_kind=text", "assistant"), ("part_kind=tool-call|builtin-tool-call", "call"),
-               ("part_kind=tool-return|retry-prompt|builtin-tool-return", "result")),
+        roles=(
+            ("part_kind=user-prompt", "user"),
+            ("part_kind=system-prompt", "system"),
+            ("part_kind=text", "assistant"),
+            ("part_kind=tool-call|builtin-tool-call", "call"),
+            ("part_kind=tool-return|retry-prompt|builtin-tool-return", "result"),
+        ),
         model="*.model_name",
     ),
     Shape(
         "sharegpt",
         "ShareGPT's conversations (JSON, JSONL)",
-        marks=("conversations.*.from conversations.*.value", "conversation.*.from",
-               "items.*.from items.*.value"),
+        marks=(
+            "conversations.*.from conversations.*.value",
+            "conversation.*.from",
+            "items.*.from items.*.value",
+        ),
         chats=("*", ""),
         rows="conversations|conversation|items",
         role="from",
@@ -287,12 +311,20 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "smolagents",
         "smolagents' steps (JSON)",
-        marks=("*.step_number *.model_input_messages", "*.step_number *.model_output",
-               "*.step_number *.tool_calls"),
+        marks=(
+            "*.step_number *.model_input_messages",
+            "*.step_number *.model_output",
+            "*.step_number *.tool_calls",
+        ),
         chats=("", "steps", "memory.steps"),
         rows="",
-        turns=(("system", "system_prompt"), ("user", "task"), ("assistant", "model_output|plan"),
-               ("result", "observations"), ("assistant", "output|final_answer")),
+        turns=(
+            ("system", "system_prompt"),
+            ("user", "task"),
+            ("assistant", "model_output|plan"),
+            ("result", "observations"),
+            ("assistant", "output|final_answer"),
+        ),
     ),
     Shape(
         "typingmind",
@@ -414,7 +446,9 @@ def guess(document: Document) -> Shape | None:
     return Shape("guessed", said, (rows or "*",), (chats,), rows=rows, role=role, text=text)
 
 
-def _message_lists(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _message_lists(
+    value: object, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """The places of lists of messages, and the keys of their roles and texts."""
     if len(path) > _DEEPEST:
         return
@@ -432,9 +466,11 @@ def _message_lists(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
     """The keys of the role and the text, where these objects are messages of two sides."""
-    role = next((key for key in _ROLE_LIKE
-                 if {"user", "assistant"} <= {role_means(row.get(key)) for row in rows}), None)  # fmt: skip
-    text = next((key for key in _TEXT_LIKE if key != role and any(row.get(key) for row in rows)), None)
+    sides = {"user", "assistant"}
+    means = {key: {role_means(row.get(key)) for row in rows} for key in _ROLE_LIKE}
+    role = next((key for key, found in means.items() if sides <= found), None)
+    texts = (key for key in _TEXT_LIKE if key != role and any(row.get(key) for row in rows))
+    text = next(texts, None)
     return (role, text) if role and text else None
 
 

@@ -114,12 +114,23 @@ FORMATS: tuple[Format, ...] = (
         chat_json.read,
         titles=chat_json.titles,
     ),
-    Format("guessed", "anything like it (JSON)", shapes.recognizes, shapes.read, titles=shapes.titles),
-    Format("aider", "Aider's chat history (Markdown)", partial(markdown_chats.recognizes, AIDER),
-           partial(markdown_chats.read, AIDER), kind="text"),
-    Format("cursor_export", "Cursor's exports (Markdown)",
-           partial(markdown_chats.recognizes, CURSOR),
-           partial(markdown_chats.read, CURSOR), kind="text"),
+    Format(
+        "guessed", "anything like it (JSON)", shapes.recognizes, shapes.read, titles=shapes.titles
+    ),
+    Format(
+        "aider",
+        "Aider's chat history (Markdown)",
+        partial(markdown_chats.recognizes, AIDER),
+        partial(markdown_chats.read, AIDER),
+        kind="text",
+    ),
+    Format(
+        "cursor_export",
+        "Cursor's exports (Markdown)",
+        partial(markdown_chats.recognizes, CURSOR),
+        partial(markdown_chats.read, CURSOR),
+        kind="text",
+    ),
     Format("specstory", "SpecStory", specstory.recognizes, specstory.read, kind="text"),
     Format(
         "sqlite_chats",

@@ -76,15 +76,20 @@ class Collected:
     odd: list[InvalidTranscript] = field(default_factory=list)
     """What is wrong with each row that was left out for it."""
 
-    def attempt(self, take: Callable[[], object]) -> None:
-        """Take a row; what is wrong with it is kept in mind."""
+    def attempt(self, take: Callable[[], object]) -> bool:
+        """Take a row; whether it is right. What is wrong with it is kept in mind."""
         try:
             take()
         except InvalidTranscript as error:
             self.odd.append(error)
+            return False
+        return True
 
     def checked(
-        self, rows: Iterable[tuple[int, object]], is_row: Callable[[object], bool], what: str
+        self,
+        rows: Iterable[tuple[int, object]],
+        is_row: Callable[[dict[str, Any]], bool],
+        what: str,
     ) -> list[tuple[int, dict[str, Any]]]:
         """The rows that are what they should be; the others are odd."""
         found: list[tuple[int, dict[str, Any]]] = []
