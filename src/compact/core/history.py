@@ -19,7 +19,7 @@ from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
-from compact.core.messages import SYSTEM_ROLES, Message, is_compaction
+from compact.core.messages import SYSTEM_ROLES, Message, is_compaction, metadata_in
 from compact.core.own_text import OwnText, keyed
 from compact.core.profiles import ReasoningSent
 from compact.core.redaction import Known
@@ -276,7 +276,8 @@ class History:
         without marks is not parsed for it.
         """
         item = self._items[position] if self._items else self[position]
-        return (isinstance(item, Message) or "metadata" in item) and self[position].is_important
+        may_be = isinstance(item, Message) or "metadata" in item or "meta" in item
+        return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
         """Tokens of what a person said there that may be an instruction; asked once."""
@@ -317,9 +318,11 @@ class History:
 
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     """Which items may never be pruned, where all are dictionaries: one quick look at each."""
-    noticed = [
-        i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x or _compacts(x)
-    ]
+    noticed = (
+        i
+        for i, x in enumerate(items)
+        if x["role"] in roles or "metadata" in x or "meta" in x or _compacts(x)
+    )
     return [i for i in noticed if items[i]["role"] in roles or _fixed(items[i])]
 
 
@@ -343,7 +346,7 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
 
 
 def _fixed(item: Mapping[str, Any]) -> bool:
-    return _flagged(item.get("metadata")) or _compacts(item)
+    return _flagged(item) or _compacts(item)
 
 
 def _compacts(item: Mapping[str, Any]) -> bool:
@@ -352,7 +355,8 @@ def _compacts(item: Mapping[str, Any]) -> bool:
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
-def _flagged(metadata: object) -> bool:
+def _flagged(item: Mapping[str, Any]) -> bool:
+    metadata = metadata_in(item)
     return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
 
 

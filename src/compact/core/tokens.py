@@ -89,10 +89,7 @@ class Framing:
     """What wraps the schemas of a prompt."""
 
 
-OPENAI_FRAMING = Framing(
-    "OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md); sealed as Responses",
-    sealed=3 / 16,
-)
+OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
 ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
 """For Anthropic messages that are counted by an OpenAI tokenizer because somebody asked for it."""
 CLAUDE_FRAMING = Framing(
@@ -207,7 +204,9 @@ class TokenCounter:
                 return image_tokens(part, self.framing.images)
             case Thinking():
                 shown = self.framing.thinking * self.text(part.text)
-                return math.ceil(max(shown, self.framing.sealed * len(part.signature or "")))
+                in_blocks = part.raw is not None and "reasoning_details" in part.raw
+                share = RESPONSES_FRAMING.sealed if in_blocks else self.framing.sealed
+                return math.ceil(max(shown, share * len(part.signature or "")))
             case Opaque():
                 sealed = (part.raw or {}).get("encrypted_content")
                 size = len(sealed) if isinstance(sealed, str) else 0
