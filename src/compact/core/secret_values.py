@@ -291,20 +291,20 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
     return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
 
 
-def is_strong_password(value: str, *, is_glued: bool) -> bool:
-    """Whether it can only be a password, and no name with a number, behind a weak name."""
-    if value.isdigit() or (_is_name(value) and not _JOINED.fullmatch(value)):
+def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
+    """Whether it can only be a password, and no name with a number, behind a weak name, which may
+    be the end of another, or of a word.
+    """
+    is_joined = _JOINED.fullmatch(value) is not None
+    if value.isdigit() or (_is_name(value) and not is_joined) or (is_word and is_joined):
         return False
-    return not (
-        _NUMBERED.fullmatch(value)
-        or (is_glued and (_COUNTED.search(value) or _JOINED.fullmatch(value)))
-    )
+    return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
 
 
 def is_spoken_password(value: str) -> bool:
     """The same behind a name and nothing else."""
     is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
-    return bool(is_strong) and is_bare_password(value)
+    return bool(is_strong or _JOINED.fullmatch(value)) and is_bare_password(value)
 
 
 def is_passwordlike(value: str) -> bool:
