@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 
 from compact.apps.cli.session_markdown import written
 from compact.core.messages import Message
-from compact.core.sessions import Session
+from compact.core.sessions import Branch, Session
 
 LIVE = [
     "![x](https://c.example/p)",
@@ -29,7 +29,9 @@ LIVE = [
 
 def rendered(text, **session):
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    made = Session(id="s", created_at=at, updated_at=at, **session)
+    made = Session(
+        id="s", branch=Branch(id="b", session_id="s"), created_at=at, updated_at=at, **session
+    )
     page = "".join(written(made, [Message(role="user", content=text, timestamp=at)]))
     return page, MarkdownIt("commonmark").parse(page)
 
