@@ -27,6 +27,7 @@ from compact.core.messages import (
     Refusal,
     Text,
     ToolResult,
+    metadata_in,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.core.tokens import Framing
@@ -97,8 +98,8 @@ class WireFormat(ABC):
         raw = record_at(raw, path)
         role, content = self.said(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
-        if "metadata" in raw:
-            fields["metadata"] = read_metadata(raw["metadata"], path)
+        if "metadata" in raw or "meta" in raw:
+            fields["metadata"] = read_metadata(metadata_in(raw), path)
         return Message.trusted(
             role=role, content=content, wire=raw, wire_format=self.name, **fields
         )

@@ -7,7 +7,8 @@ beside `messages`; and all of it in a `conversationState`. What is decided here:
 - Summaries in it (`checkpoints[].summary`, a `summary` of its own) stand before the messages, as
   checkpoints: their originals are not in the file.
 - The person's messages that were kept beside the others come at their times; one with the id of
-  another, or that says at the same time what another says, is there once.
+  another, or that says at the same time what another says, is there once. Of the archived ones
+  some have no role, and a `summary` that is their first hundred characters.
 - The goals, and all other keys, are in the container's fields, as `record`.
 """
 
@@ -34,6 +35,8 @@ from compact.storage.transcripts.transcript import (
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
 """Where the messages stand, if not in the snapshot itself."""
+BEGINNING = 100
+"""Characters of an archived message that such programs keep."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
 _TOLD = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
@@ -69,6 +72,10 @@ def read(
     rows, repeated = _in_order(state)
     if repeated:
         session.left_out["message that is in two lists|messages that are in two lists"] = repeated
+    if cut := sum(len(row["summary"]) >= BEGINNING for row in rows if _is_beginning(row)):
+        words = "of which only the beginning is kept"
+        session.left_out[f"message {words}|messages {words}"] = cut
+    rows = [_whole(row) for row in rows]
     take_messages(session, rows, calls=state.get("toolCalls") or value.get("toolCalls"))
     session.finish()
     record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
@@ -131,6 +138,21 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
         last = (time_of(row.get("timestamp")) if isinstance(row, dict) else None) or last
         timed.append((last, row))
     return [row for _, row in sorted(timed, key=lambda each: each[0])], repeated
+
+
+def _is_beginning(row: object) -> bool:
+    """Whether a row tells of a message by its beginning."""
+    match row:
+        case {"role": _} | {"content": _}:
+            return False
+        case {"summary": str()}:
+            return True
+    return False
+
+
+def _whole(row: Any) -> Any:  # noqa: ANN401 - what JSON carries
+    """The message that a row stands for."""
+    return {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
 
 
 def _keys(row: object) -> set[str]:
