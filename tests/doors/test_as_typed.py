@@ -1,9 +1,14 @@
 """What the requirements' authors type, letter for letter: each literal is a script, and runs."""
 
+import subprocess
+import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -375,20 +380,18 @@ HARMLESS = (
 def test_a_group_turns_on_personal_data(kind):
     """K-7: "PII and card data as groups that can be turned on"."""
     from compact import CompactConfig
-    from compact.core.redaction import Known, redact
 
     before, secret, after = PERSONAL[kind]
+    text, place = before + secret + after, (len(before), len(before + secret), kind)
     for given in (
         {"redaction": {"pii": True}},
         {"redact_kinds": ("pii",)},
         {"redact_kinds": [kind]},
     ):
-        known = Known(redactor=CompactConfig(**given).redactor())
-        text = redact(before + secret + after, known).text
-        assert text == f"{before}<REDACTED:{kind}>{after}"
-        assert all(redact(line, known).text == line for line in HARMLESS)
-    off = Known(redactor=CompactConfig(redaction={"pii": False}).redactor())
-    assert redact(before + secret + after, off).text == before + secret + after
+        redactor = CompactConfig(**given).redactor()
+        assert list(redactor.places(text)) == [place]
+        assert not [found for line in HARMLESS for found in redactor.places(line)]
+    assert not list(CompactConfig(redaction={"pii": False}).redactor().places(text))
 
 
 # --- what a host has ------------------------------------------------------------------------------
@@ -461,3 +464,47 @@ def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
     with ContextManager(window=8_000, store="chat.db", session_id=alone.session_id or "") as ctx:
         said_there = [m.text for m in ctx.history if m.metadata.source != "checkpoint"]
         assert said_there == [ASKED[0][:100], "21 cm.", ASKED[1], "19 cm."]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_the_files_have_the_names_that_were_asked_for():
+    """K-10, K-14: they are there by these names, on file systems too that fold letters."""
+    for name in ("config.example.yaml", ".env.example", "MIGRATION.md", "examples/README.md"):
+        assert (ROOT / name).is_file(), name
+    docs = [path.name for path in (ROOT / "docs").iterdir()]
+    assert {"ARCHITECTURE.md", "OBSERVABILITY.md"} <= set(docs)
+    assert len({name.lower() for name in docs}) == len(docs)
+    assert "System diagram" in (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert "## Personal data (PII)" in security
+    assert "## Card data (PCI)" in security
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    development = readme.partition("## Development")[2]
+    assert all(word in development for word in ("ruff", "requirements-dev.txt", ".env"))
+
+
+def test_the_example_of_settings_loads():
+    """K-10: `config.example.yaml`."""
+    from compact import CompactConfig
+
+    config = CompactConfig.load(ROOT / "config.example.yaml", environ={})
+    assert (config.trigger_ratio, config.keep_tool_pairs, config.archive) == (
+        *(0.7, 4),
+        ".compact/archive",
+    )
+    assert config.redact_kinds == ("pii",)
+
+
+def test_importing_compact_loads_none_of_the_kits_modules():
+    program = """if True:
+        import sys, compact
+        compact.compress
+        names = ("types", "policy", "summarizer", "manager", "hooks", "estimators", "adapters")
+        print([name for name in names if f"compact.{name}" in sys.modules])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
