@@ -79,7 +79,7 @@ FILLER = "Crane number {} was greased and its cable was measured again by the ni
 
 def talk(**rule: object) -> list[dict[str, object]]:
     """A long conversation in which one early answer is marked."""
-    said = [
+    said: list[dict[str, object]] = [
         {"role": role, "content": FILLER.format(i) * 6}
         for i in range(30)
         for role in ("user", "assistant")
@@ -448,7 +448,11 @@ def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
         }
         for n, text in enumerate(words)
     ]
-    session = {"sessionId": "roof", "startTime": "2026-03-01T09:00:00Z", "messages": rows}
+    session: dict[str, Any] = {
+        "sessionId": "roof",
+        "startTime": "2026-03-01T09:00:00Z",
+        "messages": rows,
+    }
     session |= {"lastActivity": "2026-03-01T09:05:00Z", "toolCalls": [], "metadata": {}}
     with CompactManager(CompactConfig(store="chat.db")) as manager:
         adapter = LegacyContextAdapter(manager)

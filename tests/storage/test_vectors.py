@@ -2,7 +2,7 @@
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ from compact.core.sessions import Entry
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, StoreDamaged
 from compact.storage.sqlite import vector_cache, vector_embedding
 from compact.storage.sqlite.rows import BITS
+from compact.storage.sqlite.vector_store import Backend
 from compact.testing import HashEmbedder
 from tests.storage.making import entry, opened, session
 
-BACKENDS = ("rows", "sqlite-vec")
-_backend = "rows"
+_backend: Backend = "rows"
 
 
-@pytest.fixture(autouse=True, params=BACKENDS)
+@pytest.fixture(autouse=True, params=get_args(Backend))
 def _either_backend(request: pytest.FixtureRequest) -> None:
     """Each promise is kept by both backends."""
     global _backend
@@ -468,10 +468,10 @@ def test_the_chosen_backend_is_a_table_of_sqlite_vec(file):
         store.add("a", [1, 0, 0])
         store.add({"b": [0, 1, 0], "c": [1, 1, 0]})
     with SQLiteManager(file) as plain:
-        (sql,) = plain.db.execute(
+        sql = plain.db.execute(
             "SELECT sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE vec%'"
-        ).fetchall()
-        assert "USING vec0(embedding float[3] distance_metric=cosine" in sql[0]
+        ).get
+        assert "USING vec0(embedding float[3] distance_metric=cosine" in str(sql)
         assert copies(plain) == 3
         assert plain.integrity_check() == []
 

@@ -262,7 +262,7 @@ class ModelBook:
         size = self.window_of(model) if window is None else window
         return (self.profile_of(model) or self.template).output_reserve(size)
 
-    def with_entries(self, rows: Sequence[object], source: str) -> ModelBook:
+    def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
         """The book with a person's own entries laid over it, field by field: theirs count.
 
         An entry with the `id` of a listed model changes that one; with the name of a family's
