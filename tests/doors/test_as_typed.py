@@ -267,6 +267,14 @@ def test_a_protected_memory_helper():
     """)
 
 
+def test_a_folders_own_file_weakens_nothing_by_their_names(run, tmp_path):
+    """A `.env` may not turn redaction off, by whatever name."""
+    (tmp_path / ".env").write_text("COMPACT_REDACTION_ENABLED=false\n")
+    done = run("validate-config")
+    assert done.code == 2, done
+    assert "COMPACT_REDACTION_ENABLED in .env" in done.err
+
+
 # --- memory ---------------------------------------------------------------------------------------
 
 

@@ -14,16 +14,14 @@ beside `messages`; and all of it in a `conversationState`. What is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from compact.core.messages import Text
 from compact.errors import InvalidTranscript
 from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import Document, json_object, objects_in
-from compact.storage.transcripts.legacy_session import take_messages
-from compact.storage.transcripts.pairing import CHECKPOINT
+from compact.storage.transcripts.legacy_session import say_summaries, take_messages
 from compact.storage.transcripts.roles import ByRole
 from compact.storage.transcripts.transcript import (
     Container,
@@ -67,9 +65,7 @@ def read(
     value = json_object(document)
     state = _state(value)
     session = ByRole(document.source)
-    for row, text in _summaries(value, state):
-        time = time_of(row.get("timestamp"))
-        session.say("user", [Text(text)], row, time=time, metadata=CHECKPOINT)
+    say_summaries(session, (*objects_in(state.get("checkpoints")), value))
     for name in _lists(state):
         if not isinstance(state[name], list):
             raise InvalidTranscript(document.source, f"{name}: expected a list of messages")
@@ -167,22 +163,6 @@ def _keys(row: object) -> set[str]:
         return {own}
     said = row["parts"] if "parts" in row else row.get("content")
     return {write_json([row.get("role"), said, row.get("timestamp")])}
-
-
-def _summaries(value: Row, state: Row) -> Iterator[tuple[Row, str]]:
-    """The texts that stand in for what was before, oldest first."""
-    for row in objects_in(state.get("checkpoints")):
-        if text := _text_of(row.get("summary")):
-            yield row, text
-    if text := text_or(value.get("summary")):
-        yield value, text
-
-
-def _text_of(summary: object) -> str | None:
-    """A summary is a text, or a message that holds one."""
-    if isinstance(summary, dict):
-        summary = summary.get("content") or summary.get("text")
-    return text_or(summary)
 
 
 def _goals(state: Row) -> tuple[str, ...]:
