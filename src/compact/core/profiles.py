@@ -272,7 +272,7 @@ class ModelBook:
         profile = self.profile_of(model) if model else None
         return (profile or self.template).reasoning_sent
 
-    def with_entries(self, rows: Sequence[object], source: str) -> ModelBook:
+    def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
         """The book with a person's own entries laid over it, field by field: theirs count.
 
         An entry with the `id` of a listed model changes that one; with the name of a family's
