@@ -32,6 +32,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """Stands where a secret will be put, or says where it is to be had."""
+_LONGEST_PLACEHOLDER = 256
+"""Characters that are looked at: in a picture some such word stands by chance."""
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
@@ -138,7 +140,7 @@ def is_id(value: str) -> bool:
 
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    return len(set(value)) > 4 and not _PLACEHOLDER.search(value)
+    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, _LONGEST_PLACEHOLDER)
 
 
 def _changes(value: str) -> int:
