@@ -341,7 +341,7 @@ SHAPES: tuple[Shape, ...] = (
         r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
         is_token,
     ),
-    _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
     _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
     _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
     _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
