@@ -332,8 +332,10 @@ class _ShapedChat(ByRole):
     def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
         """Take the message of a row; whether it is one."""
         shape = self.shape
-        named = [each for path in shape.role.split("|") if (each := first_at(whole, path))]
-        role = next((each for each in named if role_means(each)), named[0] if named else None)
+        named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
+        role = next((each for each in named if role_means(each)), None) or next(
+            filter(None, named), None
+        )
         told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
         means = told[1] if told else role_means(role) or shape.others
         if means == "" or (means is None and role is None):
