@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
+from compact.core.calls import checked_methods
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText, below, headed
 from compact.core.replies import Finish
@@ -37,6 +38,7 @@ class Span(BaseModel, frozen=True):
     """Their tokens, where they were counted."""
 
 
+@checked_methods
 class Summary(BaseModel, frozen=True):
     """What a summarizer wrote."""
 
@@ -51,6 +53,7 @@ class Summary(BaseModel, frozen=True):
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 
 
+@checked_methods
 class SummaryRequest(BaseModel, frozen=True):
     """What a summarizer is asked for."""
 
@@ -99,6 +102,7 @@ class Verdict(BaseModel, frozen=True):
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
+@checked_methods
 class Checkpoint(BaseModel, frozen=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
 

@@ -24,6 +24,7 @@ from pydantic import (
 
 from compact.core import clock_and_ids
 from compact.core.arguments import readable_arguments
+from compact.core.calls import checked_late, checked_methods
 from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -140,6 +141,7 @@ class PersonWords:
     call_id: str = ""
 
 
+@checked_methods
 class MessageMetadata(BaseModel, frozen=True, extra="allow"):
     """What is known about a message beside its content. Unknown keys are kept."""
 
@@ -158,6 +160,7 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
 NO_METADATA = MessageMetadata()
 
 
+@checked_methods
 class Message(BaseModel, frozen=True, extra="forbid"):
     """One message of a conversation. Frozen: a change makes a new one."""
 
@@ -202,6 +205,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
             raise InvalidMessage(path + where, first["msg"]) from None
 
     @classmethod
+    @checked_late
     def trusted(cls, **fields: object) -> Self:
         """A message of fields that a parser has just checked, made five times as fast."""
         values = {**_DEFAULTS, **fields}
@@ -209,6 +213,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
             values["timestamp"] = clock_and_ids.now()
         return _made(cls, values, set(fields))
 
+    @checked_late
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values of some fields, which are not validated: as pydantic makes it,
         four times as fast.
@@ -257,6 +262,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         """Whether somebody marked it so, or scored it as high as can be."""
         return self.metadata.important or self.importance_score == 1
 
+    @checked_late
     def with_parts(self, parts: Iterable[Part]) -> Self:
         """The same message with other content."""
         return self.model_copy(

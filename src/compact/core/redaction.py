@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from compact.core import (
     credentials,
@@ -24,7 +24,6 @@ from compact.core import (
 )
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring, encoded
-from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
@@ -52,13 +51,21 @@ class Redacted(NamedTuple):
     found: tuple[str, ...]
 
 
+class Finds(Protocol):
+    """Finds what an application takes for a secret (`core.redactor`)."""
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where they stand, in no order."""
+        ...
+
+
 class Known(dict[str, str]):
     """Secrets and their kinds, only those that are no common word, and what else counts as one; to
     be kept nowhere.
     """
 
     def __init__(
-        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor = NOTHING_ELSE
+        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Finds | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor
@@ -152,7 +159,7 @@ def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Plac
     places = list(places_in(text))
     if known is not None:
         known = known if isinstance(known, Known) else Known(known.items())
-        places += known.redactor.places(text)
+        places += known.redactor.places(text) if known.redactor is not None else ()
         places += _standing_alone(text, known) if known else ()
     places.sort(key=lambda place: place.start)
     apart: list[Place] = []
