@@ -68,6 +68,8 @@ class ChatScreen(Screen[None]):
         """The job that was stopped last."""
         self._waiting: list[str] = []
         """What is to be sent, in this order, when nothing is under way."""
+        self._taken_back = frozenset[str]()
+        """Commands among what was put back into the box: they stay commands."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -126,12 +128,23 @@ class ChatScreen(Screen[None]):
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
-        text = f"/{name}" if name else event.text
+        texts = [f"/{name}"] if name else self._apart(event.text)
         self._write("")
-        if self._is_busy or self._waiting:
-            self._wait_with([*self._waiting, text])
-        else:
-            self._begin(self._done(text))
+        if not self._is_busy and not self._waiting:
+            self._begin(self._done(texts.pop(0)))
+        if texts:
+            self._wait_with([*self._waiting, *texts])
+
+    def _apart(self, text: str) -> list[str]:
+        """What a text says, one by one: each command that was put back, and what stands between."""
+        parts = [""]
+        for line in text.split("\n"):
+            if line in self._taken_back:
+                parts += [line, ""]
+            else:
+                parts[-1] = f"{parts[-1]}\n{line}" if parts[-1] else line
+        self._taken_back = frozenset()
+        return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
         """Stop what is under way; else close what is offered."""
@@ -159,6 +172,7 @@ class ChatScreen(Screen[None]):
         if self._waiting:
             written = self.query_one(PromptInput).text
             self._write("\n".join([*self._waiting, written] if written else self._waiting))
+            self._taken_back = frozenset(x for x in self._waiting if slash.parsed(x) is not None)
             self._wait_with([])
 
     def _wait_with(self, texts: list[str]) -> None:
