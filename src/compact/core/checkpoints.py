@@ -25,6 +25,8 @@ Level = Literal["detailed", "moderate", "compact", "merged"]
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 PERSON = "person"
 """The maker of a summary that a person wrote or changed."""
+NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
+"""Who makes summaries beside models."""
 
 
 class Span(BaseModel, frozen=True):
@@ -130,6 +132,11 @@ class Checkpoint(BaseModel, frozen=True):
     def is_by_person(self) -> bool:
         """Whether a person wrote it, or some of what it was made from."""
         return self.made_by.partition(", ")[0] == PERSON
+
+    @property
+    def is_by_model(self) -> bool:
+        """Whether a model wrote it, or some of it."""
+        return not NO_MODELS.issuperset(self.made_by.split(", "))
 
     @property
     def story(self) -> str:

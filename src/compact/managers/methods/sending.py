@@ -109,9 +109,9 @@ class Sending(Looking):
         before, session = self.reliability, self._session
         session.go_on_with(model, size)
         session.state.emit(ModelChanged(model=model, window=session.view.size))
-        now = self.reliability
-        if now is not None and not (before is not None and before.warning):
-            session.state.tell_trust(session.view.size, now.compressions)
+        projection = session.view.projection
+        if projection is not None and not (before is not None and before.warning):
+            session.state.tell_trust(session.view.size, projection)
 
     def _answered(self, reply: Reply) -> Message:
         """Append the answer of a model."""
