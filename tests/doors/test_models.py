@@ -1,10 +1,12 @@
 """FR-13, FR-14 and FR-16 as they are written: models, their limits, the prompt they read."""
 
+import asyncio
 import json
 
 import pytest
 
-from compact import CompactConfig, PromptParts
+from compact import CompactConfig, ContextManager, PromptParts
+from compact.errors import UnknownModel
 from compact.testing import ScriptedModel
 from tests.doors.talking import QUICK, STORY, Listener, Retelling, session, turns, words_of
 from tests.scripted import Overflow, ScriptedServer
@@ -226,3 +228,27 @@ def test_a_prompt_orchestrator_builds_the_system_prompt():
     goals = next(i for i, words in enumerate(told) if GOALS[0] in words)
     checkpoint = next(i for i, words in enumerate(told) if words.startswith("[Checkpoint"))
     assert 0 < goals < checkpoint < len(prompt) - 1
+
+
+# --- windows that nobody has listed ---------------------------------------------------------------
+
+
+def test_the_window_of_an_unknown_model_is_asked_of_its_server(tmp_path):
+    """As the chat does; what is known, or given, is not asked for."""
+    assert session(model="echo:4k", window=None).window.size == 4_000
+    assert session(model="echo:4k", window=3_000).window.size == 3_000
+    ctx = session(window=8_192)
+    ctx.set_model("echo:2k")
+    assert ctx.window.size == 2_000
+    with pytest.raises(UnknownModel, match="give its size with window="):
+        ContextManager("http://127.0.0.1:9/v1#mine")
+
+
+def test_who_runs_an_event_loop_is_told_to_give_the_window():
+    """The server would be waited for."""
+
+    async def opens():
+        return ContextManager("echo:4k")
+
+    with pytest.raises(UnknownModel, match="give its size with window="):
+        asyncio.run(opens())

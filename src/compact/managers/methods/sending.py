@@ -102,7 +102,8 @@ class Sending(Looking):
         reserved for an answer and `send` then use it. History, goals, pins and checkpoints stay.
 
         Raises:
-            UnknownModel: its window is not known, and none is given; nothing was changed.
+            UnknownModel: its window is not known, nor said by its server, and none is given;
+                nothing was changed.
             InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
