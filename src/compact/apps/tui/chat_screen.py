@@ -36,6 +36,7 @@ from compact.apps.tui.problems import told
 from compact.apps.tui.prompt_input import PromptInput
 from compact.apps.tui.review_screen import ReviewScreen, refused_because
 from compact.apps.tui.window_bar import WindowBar
+from compact.config import did_you_mean
 from compact.core.events import Event
 from compact.errors import SummaryRejected
 from compact.wiring import EXTRACTIVE
@@ -256,7 +257,8 @@ class ChatScreen(Screen[None]):
             case _ if name in ACTIONS:
                 await self._act(name, argument)
             case _:
-                await self._tell(f"There is no command /{name}; /help lists them.", "error")
+                meant = did_you_mean(name, slash.NAMES)
+                await self._tell(f"There is no command /{name}{meant}; /help lists them.", "error")
 
     async def _act(self, name: str, argument: str) -> None:
         ctx, transcript = self.talk.ctx, self.query_one(MessageList)
