@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import check_package as check_package
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
+    from compact.providers.clients import key_for as key_for
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
     from compact.providers.ollama_models import ollama_models as ollama_models
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
+    from compact.storage.sqlite.vector_store import Backend
     from compact.storage.sqlite.vector_store import VectorStore as VectorStore
     from compact.storage.transcripts import documents, reading, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
@@ -66,6 +68,7 @@ _ADAPTERS = {
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
+    "key_for": "providers.clients:key_for",
     "leads_to": "providers.clients:leads_to",
     "ollama_models": "providers.ollama_models:ollama_models",
     "put_to_work": "storage.sqlite.backup:put_to_work",
@@ -291,11 +294,11 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
     return SQLiteManager(store)
 
 
-def vector_store(store: SessionStore) -> VectorStore:
+def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
     """The vectors of a store's messages, in its file.
 
     Raises:
-        InvalidArgument: it is no `SQLiteManager`.
+        InvalidArgument: it is no `SQLiteManager`, or the backend cannot be loaded.
     """
     from compact.storage.sqlite.store import SQLiteManager
     from compact.storage.sqlite.vector_store import VectorStore
@@ -304,7 +307,7 @@ def vector_store(store: SessionStore) -> VectorStore:
         raise InvalidArgument(
             "embedder", "vectors are kept in a SQLiteManager, and in no other store"
         )
-    return VectorStore(store)
+    return VectorStore(store, backend=backend)
 
 
 def storage_adapter(
@@ -465,6 +468,8 @@ def event_bus(
     heard(redactor, bus.emit)
     if listener is not None:
         bus.subscribe(listener)
+    if (exporter := settings.adapter("exporter")) is not None:
+        bus.export_to(exporter)
     if settings.console_events:
         from compact.telemetry.console import ConsoleExporter
 

@@ -17,13 +17,13 @@ from bench.structure import classes, modules, numbers, patterns
 ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 3, 0),
     "apps": (7, 43, 0),
-    "compression": (51, 221, 0),
+    "compression": (51, 222, 0),
     "core": (228, 140, 0),
     "integrations": (0, 0, 0),
     "managers": (1, 61, 0),
     "memory": (0, 22, 0),
     "providers": (15, 31, 0),
-    "storage": (20, 41, 0),
+    "storage": (25, 44, 0),
     "telemetry": (0, 14, 0),
     "testing": (0, 1, 0),
 }

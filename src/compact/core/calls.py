@@ -3,24 +3,18 @@
 `checked` stands before a function, `checked_methods` before a class: each argument is compared with
 its annotation when it is called, so that no function looks itself, and a value of pydantic's says
 by our error what is wrong with a field. What takes less time than a look is `checked_late`: where
-it fails. A listener called `progress` may raise; nothing fails by it.
-
-Options that a function takes as `**options: Unpack[Options]` become parameters of its signature,
-with what `Options` says of each in the docstring. Messages have a door of their own (`core.given`).
+it fails. A listener called `progress` may raise; nothing fails by it. Messages have a door of their
+own (`core.given`). How options are shown is said in `core.options`.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
 import functools
 import inspect
-import itertools
 import math
 import operator
 import reprlib
-import sys
-import textwrap
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +22,7 @@ from typing import (
     Any,
     Literal,
     Protocol,
+    TextIO,
     TypeVar,
     Union,
     cast,
@@ -38,6 +33,7 @@ from typing import (
 from typing import get_type_hints as hints_of
 from weakref import WeakSet
 
+from compact.core.options import show_options
 from compact.core.redaction import without_credentials
 from compact.errors import CompactError, InvalidArgument
 
@@ -63,14 +59,6 @@ class Dumps(Protocol):
         ...
 
 
-class _Left:
-    """The default of an option that is no constant: its description says what happens without."""
-
-    def __repr__(self) -> str:
-        return "…"
-
-
-LEFT = _Left()
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _GIVEN = (*_PLACED, inspect.Parameter.KEYWORD_ONLY)
 
@@ -87,7 +75,10 @@ class _Parameters:
         """Whether it has keywords of any name."""
         self._listener = self._names.index(LISTENER) if LISTENER in self._names else None
         if options is not None:
-            hints, self._takes_any = {**hints, **hints_of(options)}, False
+            names = (
+                function.__globals__
+            )  # an `Options` of a light module leaves its types to this one
+            hints, self._takes_any = {**hints, **hints_of(options, localns=names)}, False
         self._hints = {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)}
         most = sum(p.kind in _PLACED for p in parameters.values())
         needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}
@@ -160,8 +151,7 @@ def checked(function: F) -> F:
             return function(*args, **given)
 
     if options is not None:
-        run.__signature__ = _shown(function, options)  # type: ignore[attr-defined]  # read by help()
-        run.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{_described(options)}"
+        show_options(run, options)
     _CHECKED.add(run)
     return cast("F", run)
 
@@ -284,56 +274,6 @@ def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     return hint is Dumps or any(map(_are_messages, get_args(hint)))
 
 
-def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
-    """The signature with the options as parameters. Their defaults are what `DEFAULTS` beside them
-    says, else None where that may be given.
-    """
-    signature = inspect.signature(function)
-    own = list(signature.parameters.values())[:-1]
-    known = vars(sys.modules[options.__module__]).get("DEFAULTS", {})
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=known.get(name, None if kind.endswith("| None") else LEFT),
-            annotation=kind,
-        )
-        for name, annotation in options.__annotations__.items()
-        if (kind := str(getattr(annotation, "__forward_arg__", annotation)))
-    ]
-    return signature.replace(parameters=[*own, *added])
-
-
-def _described(options: type) -> str:
-    """The options, each with its type and what its docstring says."""
-    lines = ["Options:"]
-    said = _docstrings(options)
-    for name, annotation in options.__annotations__.items():
-        kind = getattr(annotation, "__forward_arg__", annotation)
-        words = " ".join(said.get(name, "").split())
-        text = f"{name} ({kind}): {words}"
-        lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
-    return "\n".join(lines)
-
-
-def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below each field of a class; nothing where its source is not there."""
-    try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    except (OSError, SyntaxError):
-        return {}
-    fields = body.body if isinstance(body, ast.ClassDef) else []
-    said: dict[str, str] = {}
-    for field, after in itertools.pairwise(fields):
-        match field, after:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                said[name] = text
-    return said
-
-
 # --- what is given --------------------------------------------------------------------------------
 
 
@@ -394,6 +334,8 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, ca
         if not isinstance(value, int | float) or isinstance(value, bool):
             return False
         return abs(value) <= LARGEST and math.isfinite(value)
+    if hint is TextIO:
+        return hasattr(value, "write") and not isinstance(value, type)
     if getattr(hint, "_is_protocol", False):
         return not isinstance(value, type) and all(_has(value, each) for each in _members(hint))
     return not isinstance(hint, type) or hint in (object, Any) or isinstance(value, hint)

@@ -17,6 +17,7 @@ from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     has_digit,
+    is_bare_password,
     is_generated_key,
     is_joined,
     is_passphrase_like,
@@ -35,16 +36,17 @@ _VALUE = re.compile(
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
 _ALONE = re.compile(
-    r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
-    r"(\S{6,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+    r"[^\n]{0,80}\n\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
+    r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
+    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
 """A number to be typed in, and no year."""
-_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
-"""What assigns a value to something else."""
+_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
+"""What assigns a value to something else, or opens a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*=]|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
@@ -112,11 +114,14 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 def _below(text: str, start: int, check: Check) -> Span | None:
     """The value that stands by itself on the next line."""
     found = _ALONE.match(text, start)
-    return found.span(1) if found and check(found[1]) else None
+    return found.span(1) if found and "," not in found[1] and check(found[1]) else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_passphrase_like) or _below(text, start, is_passphrase_like)
+    above = text[text.rfind("\n", 0, start) + 1 : _line(text, start)].strip("\r *_`")
+    is_asked = above.endswith(("?", ":")) or "# " in above
+    below = is_bare_password if is_asked else is_passphrase_like
+    return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
 
 def _keys(text: str, start: int) -> Span | None:
