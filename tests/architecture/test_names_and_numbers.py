@@ -18,7 +18,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 3, 0),
     "apps": (7, 43, 0),
     "compression": (51, 221, 0),
-    "core": (228, 140, 0),
+    "core": (227, 140, 0),
     "integrations": (0, 0, 0),
     "managers": (1, 61, 0),
     "memory": (0, 22, 0),
