@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from compact.core.plan import Plan as Plan
     from compact.core.policy import CompactPolicy as CompactPolicy
     from compact.core.prompts import PromptParts as PromptParts
+    from compact.core.protecting import mark_protected as mark_protected
     from compact.core.redactor import Redactor as Redactor
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
@@ -89,6 +90,7 @@ _HOME = {
     "chat_model": "compact.wiring",
     "compress": "compact.managers.one_call",
     "embedder": "compact.wiring",
+    "mark_protected": "compact.core.protecting",
     "migrate": "compact.managers.exchange.migrating",
     "plan": "compact.managers.one_call",
 }

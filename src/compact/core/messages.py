@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     SkipValidation,
     ValidationError,
+    model_validator,
 )
 
 from compact.core import clock_and_ids
@@ -126,6 +127,16 @@ class Opaque:
 
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
+COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
+"""Types of a provider's own compactions: Anthropic's blocks, whose content can be read, and sealed
+items of Responses. One stands for everything before it, which its provider ignores."""
+
+
+def is_compaction(raw: object) -> bool:
+    """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
+    if not isinstance(raw, Mapping) or raw.get("type") not in COMPACTIONS:
+        return False
+    return bool(raw.get("content") or raw.get("encrypted_content"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +167,16 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
 
 
 NO_METADATA = MessageMetadata()
+META = ("metadata", "meta")
+"""What a message's metadata are called, in a dictionary too; what is said by either name counts."""
+
+
+def metadata_in(raw: Raw) -> object:
+    """What a dictionary says of its metadata: by both names together, where it has both."""
+    named = [raw[name] for name in META if name in raw]
+    if len(named) == 2 and all(isinstance(each, Mapping) for each in named):
+        return {**named[0], **named[1]}
+    return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
 
 
 class Message(BaseModel, frozen=True, extra="forbid"):
@@ -184,6 +205,19 @@ class Message(BaseModel, frozen=True, extra="forbid"):
     """The name of the wire format `wire` is in."""
     edited: bool = Field(default=False, exclude=True)
     """Whether the content no longer is what `wire` says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_either_name(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or "meta" not in value:
+            return value
+        own = metadata_in({k: dict(v) if isinstance(v, BaseModel) else v for k, v in value.items()})
+        return {**{k: v for k, v in value.items() if k != "meta"}, "metadata": own}
+
+    @property
+    def meta(self) -> MessageMetadata:
+        """The metadata, by its other name."""
+        return self.metadata
 
     @classmethod
     def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:
@@ -248,9 +282,20 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         return tuple([p for p in self.content if type(p) is ToolResult])
 
     @property
+    def has_compaction(self) -> bool:
+        """Whether a provider's own compaction is in it."""
+        parts = () if isinstance(self.content, str) else self.content
+        return any(type(p) is Opaque and is_compaction(p.raw) for p in parts)
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether some of it is reasoning."""
+        return not isinstance(self.content, str) and Thinking in map(type, self.content)
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it must stay word for word."""
-        return self.metadata.pinned or self.metadata.protected
+        return self.metadata.pinned or self.metadata.protected or self.has_compaction
 
     @property
     def is_important(self) -> bool:

@@ -27,6 +27,8 @@ from compact.core.messages import (
     Refusal,
     Text,
     ToolResult,
+    is_compaction,
+    metadata_in,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.core.tokens import Framing
@@ -34,9 +36,23 @@ from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
+UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
+"""What is written for such a sealed compaction where another provider is asked."""
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages are words, or nothing."""
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
+    ),
+    **dict.fromkeys(("functionCall", "functionResponse", "inlineData"), "Gemini's contents"),
+    **dict.fromkeys(
+        ("tool-call", "tool-result", "toolInvocations"), "the Vercel AI SDK's messages"
+    ),
+    "parts": "the Vercel AI SDK's messages or Gemini's contents",
+    "text": "Bedrock Converse",
+}
+"""What only messages and parts of other formats have: a key, or a type."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Content = str | tuple[Part, ...]
@@ -68,6 +84,9 @@ class WireFormat(ABC):
     """Types of parts that are text."""
     image_kind: ClassVar[str] = "image"
     """The type of parts that are images."""
+    thinks_in_fields: ClassVar[bool] = False
+    """Whether reasoning stands in fields that a server may want back or not; elsewhere its blocks
+    are the format's own."""
     has_bare_texts: ClassVar[bool] = True
     """Whether texts may stand among the parts."""
 
@@ -85,8 +104,8 @@ class WireFormat(ABC):
         raw = record_at(raw, path)
         role, content = self.said(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
-        if "metadata" in raw:
-            fields["metadata"] = read_metadata(raw["metadata"], path)
+        if "metadata" in raw or "meta" in raw:
+            fields["metadata"] = read_metadata(metadata_in(raw), path)
         return Message.trusted(
             role=role, content=content, wire=raw, wire_format=self.name, **fields
         )
@@ -157,6 +176,8 @@ class WireFormat(ABC):
             named = raw.get("image_url")
             detail = (named if isinstance(named, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
+        if kind is None or kind in _OTHERS:
+            _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
     def result(
@@ -194,8 +215,10 @@ class WireFormat(ABC):
                 last = None
                 continue
             names.update((call.id, call.name) for call in message.tool_calls)
-            records = self.written(message, names)
             is_foreign = message.wire_format not in (self.name, None)
+            if is_foreign and message.has_compaction:
+                message = _told(message)
+            records = self.written(message, names)
             if is_foreign and last and records and self.are_one(last, message):
                 out[-1] = self.joined(out[-1], records[0])
                 continue
@@ -231,6 +254,15 @@ class WireFormat(ABC):
     def own_fields(self, message: Message) -> dict[str, Any]:
         """What the message was read from, if that was of this format; else empty."""
         return dict(message.wire or ()) if message.wire_format == self.name else {}
+
+
+def _told(message: Message) -> Message:
+    """A message of another format, a compaction in it told in words, as far as it can be read."""
+    parts = [
+        Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
+        for p in message.parts
+    ]
+    return message.model_copy(update={"content": tuple(parts)})
 
 
 def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages
@@ -280,9 +312,22 @@ def record_at(value: object, path: str) -> Raw:
         if not isinstance(named := record.get(name), _TEXT_OR_NONE):
             reason = f"expected a text, got {type(named).__name__}"
             raise InvalidMessage(f"{path}.{name}", reason)
+    if "parts" in record or "toolInvocations" in record:
+        _refuse_others({k: v for k, v in record.items() if k in ("parts", "toolInvocations")}, path)
     if record.get("role") in _SPEAKERS:
         _refuse_nothing_said(record, path)
     return record
+
+
+def _refuse_others(raw: Raw, path: str) -> None:
+    """Refuse what is told to be of a format that is read from files only."""
+    for told in (str(raw.get("type")), *raw):
+        if other := _OTHERS.get(told):
+            reason = (
+                f"the list is in the format of {other}, which is not taken as a list: give chat "
+                "completions, Anthropic messages or Responses items (a file of it is read)"
+            )
+            raise InvalidMessage(path, reason)
 
 
 def _refuse_nothing_said(record: Raw, path: str) -> None:

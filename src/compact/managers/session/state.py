@@ -29,14 +29,16 @@ from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
 from compact.core.messages import Message
+from compact.core.model_keys import is_of_other
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.resolving import Setting
-from compact.core.sessions import Branch, Move, Projection, free_branch_id
+from compact.core.sessions import Branch, Move, Projection
 from compact.core.tokens import TokenCounter
-from compact.errors import NotFound, StoreFailed
+from compact.errors import StoreFailed
+from compact.managers.entering import new_branch
 from compact.managers.session.archiving import Archive
 from compact.managers.session.history import SessionHistory
 from compact.managers.session.prompting import Prompting
@@ -127,10 +129,19 @@ class SessionState:
         )
         self.history.secrets.redactor = self.redactor
         self.history.own = self.own
+        self.history.reasoning_sent = self.setting.book.reasoning_sent_of(self.setting.model)
         self.log.open(branch)
         self._noted = {}
         self._take_log()
         self.revision += 1
+
+    def asks(self, model: str) -> None:
+        """Show the history as that model is sent it."""
+        sent = self.setting.book.reasoning_sent_of(model)
+        asked = is_of_other(model, self.wire.name), sent
+        if asked != (self.history.asks_other, self.history.reasoning_sent):
+            self.history.asks_other, self.history.reasoning_sent = asked
+            self.revision += 1
 
     def catch_up(self) -> None:
         """Take in what other writers did: their messages, goals, pins and calibration."""
@@ -339,17 +350,3 @@ class SessionState:
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""
         return self.log.covers(branch_id, at)
-
-
-def new_branch(store: SessionStore, session_id: str) -> Branch:
-    """The next branch of a session, or its first one, by an id that no branch of the store has."""
-
-    def is_taken(name: str) -> bool:
-        try:
-            store.branch(name)
-        except NotFound:
-            return False
-        return True
-
-    name = free_branch_id(session_id, len(store.branches(session_id)), is_taken)
-    return Branch(id=name, session_id=session_id)
