@@ -140,8 +140,10 @@ MOST_WORDS, FEW_WORDS = 8, 4
 class Rows(Protocol):
     """A text by its lines."""
 
-    heading: int
-    """The line below which it is divided by headings, as people divide what they plan."""
+    @property
+    def heading(self) -> int:
+        """The line below which it is divided by headings, as people divide what they plan."""
+        ...
 
     def is_marked(self, number: int) -> bool:
         """Whether a passage begins in a line that has marks around it, and so ends by itself."""
