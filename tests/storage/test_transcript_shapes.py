@@ -257,6 +257,16 @@ FILES = [
         {"id": 4, "source": "agent", "observation": "run", "content": CAME, "cause": 3},
         {"id": 5, "source": "agent", "action": "finish", "args": {"final_thought": SAID}}]},
         said=SYSTEM_TOO, notes=("1 agent_state_changed row",)),
+    File("openhands_events", [
+        {"kind": "SystemPromptEvent", "source": "agent", "system_prompt": {"type": "text", "text": SYSTEM}},
+        {"kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": text(ASKED)}},
+        {"kind": "ActionEvent", "source": "agent", "thought": text(THOUGHT), "action": {"kind": "X"},
+         "tool_name": "count", "tool_call_id": "t", "tool_call": {"id": "t", "name": "count", "arguments": GIVEN}},
+        {"kind": "ObservationEvent", "source": "environment", "tool_name": "count", "tool_call_id": "t",
+         "observation": {"kind": "X", "content": text(CAME)}},
+        {"kind": "PauseEvent", "source": "user"},
+        {"kind": "MessageEvent", "source": "agent", "llm_message": {"role": "assistant", "content": text(SAID)}}],
+        said=SYSTEM_TOO, notes=("1 PauseEvent row",)),
     File("openwebui", [{"id": "c", "chat": {"title": "Loaves", "models": ["m"], "history": {
         "messages": TREE, "currentId": "c"}}}], results=0, notes=("1 message of another branch",)),
     File("pydantic_ai", [
@@ -318,6 +328,8 @@ FILES = [
         "2": {"id": "2", "parent": "1", "message": {"fragments": [
             part("THINK", content=THOUGHT), part("RESPONSE", content=SAID)]}}}}],
         results=0, notes=("1 root row",)),
+    File("cursor_composer", {"composerId": "c", "name": "Loaves", "conversation": [
+        {"type": 1, "bubbleId": "1", "text": ASKED}, {"type": 2, "bubbleId": "2", "text": SAID}]}, results=0),
     File("copilot_chat", {"requests": [{"message": {"text": ASKED}, "response": [{"value": SAID}]}]}, results=0),
     File("aider", f"\n# aider chat started at 2026-03-01 10:00:00\n\n> Main model: m with diff  \n\n"
                   f"#### {ASKED}  \n\n{SAID}\n\n#### a heading of the reply\n> a quotation\n\n> Tokens: 5 sent.  \n",

@@ -41,6 +41,8 @@ def recognizes(document: Document) -> bool:
             return kind in _TYPES
         case [(_, {"id": str(), "timestamp": str(), "instructions": _} as head), *_]:
             return "role" not in head and isinstance(document, JsonLines)
+        case [_, (_, {"record_type": str()}), *_]:
+            return True
     return False
 
 

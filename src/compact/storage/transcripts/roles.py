@@ -55,11 +55,13 @@ _ROLES: Mapping[str, str] = {
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
-        "text": "text inputtext outputtext none markdown request response",
+        "text": "text inputtext outputtext none markdown request response mention",
         "thought": "thinking reasoning thought think reasoningcontent",
         "call": "toolcall tooluse functioncall toolrequest toolinvocation servertooluse "
-        "dynamictool toolcallrequest",
-        "result": "toolresult functionresponse toolresponse toolreturn retryprompt toolcallresult",
+        "dynamictool toolcallrequest executablecode",
+        "result": "toolresult functionresponse toolresponse toolreturn retryprompt toolcallresult "
+        "codeexecutionresult",
+        "sealed": "redactedthinking redactedreasoning",
         "picture": "image imageurl inputimage inlinedata filedata file document",
     }.items()
     for name in names.split()
@@ -136,10 +138,10 @@ class ByRole(Paired):
         pieces = self._all_of(content, row, place, meaning)
         match meaning:
             case "call":
-                has_calls = any(isinstance(piece, ToolCall) for piece in pieces)
-                self._say_all(
-                    "assistant", pieces if has_calls else self._called(pieces, row), row, time
-                )
+                if not any(isinstance(piece, ToolCall) for piece in pieces):
+                    thoughts = [piece for piece in pieces if isinstance(piece, Thinking)]
+                    pieces = [*thoughts, *self._called(pieces[len(thoughts) :], row)]
+                self._say_all("assistant", pieces, row, time)
             case "result":
                 self._result_of(pieces, row, time)
             case "thought":
@@ -226,6 +228,7 @@ class ByRole(Paired):
         whole = _flat(row)
         named = {"id": _first(whole, _CALL_ID), "name": _first(whole, _TOOL)}
         if isinstance(value, dict) and {*_ARGUMENTS, "tool"} & value.keys():
+            named["name"] = value.get("tool") or named["name"]
             return self._calling({**named, **value})
         return self._calling({**named, "arguments": text})
 
@@ -308,6 +311,9 @@ class ByRole(Paired):
                 return [Thinking(thought, mark)] if thought else []
             case "picture":
                 return [*self._shown(part)]
+            case "sealed":
+                self.left_out["piece of sealed reasoning|pieces of sealed reasoning"] += 1
+                return []
         return [*self._other(part, kind, is_text=means == "text")]
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
@@ -334,7 +340,7 @@ class ByRole(Paired):
         data = _first(whole, ("data", "base64", "bytes", "image"))
         kind = _first(whole, ("mimeType", "media_type", "mediaType", "mime_type", "format", "mime"))
         url = _first(whole, ("url", "uri", "fileUri", "file_uri"))
-        if isinstance(kind, str) and "/" not in kind:
+        if kind in ("png", "jpeg", "jpg", "gif", "webp"):
             kind = f"image/{kind}"
         if isinstance(data, str) and str(kind).startswith("image/"):
             return [image_of(f"data:{kind};base64,{data}")]
@@ -401,7 +407,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
         return dict(part)
     for key, value in part.items():
         means = None if value is None else _KINDS.get(sign_free(key))
-        if means and (means != "text" or sign_free(key) == "text"):
+        if means and (means != "text" or sign_free(key) in ("text", "mention")):
             body = value if isinstance(value, dict) else {"text": value}
             return {**{k: v for k, v in part.items() if k != key}, **body, "type": key}
     if part.keys() & {*_CALL_ID} and part.keys() & {*_CAME}:

@@ -35,7 +35,7 @@ _LOOKED_AT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FileShape:
     """Where a kind of file has its conversations, and what their messages are called."""
 
     name: str
@@ -144,19 +144,19 @@ def _has_one(value: object, mark: str) -> bool:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def recognizes(shape: Shape, document: Document) -> bool:
+def recognizes(shape: FileShape, document: Document) -> bool:
     """Whether a conversation of the file has one of the shape's marks."""
     return bool(_chats(shape, document, _LOOKED_AT))
 
 
-def titles(shape: Shape, document: Document) -> list[str | None]:
+def titles(shape: FileShape, document: Document) -> list[str | None]:
     """The titles of the conversations, in the order of their numbers."""
     chats = _chats(shape, document) or [_root(document)]
     return [text_or(first_at(chat, shape.name_at)) for chat in chats]
 
 
 def read(
-    shape: Shape, document: Document, *, conversation: int | None = None, active: bool = False
+    shape: FileShape, document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
     """One conversation of the file; `active` changes nothing.
 
@@ -188,7 +188,7 @@ def read(
     )
 
 
-def _chats(shape: Shape, document: Document, most: int | None = None) -> list[Any]:
+def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
     """The file's conversations, so many of them; none where it is of another shape."""
     roots = [_root(document)]
     if len(document.rows) == 1 and b"\n" not in document.data.strip():
@@ -207,7 +207,7 @@ def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
     return values if isinstance(document, JsonLines) else values[0]
 
 
-def _parts_of(shape: Shape, chat: object) -> list[Any]:
+def _parts_of(shape: FileShape, chat: object) -> list[Any]:
     """The conversations whose rows stand among each other."""
     if not shape.group:
         return [chat]
@@ -220,7 +220,7 @@ def _parts_of(shape: Shape, chat: object) -> list[Any]:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _rows_of(shape: Shape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
+def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
     """The rows that are the conversation, in its order, and the path where they lie."""
     paths = shape.rows.split("|")
     at = next((path for path in paths if any(_listed(chat, path))), paths[0])
@@ -253,7 +253,7 @@ def _unfolded(row: object, nested: str) -> Iterator[Any]:
         yield from _unfolded(each, nested)
 
 
-def _latest(rows: Sequence[Any], shape: Shape, left_out: Counter[str]) -> list[Any]:
+def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> list[Any]:
     """The rows as they were written last, each in its first place."""
     found: dict[str, Any] = {}
     for index, row in enumerate(rows):
@@ -289,7 +289,7 @@ def _branch(
 class _ShapedChat(ByRole):
     """Makes messages of the rows as they come."""
 
-    shape: Shape = field(kw_only=True)
+    shape: FileShape = field(kw_only=True)
     _told: list[str] = field(default_factory=list)
     """What the messages of the row at hand say."""
     _all_told: set[str] = field(default_factory=set)
@@ -332,8 +332,10 @@ class _ShapedChat(ByRole):
     def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
         """Take the message of a row; whether it is one."""
         shape = self.shape
-        named = [each for path in shape.role.split("|") if (each := first_at(whole, path))]
-        role = next((each for each in named if role_means(each)), named[0] if named else None)
+        named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
+        role = next((each for each in named if role_means(each)), None) or next(
+            filter(None, named), None
+        )
         told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
         means = told[1] if told else role_means(role) or shape.others
         if means == "" or (means is None and role is None):

@@ -1,8 +1,8 @@
 """The shapes of files that are read by `shape_reading`: a row of data each.
 
-A program's format is added here. What a row does not say is as most programs have it: see `Shape`.
-The shapes are those that the programs write, or describe publicly. `GUESSED` reads what is no known
-program's.
+A program's format is added here. What a row does not say is as most programs have it: see
+`FileShape`. The shapes are those that the programs write, or describe publicly. What is no known
+program's is read by what it looks like (`guess`).
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from dataclasses import replace
 from compact.storage.transcripts import shape_reading
 from compact.storage.transcripts.documents import Document, JsonLines, objects_in
 from compact.storage.transcripts.roles import role_means
-from compact.storage.transcripts.shape_reading import Shape
+from compact.storage.transcripts.shape_reading import FileShape
 from compact.storage.transcripts.transcript import Transcript
 
 _TYPED = "human|ai|humanmessage|aimessage|aimessagechunk"
 """LangChain's types of messages."""
 
-SHAPES: tuple[Shape, ...] = (
-    Shape(
+SHAPES: tuple[FileShape, ...] = (
+    FileShape(
         "gemini_cli",
         "Gemini CLI's sessions (JSON, JSONL)",
         marks=(
-            "sessionId messages.*.type=user|gemini|info|warning|error !messages.*.role",
+            "sessionId messages.*.type=user|gemini|qwen|info|warning|error !messages.*.role",
             "*.projectHash *.sessionId",
             "*.type=gemini *.sessionId",
         ),
         role="type",
-        roles=(("type=gemini", "assistant"), ("type=user", "user"), ("type", "")),
+        roles=(("type=gemini|qwen", "assistant"), ("type=user", "user"), ("type", "")),
         nested="$set.messages|messages",
         newer="id",
         undone="$rewindTo",
     ),
-    Shape(
+    FileShape(
         "qwen_code",
         "Qwen Code's sessions (JSONL)",
         marks=("*.message.parts *.sessionId",),
@@ -43,20 +43,20 @@ SHAPES: tuple[Shape, ...] = (
         roles=(("type=tool_result", "result"), ("!message.parts", "")),
         text="message.parts",
     ),
-    Shape(
+    FileShape(
         "droid",
         "Droid's sessions (JSONL)",
         marks=("*.type=session_start *.message.role",),
         body="message",
         roles=(("type=compaction_state", "checkpoint", "summaryText|summary"),),
     ),
-    Shape(
+    FileShape(
         "kimi",
         "Kimi CLI's context (JSONL)",
-        marks=("*.role=_checkpoint|_usage|_system_prompt",),
+        marks=("*.role=_checkpoint|_usage|_system_prompt", "*.content.*.type=think *.role"),
         roles=(("role=_system_prompt", "system"), ("role=_checkpoint|_usage", "")),
     ),
-    Shape(
+    FileShape(
         "codex_exec",
         "codex exec --json (JSONL)",
         marks=("*.item.type *.type=item.completed|thread.started",),
@@ -73,7 +73,7 @@ SHAPES: tuple[Shape, ...] = (
         session="*.thread_id",
         others="",
     ),
-    Shape(
+    FileShape(
         "goose",
         "Goose's sessions (JSONL, JSON)",
         marks=(
@@ -85,7 +85,7 @@ SHAPES: tuple[Shape, ...] = (
         rows="conversation|messages|",
         name_at="description|name|*.description",
     ),
-    Shape(
+    FileShape(
         "adk",
         "Google ADK's sessions (JSON)",
         marks=("events.*.content.parts events.*.author",),
@@ -95,7 +95,7 @@ SHAPES: tuple[Shape, ...] = (
         others="assistant",
         text="content.parts",
     ),
-    Shape(
+    FileShape(
         "ai_studio",
         "Google AI Studio's prompts (JSON)",
         marks=("chunkedPrompt.chunks.*.role",),
@@ -105,7 +105,7 @@ SHAPES: tuple[Shape, ...] = (
         system="systemInstruction",
         model="runSettings.model",
     ),
-    Shape(
+    FileShape(
         "gemini_contents",
         "Gemini's contents, and Gemini CLI's checkpoints (JSON)",
         marks=(
@@ -114,19 +114,21 @@ SHAPES: tuple[Shape, ...] = (
             "request.contents",
             "*.parts *.role=model",
             "clientHistory.*.parts",
+            "candidates.*.content.parts",
         ),
         chats=("", "request"),
-        rows="contents|clientHistory|history|",
+        rows="contents|clientHistory|history|candidates|",
+        body="content",
         text="parts",
         system="systemInstruction|system_instruction|config.systemInstruction",
     ),
-    Shape(
+    FileShape(
         "amp",
         "Amp's threads (JSON)",
         marks=("v messages.*.content.*.toolUseID", "v created messages.*.role"),
         time="meta.sentAt|sentAt",
     ),
-    Shape(
+    FileShape(
         "autogen",
         "AutoGen's states (JSON)",
         marks=(
@@ -144,7 +146,7 @@ SHAPES: tuple[Shape, ...] = (
         ),
         others="assistant",
     ),
-    Shape(
+    FileShape(
         "bedrock_converse",
         "Bedrock Converse (JSON)",
         marks=tuple(
@@ -156,7 +158,7 @@ SHAPES: tuple[Shape, ...] = (
         system="system",
         model="modelId",
     ),
-    Shape(
+    FileShape(
         "vercel_ai",
         "Vercel AI SDK's messages (JSON)",
         marks=(
@@ -171,7 +173,7 @@ SHAPES: tuple[Shape, ...] = (
         attached="experimental_attachments",
         system="system",
     ),
-    Shape(
+    FileShape(
         "continue",
         "Continue's sessions (JSON)",
         marks=("history.*.message.role",),
@@ -180,7 +182,7 @@ SHAPES: tuple[Shape, ...] = (
         results="toolCallStates.*",
         attached="contextItems",
     ),
-    Shape(
+    FileShape(
         "jan",
         "Jan's and the Assistants API's threads (JSONL, JSON)",
         marks=("*.object=thread.message",),
@@ -188,7 +190,7 @@ SHAPES: tuple[Shape, ...] = (
         rows="",
         session="*.thread_id",
     ),
-    Shape(
+    FileShape(
         "langchain",
         "LangChain's and LangGraph's messages (JSON)",
         marks=(
@@ -201,7 +203,7 @@ SHAPES: tuple[Shape, ...] = (
         body="kwargs|data",
         role="type|role|id.-1",
     ),
-    Shape(
+    FileShape(
         "letta",
         "Letta's agents and messages (JSON)",
         marks=("agent_type messages.*.role", "messages.*.role name", "*.message_type"),
@@ -209,7 +211,7 @@ SHAPES: tuple[Shape, ...] = (
         role="message_type|role",
         text="content|reasoning",
     ),
-    Shape(
+    FileShape(
         "librechat",
         "LibreChat's exports (JSON)",
         marks=("messages.*.messageId messages.*.isCreatedByUser",),
@@ -223,7 +225,7 @@ SHAPES: tuple[Shape, ...] = (
         session="conversationId",
         tree=("messageId", "parentMessageId", ""),
     ),
-    Shape(
+    FileShape(
         "llamaindex",
         "LlamaIndex's messages (JSON)",
         marks=("*.blocks.*.block_type", "*.additional_kwargs *.role"),
@@ -231,7 +233,7 @@ SHAPES: tuple[Shape, ...] = (
         rows="",
         text="blocks|content",
     ),
-    Shape(
+    FileShape(
         "llm_logs",
         "llm's logs (JSON, SQLite)",
         marks=("*.prompt *.response *.model",),
@@ -242,7 +244,7 @@ SHAPES: tuple[Shape, ...] = (
         session="*.conversation_id",
         time="datetime_utc",
     ),
-    Shape(
+    FileShape(
         "chat_completion",
         "a completion's answer (JSON)",
         marks=("choices.*.message.role",),
@@ -250,7 +252,24 @@ SHAPES: tuple[Shape, ...] = (
         body="message",
         model="model",
     ),
-    Shape(
+    FileShape(
+        "openhands_events",
+        "OpenHands' events (JSON)",
+        marks=("*.kind=MessageEvent|ActionEvent *.source",),
+        chats=("", "events", "history"),
+        rows="",
+        role="kind",
+        roles=(
+            ("kind=MessageEvent source=user", "user"),
+            ("kind=MessageEvent", "assistant"),
+            ("kind=SystemPromptEvent", "system", "system_prompt.text|system_prompt"),
+            ("kind=ActionEvent", "call", ""),
+            ("tool_call_id", "result", "observation.content|observation|error"),
+        ),
+        others="",
+        text="llm_message.content",
+    ),
+    FileShape(
         "openhands",
         "OpenHands' trajectories (JSON)",
         marks=("*.action *.source", "*.observation *.source"),
@@ -269,7 +288,7 @@ SHAPES: tuple[Shape, ...] = (
         text="args.content|args.final_thought|args.thought|content|message",
         also=(("tool_call_id", "cause|id"), ("name", "tool_call_metadata.function_name|action")),
     ),
-    Shape(
+    FileShape(
         "openwebui",
         "Open WebUI's exports (JSON)",
         marks=("history.messages.*.role",),
@@ -278,7 +297,7 @@ SHAPES: tuple[Shape, ...] = (
         model="models.0",
         tree=("id", "parentId", "history.currentId"),
     ),
-    Shape(
+    FileShape(
         "pydantic_ai",
         "pydantic-ai's messages (JSON)",
         marks=("*.parts.*.part_kind",),
@@ -294,7 +313,7 @@ SHAPES: tuple[Shape, ...] = (
         ),
         model="*.model_name",
     ),
-    Shape(
+    FileShape(
         "sharegpt",
         "ShareGPT's conversations (JSON, JSONL)",
         marks=(
@@ -308,7 +327,7 @@ SHAPES: tuple[Shape, ...] = (
         text="value",
         system="system",
     ),
-    Shape(
+    FileShape(
         "smolagents",
         "smolagents' steps (JSON)",
         marks=(
@@ -326,7 +345,7 @@ SHAPES: tuple[Shape, ...] = (
             ("assistant", "output|final_answer"),
         ),
     ),
-    Shape(
+    FileShape(
         "typingmind",
         "TypingMind's and Chatbox's exports (JSON)",
         marks=("messages.*.role",),
@@ -334,7 +353,7 @@ SHAPES: tuple[Shape, ...] = (
         rows="messages",
         name_at="chatTitle|title|name",
     ),
-    Shape(
+    FileShape(
         "zed",
         "Zed's threads (JSON)",
         marks=("messages.*.User", "messages.*.Agent", "messages.*.segments"),
@@ -346,7 +365,7 @@ SHAPES: tuple[Shape, ...] = (
         name_at="title|summary",
         model="model.model",
     ),
-    Shape(
+    FileShape(
         "cline_ui",
         "Cline's and Roo's ui_messages.json",
         marks=("*.say *.ts", "*.ask *.ts"),
@@ -366,7 +385,7 @@ SHAPES: tuple[Shape, ...] = (
         text="text",
         also=(("name", "ask|say"),),
     ),
-    Shape(
+    FileShape(
         "lmstudio",
         "LM Studio's conversations (JSON)",
         marks=("messages.*.versions",),
@@ -376,7 +395,7 @@ SHAPES: tuple[Shape, ...] = (
         system="systemPrompt",
         model="lastUsedModel.identifier|lastUsedModel",
     ),
-    Shape(
+    FileShape(
         "sillytavern",
         "SillyTavern's chats (JSONL)",
         marks=("*.mes *.is_user", "*.mes *.name"),
@@ -388,7 +407,7 @@ SHAPES: tuple[Shape, ...] = (
         time="send_date",
         name_at="*.character_name",
     ),
-    Shape(
+    FileShape(
         "grok_export",
         "Grok's exports (JSON)",
         marks=("responses.*.response.sender",),
@@ -401,7 +420,7 @@ SHAPES: tuple[Shape, ...] = (
         session="conversation.id",
         others="assistant",
     ),
-    Shape(
+    FileShape(
         "deepseek_export",
         "DeepSeek's exports (conversations.json)",
         marks=("mapping.*.message.fragments",),
@@ -414,7 +433,18 @@ SHAPES: tuple[Shape, ...] = (
         text="fragments",
         tree=("id", "parent", ""),
     ),
-    Shape(
+    FileShape(
+        "cursor_composer",
+        "Cursor's composers (JSON)",
+        marks=("conversation.*.bubbleId",),
+        chats=("", "*", "composers.*", "allComposers.*"),
+        rows="conversation",
+        role="type",
+        roles=(("type=1", "user"), ("type=2", "assistant")),
+        text="text",
+        session="composerId",
+    ),
+    FileShape(
         "copilot_chat",
         "Copilot Chat's exports (JSON)",
         marks=("requests.*.message.text requests.*.response",),
@@ -432,7 +462,7 @@ _DEEPEST = 6
 """Levels of an object in which messages are looked for."""
 
 
-def guess(document: Document) -> Shape | None:
+def guess(document: Document) -> FileShape | None:
     """The shape of a file with exactly one kind of list whose objects have a role and a text."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
@@ -443,7 +473,7 @@ def guess(document: Document) -> Shape | None:
     chats, _, rows = ".".join(path).rpartition("*.") if "*" in path else ("", "", ".".join(path))
     chats = f"{chats}*" if "*" in path else ""
     said = f"messages at `{rows or 'the list'}`, role in `{role}`, text in `{text}`"
-    return Shape("guessed", said, (rows or "*",), (chats,), rows=rows, role=role, text=text)
+    return FileShape("guessed", said, (rows or "*",), (chats,), rows=rows, role=role, text=text)
 
 
 def _message_lists(
@@ -474,7 +504,7 @@ def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
     return (role, text) if role and text else None
 
 
-_NOBODYS = Shape("guessed", "", ())
+_NOBODYS = FileShape("guessed", "", ())
 
 
 def recognizes(document: Document) -> bool:

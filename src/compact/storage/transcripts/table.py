@@ -63,7 +63,7 @@ class Format:
     found without reading one."""
 
 
-def _shaped(shape: shape_reading.Shape) -> Format:
+def _shaped(shape: shape_reading.FileShape) -> Format:
     """The format of a row of `shapes`."""
     return Format(
         shape.name,
