@@ -23,7 +23,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "managers": (1, 61, 0),
     "memory": (0, 22, 0),
     "providers": (15, 31, 0),
-    "storage": (25, 44, 0),
+    "storage": (25, 45, 0),
     "telemetry": (0, 14, 0),
     "testing": (0, 1, 0),
 }
