@@ -1,4 +1,4 @@
-"""Write docs/observability.md with the events' types: `python docs/generate_observability.py`.
+"""Write docs/OBSERVABILITY.md with the events' types: `python docs/generate_observability.py`.
 
 A test fails when the page is not what this would write.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from compact.core import events
 
-PAGE = Path(__file__).with_name("observability.md")
+PAGE = Path(__file__).with_name("OBSERVABILITY.md")
 
 HEAD = """# Observability
 

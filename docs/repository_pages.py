@@ -12,28 +12,36 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTSIDE = ("ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "bench/RESULTS.md")
+OUTSIDE = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "where_decided.md",  # docs/ has a page of that name
+    **{name: name for name in ("CHANGELOG.md", "SECURITY.md", "LICENSE", "bench/RESULTS.md")},
+    "config.example.yaml": "examples/config.example.yaml",
+}
+"""Place in the repository → place in the site."""
+INSTEAD = {"MIGRATION.md": "migration.md"}
+"""Pages that are not in the site, and those that their links lead to: some file systems do not tell
+small letters from large ones."""
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and the examples that stand outside of docs/."""
-    examples = sorted(f"examples/{path.name}" for path in ROOT.glob("examples/*.*"))
-    for name in (*OUTSIDE, *examples):
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
-    files.append(File.generated(config, "index.md", abs_src_path=str(ROOT / "README.md")))
+    examples = {f"examples/{path.name}": "" for path in sorted(ROOT.glob("examples/*.*"))}
+    for name, place in {**examples, **OUTSIDE}.items():
+        files.append(File.generated(config, place or name, abs_src_path=str(ROOT / name)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Have links lead to where pages stand in the site."""
     place = page.file.src_uri
-    outside = place == "index.md" or place in OUTSIDE
-    folder = posixpath.dirname(place if outside else f"docs/{place}")
+    whence = {site: name for name, site in OUTSIDE.items()}.get(place, f"docs/{place}")
+    folder = posixpath.dirname(place if place.startswith("examples/") else whence)
 
     def moved(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[1]))
-        target = "index.md" if target == "README.md" else target.removeprefix("docs/")
+        target = {**OUTSIDE, **INSTEAD}.get(target) or target.removeprefix("docs/")
         return f"]({posixpath.relpath(target, posixpath.dirname(place) or '.')}"
 
     return LINK.sub(moved, markdown)

@@ -8,7 +8,8 @@ from agents import Agent, Runner
 from compact import CompactConfig, CompactManager
 from compact.integrations.openai_agents import CompactSession, run_config
 
-manager = CompactManager(CompactConfig(store="agents.db"))
+kept = {"exporter": "console", "storage": "fs"}
+manager = CompactManager(CompactConfig(store="agents.db", adapters=kept))
 session = CompactSession("harbour", manager)
 agent = Agent(name="keeper", instructions="You keep the harbour's lamps.", model="gpt-4o-mini")
 result = Runner.run_sync(

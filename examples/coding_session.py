@@ -1,11 +1,11 @@
-"""A coding session with `CompactManager` and the openai client: a tool, events, words that stay.
+"""A coding session with `CompactManager` and the openai client: a tool, events, protected memory.
 
     pip install '.[openai]'    # in the clone; it needs OPENAI_API_KEY
     python examples/coding_session.py
 
 Say `/protect TEXT` for what must never be left out, `/compact NOTE` to make room now and say what
 to keep, `/find WORDS` to search all that was ever said, `/quit` to end. What happens is told on
-stderr.
+stderr, and in Ariadne where one listens at `COMPACT_ARIADNE_URL` or port 5175 of this machine.
 """
 
 import json
@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:
     raise SystemExit("coding_session needs the package openai: pip install '.[openai]'") from None
 
-from compact import CompactConfig, CompactManager
+from compact import CompactConfig, CompactManager, mark_protected
 
 MODEL = os.environ.get("CHAT_MODEL", "gpt-4o-mini")
 SESSION = "coding"
@@ -33,7 +33,10 @@ TOOLS: list[Any] = [
         },
     }
 ]
-messages: list[Any] = [{"role": "system", "content": "You are a careful programmer."}]
+messages: list[Any] = [
+    {"role": "system", "content": "You are a careful programmer."},
+    mark_protected("Change nothing outside of this folder.", label="policy"),
+]
 
 
 def read_file(path: str) -> str:
@@ -69,7 +72,8 @@ def answered(client: OpenAI, manager: CompactManager) -> str:
 
 def main() -> None:
     client = OpenAI()
-    config = CompactConfig.load(model=MODEL)
+    ariadne = os.environ.get("COMPACT_ARIADNE_URL", "http://127.0.0.1:5175")
+    config = CompactConfig.load(model=MODEL, ariadne_url=ariadne)
     with CompactManager(config, on_event=told) as manager:
         while True:
             try:
@@ -81,8 +85,7 @@ def main() -> None:
                 case "/quit":
                     break
                 case "/protect":
-                    pinned = {"role": "user", "content": rest, "metadata": {"pinned": True}}
-                    messages.append(pinned)
+                    messages.append(mark_protected({"role": "user", "content": rest}))
                 case "/compact":
                     manager.manual_compact(SESSION, messages, rest)
                     budget = manager.session(SESSION).budget

@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.scripted import Call, Calls, ScriptedServer
+from tests.telemetry.ariadne_server import AriadneServer
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -147,24 +149,27 @@ def test_coding_session(run: Run, tmp_path: Path) -> None:
     (tmp_path / "lamp.py").write_text("NORTHERN_LAMP = 7\n" * 40, encoding="utf-8")
     read = Calls([Call("read_file", {"path": "lamp.py"})])
     script: list[Any] = [read, "It is lamp 7. " * 40] * 12 + ["Done."]
-    with ScriptedServer(*script) as server:
+    with ScriptedServer(*script) as server, closing(AriadneServer()) as ariadne:
         asked = [f"{i}: what is the northern lamp?" for i in range(12)]
         out = run(
             "coding_session", "/protect Keep port 8443.", *asked, "/compact keep the lamps",
             "Ready?", "/find northern lamp", "/quit", url=server.url,
+            COMPACT_ARIADNE_URL=ariadne.url,
         )  # fmt: skip
+        assert "compact.compression" in {span["name"] for span in ariadne.spans()}
         before = server.prompts[-2].tokens
         after = server.prompts[-1].tokens
         assert after < 0.6 * before
-        assert all("Keep port 8443." in request.prompt for request in server.prompts)
+        kept = ("Keep port 8443.", "Change nothing outside of this folder.")
+        assert all(words in request.prompt for words in kept for request in server.prompts)
         assert "Done." in out
         assert "- " in out.rpartition("Done.")[2]
 
 
 @pytest.mark.slow
 @needs_sdk
-def test_agents_sdk_minimal(run: Run) -> None:
-    """K-12: at most ten lines."""
+def test_agents_sdk_minimal(run: Run, tmp_path: Path) -> None:
+    """K-12: at most ten lines, events on the console, archives in a folder."""
     assert len(code("agents_sdk_minimal")) <= 10
     with ScriptedServer("The northern one.") as server:
         assert (

@@ -117,6 +117,8 @@ class CompactConfig(CompactPolicy):
     embedder: str | None = Field(default=None, min_length=1)
     """What memory is searched by besides words: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
+    vector_backend: Literal["rows", "sqlite-vec"] = "rows"
+    """What answers a search by vectors: `rows`, the faster one, or a table of sqlite-vec."""
     age_full_days: int = Field(default=7, ge=0)
     """Days since its last activity up to which a session keeps every word in memory."""
     age_key_points_days: int = Field(default=30, ge=0)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
+    from compact.storage.sqlite.vector_store import Backend
     from compact.storage.sqlite.vector_store import VectorStore as VectorStore
     from compact.storage.transcripts import documents, reading, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
@@ -293,11 +294,11 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
     return SQLiteManager(store)
 
 
-def vector_store(store: SessionStore) -> VectorStore:
+def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
     """The vectors of a store's messages, in its file.
 
     Raises:
-        InvalidArgument: it is no `SQLiteManager`.
+        InvalidArgument: it is no `SQLiteManager`, or the backend cannot be loaded.
     """
     from compact.storage.sqlite.store import SQLiteManager
     from compact.storage.sqlite.vector_store import VectorStore
@@ -306,7 +307,7 @@ def vector_store(store: SessionStore) -> VectorStore:
         raise InvalidArgument(
             "embedder", "vectors are kept in a SQLiteManager, and in no other store"
         )
-    return VectorStore(store)
+    return VectorStore(store, backend=backend)
 
 
 def storage_adapter(

@@ -16,14 +16,17 @@ from bench.structure import classes, modules, numbers, patterns
 
 ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 3, 0),
-    "apps": (7, 43, 0),
-    "compression": (51, 221, 0),
-    "core": (228, 140, 0),
+    "adapters": (0, 0, 0),
+    "apps": (8, 43, 0),
+    "compression": (55, 222, 0),
+    "core": (257, 148, 0),
+    "estimators": (0, 0, 0),
+    "exporters": (0, 0, 0),
     "integrations": (0, 0, 0),
-    "managers": (1, 61, 0),
+    "managers": (1, 63, 0),
     "memory": (0, 22, 0),
     "providers": (15, 31, 0),
-    "storage": (25, 45, 0),
+    "storage": (25, 47, 0),
     "telemetry": (0, 14, 0),
     "testing": (0, 1, 0),
 }

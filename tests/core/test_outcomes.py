@@ -6,7 +6,7 @@ import pytest
 
 from compact.core.commands import checks_in
 from compact.core.messages import ToolCall, ToolResult
-from compact.core.outcomes import Outcome, command_of, outcome_of, target_of
+from compact.core.outcomes import Outcome, checks_came_to, command_of, outcome_of, target_of
 from tests.pace import is_linear
 
 REFUSED = "The user doesn't want to proceed with this tool use. STOP what you are doing."
@@ -240,3 +240,35 @@ def test_long_lines_are_read_in_linear_time(text):
     assert is_linear(
         lambda read: outcome_of(ToolResult("a", read, is_error=True), ran("pytest")), text
     )
+
+
+@pytest.mark.parametrize("line", ["15:10 lunch", "16:00: call Ann", "10:30:15: started"])
+def test_a_time_of_day_is_no_place_of_an_error(line):
+    """K-4: `file:line` is, where the file has a name."""
+    call = ToolCall(id="a", name="bash", arguments='{"command": "make test"}')
+    found = outcome_of(ToolResult(call_id="a", text=f"{line}\n"), call)
+    assert found is None
+
+
+JOINED = [
+    ("pytest -q && git push", "3 passed in 1s\nerror: failed to push", {"pytest": None}),
+    ("pytest -q && git push", "1 failed, 2 passed in 1s", {"pytest": "x"}),
+    ("git pull && pytest -q", "fatal: not a git repository", {}),
+    ("git pull && pytest -q", "error: cannot pull", {}),
+    ("git pull && pytest -q", "Up to date\n2 failed in 1s", {"pytest": "x"}),
+    (
+        "ruff check . && pytest -q",
+        "All checks passed!\n1 failed in 1s",
+        {"ruff": None, "pytest": "x"},
+    ),
+    ("ruff check . && pytest -q", "Found 3 errors.", {"ruff": "x"}),
+    ("cd app && pytest -q", "something broke", {"pytest": "x"}),
+    ("pytest -q; git push", "3 passed\nerror: failed to push", {"pytest": "x"}),
+]
+
+
+@pytest.mark.parametrize(("command", "text", "came_to"), JOINED)
+def test_a_failure_belongs_to_the_step_that_failed(command, text, came_to):
+    """C-8: what printed that it passed has passed; what printed nothing may not have run."""
+    found = checks_came_to(command, text, "x")
+    assert {kind: failed for kind, (_, failed) in found.items()} == came_to

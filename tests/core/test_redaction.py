@@ -445,6 +445,11 @@ ADVERSARIAL: dict[str, str] = {
     "name and value": "password value=",
     "phrases": "passphrase: a ",
     "spoken": "password is ",
+    "objects": "password {a: b, ",
+    "halves": "password='a' + ",
+    "colours": "\x1b[1mpassword",
+    "of something": "password for a ",
+    "types": "password: a[b] ",
 }
 
 

@@ -1,9 +1,14 @@
 """What the requirements' authors type, letter for letter: each literal is a script, and runs."""
 
+import subprocess
+import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +79,7 @@ FILLER = "Crane number {} was greased and its cable was measured again by the ni
 
 def talk(**rule: object) -> list[dict[str, object]]:
     """A long conversation in which one early answer is marked."""
-    said = [
+    said: list[dict[str, object]] = [
         {"role": role, "content": FILLER.format(i) * 6}
         for i in range(30)
         for role in ("user", "assistant")
@@ -262,6 +267,14 @@ def test_a_protected_memory_helper():
     """)
 
 
+def test_a_folders_own_file_weakens_nothing_by_their_names(run, tmp_path):
+    """A `.env` may not turn redaction off, by whatever name."""
+    (tmp_path / ".env").write_text("COMPACT_REDACTION_ENABLED=false\n")
+    done = run("validate-config")
+    assert done.code == 2, done
+    assert "COMPACT_REDACTION_ENABLED in .env" in done.err
+
+
 # --- memory ---------------------------------------------------------------------------------------
 
 
@@ -375,20 +388,18 @@ HARMLESS = (
 def test_a_group_turns_on_personal_data(kind):
     """K-7: "PII and card data as groups that can be turned on"."""
     from compact import CompactConfig
-    from compact.core.redaction import Known, redact
 
     before, secret, after = PERSONAL[kind]
+    text, place = before + secret + after, (len(before), len(before + secret), kind)
     for given in (
         {"redaction": {"pii": True}},
         {"redact_kinds": ("pii",)},
         {"redact_kinds": [kind]},
     ):
-        known = Known(redactor=CompactConfig(**given).redactor())
-        text = redact(before + secret + after, known).text
-        assert text == f"{before}<REDACTED:{kind}>{after}"
-        assert all(redact(line, known).text == line for line in HARMLESS)
-    off = Known(redactor=CompactConfig(redaction={"pii": False}).redactor())
-    assert redact(before + secret + after, off).text == before + secret + after
+        redactor = CompactConfig(**given).redactor()
+        assert list(redactor.places(text)) == [place]
+        assert not [found for line in HARMLESS for found in redactor.places(line)]
+    assert not list(CompactConfig(redaction={"pii": False}).redactor().places(text))
 
 
 # --- what a host has ------------------------------------------------------------------------------
@@ -445,7 +456,11 @@ def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
         }
         for n, text in enumerate(words)
     ]
-    session = {"sessionId": "roof", "startTime": "2026-03-01T09:00:00Z", "messages": rows}
+    session: dict[str, Any] = {
+        "sessionId": "roof",
+        "startTime": "2026-03-01T09:00:00Z",
+        "messages": rows,
+    }
     session |= {"lastActivity": "2026-03-01T09:05:00Z", "toolCalls": [], "metadata": {}}
     with CompactManager(CompactConfig(store="chat.db")) as manager:
         adapter = LegacyContextAdapter(manager)
@@ -461,3 +476,47 @@ def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
     with ContextManager(window=8_000, store="chat.db", session_id=alone.session_id or "") as ctx:
         said_there = [m.text for m in ctx.history if m.metadata.source != "checkpoint"]
         assert said_there == [ASKED[0][:100], "21 cm.", ASKED[1], "19 cm."]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_the_files_have_the_names_that_were_asked_for():
+    """K-10, K-14: they are there by these names, on file systems too that fold letters."""
+    for name in ("config.example.yaml", ".env.example", "MIGRATION.md", "examples/README.md"):
+        assert (ROOT / name).is_file(), name
+    docs = [path.name for path in (ROOT / "docs").iterdir()]
+    assert {"ARCHITECTURE.md", "OBSERVABILITY.md"} <= set(docs)
+    assert len({name.lower() for name in docs}) == len(docs)
+    assert "System diagram" in (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert "## Personal data (PII)" in security
+    assert "## Card data (PCI)" in security
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    development = readme.partition("## Development")[2]
+    assert all(word in development for word in ("ruff", "requirements-dev.txt", ".env"))
+
+
+def test_the_example_of_settings_loads():
+    """K-10: `config.example.yaml`."""
+    from compact import CompactConfig
+
+    config = CompactConfig.load(ROOT / "config.example.yaml", environ={})
+    assert (config.trigger_ratio, config.keep_tool_pairs, config.archive) == (
+        *(0.7, 4),
+        ".compact/archive",
+    )
+    assert config.redact_kinds == ("pii",)
+
+
+def test_importing_compact_loads_none_of_the_kits_modules():
+    program = """if True:
+        import sys, compact
+        compact.compress
+        names = ("types", "policy", "summarizer", "manager", "hooks", "estimators", "adapters")
+        print([name for name in names if f"compact.{name}" in sys.modules])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -16,7 +16,11 @@ from compact import (
     VectorStore,
 )
 
-PAGES = ("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md", "mkdocs.yml")
+PAGES = (
+    *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "MIGRATION.md", "ARCHITECTURE.md"),
+    *("docs/ARCHITECTURE.md", "docs/OBSERVABILITY.md", "examples/README.md", "mkdocs.yml"),
+    *("config.example.yaml", ".env.example"),
+)
 
 
 def test_the_quick_checks_of_every_source() -> None:

@@ -4,7 +4,13 @@ import pytest
 
 from evals import secrets
 
-FLOORS = {"dev": (0.96, 0.02), "held_out": (0.92, 0.02)}
+FLOORS = {
+    "dev": (0.96, 0.02),
+    "held_out": (0.94, 0.02),
+    "keys": (0.98, 0.02),
+    "keys_2": (0.96, 0.02),
+    "keys_3": (0.97, 0.02),
+}
 """Corpus → the least share of secrets that is found, the largest share of texts that is altered."""
 OPT_IN = 0.75
 """The least share of e-mail addresses and phone numbers, where they are asked for."""

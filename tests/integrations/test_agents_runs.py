@@ -439,7 +439,7 @@ def test_what_is_protected_is_marked_in_a_copy() -> None:
         "metadata": {"protected": True},
     }
     item = {"role": "user", "content": RULE, "metadata": {"tags": ["lamp"]}}
-    assert mark_protected(item)["metadata"] == {"tags": ["lamp"], "protected": True}  # type: ignore[typeddict-item]
+    assert mark_protected(item)["metadata"] == {"tags": ["lamp"], "protected": True}
     assert item["metadata"] == {"tags": ["lamp"]}
 
 

@@ -22,7 +22,7 @@ from compact.errors import (
     ModelUnavailable,
     WrongLayer,
 )
-from compact.providers.anthropic_messages import OPENING, AnthropicMessages
+from compact.providers.anthropic_messages import OPENING, AnthropicMessages, _Written
 from compact.testing import check_chat_model
 from compact.testing.models import WAIT
 from tests.scripted import ScriptedServer
@@ -595,3 +595,15 @@ def test_a_reply_keeps_a_providers_dictionary() -> None:
     """It stays what it is, to be read in its own format (C-3)."""
     raw = {"role": "assistant", "content": "so"}
     assert Reply(message=raw).message == raw
+
+
+def test_a_compaction_that_is_streamed_is_whole() -> None:
+    """It comes in pieces, as texts do."""
+    written = _Written()
+    start = {"type": "content_block_start", "index": 0}
+    written.take({**start, "content_block": {"type": "compaction", "content": None}})
+    for piece in ("The pilot signs ", "for quay 31."):
+        delta = {"type": "compaction_delta", "content": piece}
+        written.take({"type": "content_block_delta", "index": 0, "delta": delta})
+    whole = {"type": "compaction", "content": "The pilot signs for quay 31."}
+    assert written.answer()["content"] == [whole]

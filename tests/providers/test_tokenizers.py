@@ -132,3 +132,23 @@ def test_a_long_text_is_counted_in_slices() -> None:
     long = "the quick brown fox " * 20_000
     assert max(map(len, tokenizers.slices(long))) < tokenizers.CHUNK + 20
     assert tokenizers.slices("x" * 200_000) == ["x" * 200_000]
+
+
+MIXED = st.lists(
+    st.sampled_from(
+        ["harbour", "Ü", "é", " ", "  ", "\n", "字", "😀", "AB", "9", "…", "\t", "Straße"]
+    ),
+    max_size=40,
+).map("".join)
+SEAM = 64
+"""Tokens by which the words after an accent may grow."""
+
+
+@given(MIXED, MIXED, st.integers(0, 400))
+def test_an_estimate_of_characters_adds_up(first: str, second: str, more: int) -> None:
+    """An accent changes the count of the words beside it, not that of a whole text."""
+    count = tokenizers.NoopEstimator().count
+    second += "the quay " * more
+    whole = count(first + second)
+    assert max(count(first), count(second)) - 1 <= whole <= count(first) + count(second) + SEAM
+    assert count(f"{first}\n{second}") == count(first) + 1 + count(second)

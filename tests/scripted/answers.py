@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from tests.scripted.overflows import refused
@@ -96,6 +96,8 @@ class Said:
     text: str
     calls: tuple[Call, ...] = ()
     ended: Ended = "stop"
+    thoughts: Mapping[str, Any] = field(default_factory=dict)
+    """What it thought before, by the field of a chat completion: a text, or blocks."""
 
     @property
     def tokens(self) -> int:

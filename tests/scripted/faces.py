@@ -131,6 +131,7 @@ class ChatCompletions(_Streaming):
         refused = said.ended == "refusal"
         silent = refused or (said.calls and not said.text)
         message: Body = {"role": "assistant", "content": None if silent else said.text}
+        message |= said.thoughts
         message["refusal"] = said.text if refused else None
         if said.calls:
             message["tool_calls"] = self._calls(turn)
@@ -149,6 +150,13 @@ class ChatCompletions(_Streaming):
             return _event({**head, "choices": [choice]})
 
         yield chunk({"role": "assistant", "content": ""})
+        for name, thought in turn.said.thoughts.items():
+            if isinstance(thought, str):
+                yield from (chunk({name: piece}) for piece in pieces(thought))
+                continue
+            for block in thought:
+                for piece in pieces(block["text"]):
+                    yield chunk({name: [{**block, "text": piece}]})
         yield from (chunk({field: piece}) for piece in pieces(turn.said.text))
         for index, call in enumerate(self._calls(turn)):
             function = call["function"]

@@ -2,7 +2,7 @@
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,11 +12,27 @@ from hypothesis import strategies as st
 from compact import SQLiteManager, VectorStore
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Entry
-from compact.errors import InvalidInput, ModelFailed, StoreDamaged
+from compact.errors import InvalidArgument, InvalidInput, ModelFailed, StoreDamaged
 from compact.storage.sqlite import vector_cache, vector_embedding
 from compact.storage.sqlite.rows import BITS
+from compact.storage.sqlite.vector_store import Backend
 from compact.testing import HashEmbedder
 from tests.storage.making import entry, opened, session
+
+_backend: Backend = "rows"
+
+
+@pytest.fixture(autouse=True, params=get_args(Backend))
+def _either_backend(request: pytest.FixtureRequest) -> None:
+    """Each promise is kept by both backends."""
+    global _backend
+    _backend = request.param
+
+
+def kept(*arguments: Any, **options: Any) -> VectorStore:
+    """A store of vectors with the backend that is tested."""
+    return VectorStore(*arguments, backend=_backend, **options)
+
 
 SAID = ("the crane lifts forty tons", "the ferry moors at night", "a storm took the fender away")
 
@@ -51,7 +67,7 @@ def said(store: SQLiteManager) -> set[int]:
 
 
 def test_vectors_are_kept_under_names(file):
-    with VectorStore(file, dimensions=3) as store:
+    with kept(file, dimensions=3) as store:
         store.add({"a": [2, 0, 0], "b": [0, 1, 0], "c": [1, 1, 0]})
         assert [m.name for m in store.search([1, 0.1, 0])] == ["a", "c", "b"]
         assert store.search([1, 0, 0], most=1)[0].cosine == pytest.approx(1)
@@ -59,13 +75,13 @@ def test_vectors_are_kept_under_names(file):
         store.add({"a": [0, 0, 1]})
         assert store.search([0, 0, 1], most=1)[0].name == "a"
         assert store.delete(["a", "nobody"]) == 1
-    with VectorStore(file, dimensions=3) as store:
+    with kept(file, dimensions=3) as store:
         assert len(store) == 2
         assert {m.name for m in store.search([0, 0, 1])} == {"b", "c"}
 
 
 def test_vectors_of_two_models_are_never_compared(file):
-    with VectorStore(file, 3, model="x") as one, VectorStore(file, 3, model="y") as other:
+    with kept(file, 3, model="x") as one, kept(file, 3, model="y") as other:
         one.add({"a": [1, 0, 0]})
         other.add({"b": [1, 0, 0]})
         assert [m.name for m in one.search([1, 0, 0])] == ["a"]
@@ -77,7 +93,7 @@ def test_vectors_of_two_models_are_never_compared(file):
     "vector", [[1, 0], [0, 0, 0], [float("nan"), 0, 1], ["x", 0, 0], [[1, 0, 0]]]
 )
 def test_what_is_no_vector_is_refused(vector):
-    with VectorStore(dimensions=3) as store:
+    with kept(dimensions=3) as store:
         store.add({"a": [1, 0, 0]})
         with pytest.raises(InvalidInput):
             store.add({"good": [1, 0, 0], "bad": vector})
@@ -93,7 +109,7 @@ def test_messages_are_embedded_later_and_found(file):
     embedder = HashEmbedder()
     with opened(file) as store:
         store.append("a", [*map(entry, SAID), entry("")])
-        index = VectorStore(store, dimensions=embedder.dimensions)
+        index = kept(store, dimensions=embedder.dimensions)
         assert index.similar(asked(embedder, "ferry")) == []
         told: list[tuple[int, int]] = []
         assert index.pending(embedder) == 4
@@ -112,7 +128,7 @@ def test_messages_are_embedded_later_and_found(file):
 def test_what_came_after_a_search_is_found_by_the_next(file):
     embedder = HashEmbedder()
     with opened(file) as store, SQLiteManager(file) as other:
-        index, second = VectorStore(store), VectorStore(other)
+        index, second = kept(store), kept(other)
         for number in range(40):
             store.append("a", [entry(f"notice{number} about dock{number}")])
             second.embed_pending(embedder)
@@ -125,7 +141,7 @@ def test_long_messages_are_embedded_in_pieces(file):
     long = " ".join(f"word{i}" for i in range(100)) + " ferry moors here"
     with opened(file) as store:
         store.append("a", [entry(long), entry("a short one")])
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(embedder)
         near = index.similar(asked(embedder, "ferry moors here"), most=5)
         assert len(near) == 2, "each message once"
@@ -141,7 +157,7 @@ def test_what_compact_wrote_itself_is_not_embedded(file):
     embedder = HashEmbedder()
     with opened(file) as store:
         store.append("a", [Entry(own), Entry(named)])
-        VectorStore(store).embed_pending(embedder)
+        kept(store).embed_pending(embedder)
         assert embedder.texts == ["the crane"]
 
 
@@ -151,7 +167,7 @@ def test_a_search_stays_within_its_keys(file):
         store.append("a", [entry("the ferry")] * 5)
         store.session("b", create=session("b"))
         store.append("b", [entry("the ferry")] * 5)
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(embedder)
         question = asked(embedder, "the ferry")
         ranges = [(1 << BITS, (1 << BITS) | 1), (2 << BITS, 2 << BITS)]
@@ -174,7 +190,7 @@ def test_a_new_version_is_made_beside_the_old_one_which_serves(file, monkeypatch
     old, new = HashEmbedder(version="1"), HashEmbedder(48, version="2")
     with opened(file) as store:
         store.append("a", [entry(f"notice{i} about dock{i}") for i in range(9)])
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(old)
         while index.pending(new):
             serving = index.serving()
@@ -195,7 +211,7 @@ def test_a_version_that_is_dropped_leaves_no_row(file):
     one, two = HashEmbedder(version="1"), HashEmbedder(version="2")
     with opened(file) as store:
         store.append("a", [entry(text) for text in SAID])
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(one)
         index.embed_pending(two, most=2)
         made = index.generations()[1]
@@ -210,7 +226,7 @@ def test_an_embedder_that_fails_loses_nothing(file, monkeypatch):
     embedder = HashEmbedder()
     with opened(file) as store:
         store.append("a", [entry(f"notice{i}") for i in range(7)])
-        index, real, calls = VectorStore(store), embedder.embed, [0]
+        index, real, calls = kept(store), embedder.embed, [0]
 
         def failing(texts, *, query=False):
             calls[0] += 1
@@ -235,7 +251,7 @@ def test_an_answer_that_holds_no_vectors_is_refused(file, rows, monkeypatch):
     with opened(file) as store:
         store.append("a", [entry("one"), entry("two")])
         with pytest.raises(ModelFailed, match="hash"):
-            VectorStore(store).embed_pending(embedder)
+            kept(store).embed_pending(embedder)
         assert covered(store) == {}
 
 
@@ -250,7 +266,7 @@ def test_no_model_is_asked_while_the_file_is_locked(file, monkeypatch):
             return real(texts, query=query)
 
         monkeypatch.setattr(embedder, "embed", writes)
-        assert VectorStore(store).embed_pending(embedder, most=1) == 1
+        assert kept(store).embed_pending(embedder, most=1) == 1
         assert other.branch("a").messages == 2
 
 
@@ -265,7 +281,7 @@ def test_a_session_that_is_deleted_while_it_is_embedded_leaves_no_vector(file, m
             return real(texts, query=query)
 
         monkeypatch.setattr(embedder, "embed", deletes)
-        assert VectorStore(store).embed_pending(embedder) == 0
+        assert kept(store).embed_pending(embedder) == 0
         assert covered(store) == {}
 
 
@@ -273,7 +289,7 @@ def test_a_deleted_session_takes_its_vectors_out_of_the_file(file):
     embedder = HashEmbedder()
     with opened(file) as store:
         store.append("a", [entry("the ferry moors")])
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(embedder)
         row = store.db.execute("SELECT vector FROM vectors").get
         assert len(index.similar(asked(embedder, "ferry"))) == 1
@@ -290,7 +306,7 @@ class Turn:
 
     def __init__(self, store: SQLiteManager) -> None:
         self.store = store
-        self.index = VectorStore(store)
+        self.index = kept(store)
         self.embedders = [HashEmbedder(16, version=v, window=4) for v in ("1", "2")]
         self.made = 0
 
@@ -356,7 +372,7 @@ def test_a_search_finds_what_comparing_all_finds(monkeypatch, room, seed, most):
     random.seed(seed)
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((rng.integers(1, 400), 24))
-    with VectorStore(dimensions=24) as store:
+    with kept(dimensions=24) as store:
         cut = len(rows) // 2
         store.add({str(i): list(row) for i, row in enumerate(rows[:cut])})
         question = rng.standard_normal(24)
@@ -377,7 +393,7 @@ def test_signs_find_nearly_all_of_what_comparing_all_finds(monkeypatch, room):
     rng = np.random.default_rng(5)
     centres = rng.standard_normal((200, 128))
     rows = centres[rng.integers(0, 200, 10_000)] + rng.standard_normal((10_000, 128))
-    with VectorStore(dimensions=128) as store:
+    with kept(dimensions=128) as store:
         store.add({str(i): list(row) for i, row in enumerate(rows)})
         found = 0
         for row in rows[:50]:
@@ -414,8 +430,8 @@ def test_the_matrix_has_room_for_what_comes():
 def test_vectors_that_do_not_fit_what_is_there_are_told_of(file, damage):
     with opened(file) as store:
         store.append("a", [entry(text) for text in SAID])
-        VectorStore(store).embed_pending(HashEmbedder())
-        with VectorStore(store, 3) as own:
+        kept(store).embed_pending(HashEmbedder())
+        with kept(store, 3) as own:
             own.add({"x": [1, 0, 0]})
         assert store.integrity_check() == []
         store.db.execute(damage)
@@ -426,7 +442,7 @@ def test_rows_that_nobody_wrote_are_told_of_as_damage(file):
     model = HashEmbedder()
     with opened(file) as store:
         store.append("a", [entry(text) for text in SAID])
-        index = VectorStore(store)
+        index = kept(store)
         index.embed_pending(model)
         store.db.execute("UPDATE vectors SET vector = x'000000'")
         with pytest.raises(StoreDamaged):
@@ -434,3 +450,54 @@ def test_rows_that_nobody_wrote_are_told_of_as_damage(file):
         store.db.execute("UPDATE messages SET payload = x'00'")
         with pytest.raises(StoreDamaged):
             index.embed_pending(HashEmbedder(version="2"))
+
+
+# --- tables of sqlite-vec -------------------------------------------------------------------------
+
+
+def copies(store: SQLiteManager) -> int:
+    """Vectors that the tables of sqlite-vec hold, told without the extension."""
+    names: list[Any] = store.db.execute(
+        "SELECT name FROM sqlite_master WHERE name LIKE 'vec\\_%\\_rowids' ESCAPE '\\'"
+    ).fetchall()
+    return sum(store.db.execute(f"SELECT count(*) FROM {name}").get for (name,) in names)
+
+
+def test_the_chosen_backend_is_a_table_of_sqlite_vec(file):
+    with VectorStore(file, dimensions=3, backend="sqlite-vec") as store:
+        store.add("a", [1, 0, 0])
+        store.add({"b": [0, 1, 0], "c": [1, 1, 0]})
+    with SQLiteManager(file) as plain:
+        sql = plain.db.execute(
+            "SELECT sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE vec%'"
+        ).get
+        assert "USING vec0(embedding float[3] distance_metric=cosine" in str(sql)
+        assert copies(plain) == 3
+        assert plain.integrity_check() == []
+
+
+def test_what_is_forgotten_without_the_extension_is_in_no_copy(file):
+    """Who opens the file without sqlite-vec removes vectors from its tables, too."""
+    with VectorStore(file, dimensions=3, backend="sqlite-vec") as store:
+        store.add({"a": [1, 0, 0], "b": [0, 1, 0]})
+    with SQLiteManager(file) as plain, VectorStore(plain, dimensions=3) as store:
+        assert store.delete(["a"]) == 1
+        assert copies(plain) == 0
+    with VectorStore(file, dimensions=3, backend="sqlite-vec") as store:
+        assert [match.name for match in store.search([1, 0, 0])] == ["b"]
+
+
+def test_more_than_a_table_answers_with_is_found(file):
+    rng = random.Random(4)
+    given_vectors = {f"n{i}": [rng.random() for _ in range(4)] for i in range(4_300)}
+    with VectorStore(file, dimensions=4, backend="sqlite-vec") as store:
+        store.add(given_vectors)
+        found = store.search([1, 0, 0, 0], most=4_200)
+        assert len({match.name for match in found}) == 4_200
+        cosines = [match.cosine for match in found]
+        assert cosines == sorted(cosines, reverse=True)
+
+
+def test_a_backend_that_is_none_is_refused():
+    with pytest.raises(InvalidArgument, match="'rows' or 'sqlite-vec'"):
+        VectorStore(backend="faiss")  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from compact.core import events
 from compact.core.events import Event
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = (DOCS / "observability.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "OBSERVABILITY.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_current():
@@ -33,5 +33,5 @@ def test_the_page_says_what_every_field_is():
 
 def test_its_examples_run(capsys):
     for source in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
-        exec(compile(source, "observability.md", "exec"), {})
+        exec(compile(source, "OBSERVABILITY.md", "exec"), {})
     assert "compact." in capsys.readouterr().out

@@ -98,9 +98,11 @@ class Fold:
     def take(self, projection: Projection, *, counted: bool = False) -> None:
         """Go on from a projection. A note that answers a call still open at its end is left out
         again. `counted` says that its own count was made by the history's counter; else its
-        messages are counted here.
+        messages are counted here, and where less is shown of one than was said.
         """
-        rows = _placed(projection, self._history)
+        history = self._history
+        rows = list(_placed(projection, history))
+        counted = counted and all(p is None or history.shown(p) is history[p] for p, _ in rows)
         placed = [each for row in rows for each in (*self._recalled_at(row[0]), row)]
         messages = [message for _, message in placed]
         self.checkpoints = projection.checkpoints
@@ -123,6 +125,7 @@ class Fold:
         self._open = dict(reversed(self._open.items()))
         self._messages = messages
         self._places = [position for position, _ in placed[: len(messages)]]
+        self._without_stale(messages)
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
@@ -154,7 +157,25 @@ class Fold:
         """Append the messages of the history up to a position."""
         for position in range(self.seen, stop):
             self._append(position)
+        if any(map(self._history.is_person, range(self.seen, stop))):
+            self._tokens -= self._without_stale(self._messages)
         self.seen = max(self.seen, stop)
+
+    def _without_stale(self, messages: list[Message]) -> int:
+        """Leave reasoning out that the model does not want any more, of what is in view; the tokens
+        that took.
+        """
+        history, before, saved = self._history, list(messages), 0
+        for at, (position, message) in enumerate(zip(self._places, before, strict=True)):
+            if position is None or not message.has_reasoning or history.sends_reasoning(position):
+                continue
+            as_said = message is history[position]
+            less = history.shown(position) if as_said else shorten.without_reasoning(message)
+            saved += history.counter.message(message) - history.counter.message(less)
+            messages[at] = less
+        if messages != before:
+            self._rendered = Originals(history.wire.render(messages))
+        return saved
 
     def _append(self, position: int) -> None:
         message, tokens = self._history.shown(position), self._history.tokens(position)

@@ -22,7 +22,7 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.groups import Group, groups_from_end
 from compact.core.history import History
 from compact.core.message_redaction import redact_message
-from compact.core.messages import Message, Thinking
+from compact.core.messages import Message
 from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
 
@@ -84,7 +84,7 @@ class GroupForms:
 
     def masked(self, *, reasoning: bool) -> ClosedMessages:
         """With stubs in the place of long tool output, with or without its reasoning."""
-        reasoning = reasoning and any(map(_has_reasoning, self.said))
+        reasoning = reasoning and any(m.has_reasoning for m in self.said)
         found = self._masked.get(reasoning)
         if found is None:
             found = masked(self._history, self.whole, reasoning=reasoning)
@@ -157,7 +157,7 @@ class Forms:
                 break
             if forms.group.stop < until:
                 self._ready = max(self._ready, forms.group.stop)
-                short = forms.masked(reasoning=forms.group.start > newest)
+                short = forms.masked(reasoning=self._history.wants_reasoning(forms.group.start))
                 for shape in (forms.whole, short):
                     shape.sent(self._history.counter)
                     for each in {shape, shape.told(self._history, forms.group)}:
@@ -226,11 +226,6 @@ def may_shorten(message: Message, spared: Message | None) -> bool:
     if spared is not None and message.id == spared.id and not spared.text:
         return False  # also where it is text by now, since its call is not in view
     return message.role != "user" or speaker_of(message) != "checkpoint"
-
-
-def _has_reasoning(message: Message) -> bool:
-    content = message.content
-    return not isinstance(content, str) and any(isinstance(p, Thinking) for p in content)
 
 
 def _same(one: object, other: object) -> bool:

@@ -41,7 +41,7 @@ from compact.core.boundaries import may_cut_before
 from compact.core.budget import even_share
 from compact.core.groups import Group, group_at
 from compact.core.history import History
-from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.messages import SYSTEM_ROLES, Message, Opaque, is_compaction
 from compact.core.partition import recent_from
 from compact.core.plan import Reason
 from compact.core.policy import CompactPolicy
@@ -96,8 +96,8 @@ class Ladder:
         self._policy = policy
         self._counter = history.counter
         self._forms = forms_of(history)
-        self._turn = 0
-        """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
+        self._compacted = history.compacted
+        """What stands before a provider's own compaction it does not read."""
         self._spare = 0
         """Tokens by which the limit may be raised for the newest group."""
 
@@ -116,6 +116,7 @@ class Ladder:
         """
         self._spare = hard - layout.limit
         self._hold_floor(layout)
+        self._hold_opening(layout)
         above = layout.limit - layout.tokens
         if above < LEAST_CHECKPOINT:
             self._refuse_rest(layout)
@@ -173,18 +174,49 @@ class Ladder:
     def _hold_floor(self, layout: Layout) -> None:
         history = self._history
         parts = {"system prompt": 0, "pins": 0, "newest user message": 0}
+        if self._compacted >= 0:
+            parts["pins"] += self._hold_compaction(layout, self._compacted)
         for position in history.fixed:
+            if position <= self._compacted and history[position].has_compaction:
+                continue  # of several the newest stands for the others
             system = history[position].role in SYSTEM_ROLES
             why: Reason = "system" if system else "pin"
             parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
         newest = next(history.persons(), None)
-        self._turn = -1 if newest is None else newest
         if newest is not None:
             parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
         if layout.tokens > layout.limit:
             self._refuse_rest(layout)
             raise CannotFit(parts, layout.limit)
+
+    def _hold_compaction(self, layout: Layout, position: int) -> int:
+        """Keep a provider's own compaction, without the words beside it, which come back where
+        there is room; the tokens that took.
+        """
+        self._hold(layout, position, "compaction")
+        piece, message = layout.held[position], self._history[position]
+        sealed = [p for p in message.parts if isinstance(p, Opaque) and is_compaction(p.raw)]
+        if len(piece.positions) == 1 and len(sealed) < len(message.parts):
+            alone = message.with_parts(sealed)
+            shape = ClosedMessages([alone], self._counter.message(alone))
+            layout.reshape(piece, shape, "clipped")
+        return piece.tokens
+
+    def _hold_opening(self, layout: Layout) -> None:
+        """Keep something of a person before such a compaction where a list has to begin so: the
+        first request, or less.
+        """
+        history, compacted = self._history, self._compacted
+        if compacted < 0 or not history.wire.rules.has_turns:
+            return
+        first, newest = history.first_request(), (p for p in history.persons() if p < compacted)
+        found = [p for p in (first, next(newest, None)) if p is not None and p < compacted]
+        opening = min(found, key=history.tokens, default=None)
+        if opening is None or opening in layout.held:
+            return
+        if history.tokens(opening) + LEAST_CHECKPOINT <= layout.limit - layout.tokens:
+            self._hold(layout, opening, "compaction")
 
     def _refuse_rest(self, layout: Layout) -> None:
         """Refuse a floor that leaves no room to say what the rest was, with what both need.
@@ -273,8 +305,10 @@ class Ladder:
 
     def _persons(self, layout: Layout) -> Iterator[int]:
         """Messages of a person that can be in view, newest first; looks no further than it must."""
-        yield from takewhile(lambda p: p >= layout.since, self._history.persons())
-        yield from (p for p in sorted(layout.spared)[::-1] if self._history.is_person(p))
+        since = max(layout.since, self._compacted)
+        yield from takewhile(lambda p: p >= since, self._history.persons())
+        spared = (p for p in sorted(layout.spared)[::-1] if p > self._compacted)
+        yield from filter(self._history.is_person, spared)
 
     def _hold_first_request(self, layout: Layout, room: int) -> int:
         """Keep the session's first request unless it takes most of the room; the tokens it took."""
@@ -299,7 +333,9 @@ class Ladder:
     def _request_to_hold(self, layout: Layout) -> int | None:
         """The session's first request, where the policy wants it and it is not in view yet."""
         first = self._history.first_request() if self._policy.pin_first_request else None
-        return None if first in layout.held or first is None or layout.is_gone(first) else first
+        if first is None or first in layout.held or first < self._compacted:
+            return None
+        return None if layout.is_gone(first) else first
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
@@ -344,7 +380,7 @@ class Ladder:
         layout.cut = len(self._history)
         layout.recent = recent_from(self._history, policy.keep_recent_turns) if masks else 0
         for piece in self._pieces(layout):
-            if piece.start < layout.since:
+            if piece.start < max(layout.since, self._compacted):
                 return
             if not layout.tail and room < piece.tokens:
                 fits = piece.tokens <= room + self._spare
@@ -387,7 +423,7 @@ class Ladder:
 
     def _mask(self, piece: Piece) -> None:
         """Show tool output as stubs."""
-        reasoning = piece.start > self._turn
+        reasoning = self._history.wants_reasoning(piece.start)
         if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
             shape = piece.forms.masked(reasoning=reasoning)
         else:
@@ -399,7 +435,7 @@ class Ladder:
         """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
         if room < FILL_LEAST:
             return False
-        reasoning = piece.start > self._turn
+        reasoning = self._history.wants_reasoning(piece.start)
         messages = list(piece.messages)
         if not reasoning:
             messages = list(map(shorten.without_reasoning, messages))
@@ -463,7 +499,7 @@ class Ladder:
         does not fit. The room that remains.
         """
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
-            if room < FILL_LEAST:
+            if room < FILL_LEAST or piece.start < self._compacted:
                 break
             if piece.tokens > room and not self._clip(piece, room):
                 self._mask(piece)

@@ -49,6 +49,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
 
 
 def _plan(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
+    said = {"why": _unread(history), **said}
     return Plan(
         tokens_after=context.tokens,
         messages_before=len(history),
@@ -56,6 +57,17 @@ def _plan(history: History, context: ActiveContext, **said: Any) -> Plan:  # noq
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
         **said,
+    )
+
+
+def _unread(history: History) -> str:
+    """What is lost where another provider is asked than the one that compacted the history."""
+    at = history.newest_compaction
+    if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
+        return ""
+    return (
+        f"message {at:,} is a provider's own compaction, and sealed: the model that is asked now "
+        "cannot read it, and is told so"
     )
 
 

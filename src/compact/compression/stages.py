@@ -31,6 +31,7 @@ from compact.core.checkpoints import (
     record_message,
 )
 from compact.core.context import ActiveContext
+from compact.core.groups import group_at
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText
@@ -69,6 +70,8 @@ REDRAFT_PART = 14
 """Part of its tokens that a checkpoint has left over when it is written again for what is in view
 then: what it says may join in another way, and no rule is to be lost by it.
 """
+SHRINKS = 4
+"""How often a checkpoint is written, each time in less room, before a receipt stands in for it."""
 MOST_RECORD = 3
 """How many times what is set aside for it the record may take where the target leaves it."""
 
@@ -267,7 +270,7 @@ def update(
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
     """The new context: checkpoints, what is in view, spare room used; and its recipe."""
     layout = selection.layout
-    checkpoints = _live(selection, [draft(selection, *row) for row in written])
+    checkpoints = _live(selection, [_fitting(selection, *row) for row in written])
     record = _record(selection, checkpoints)
     taken = sum(c.token_count for c in checkpoints)
     taken += selection.history.counter.message(record) if record else 0
@@ -337,7 +340,21 @@ def _redrafted(
         return []
     size = selection.history.counter.text(before.summary)
     room = size + size // REDRAFT_PART + SLACK
-    return [draft(selection, replace(task, positions=covered, room=room), judged)]
+    return [_fitting(selection, replace(task, positions=covered, room=room), judged)]
+
+
+def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
+    """The checkpoint; a single call's in less room where it takes more than there is, as some
+    tokenizers count lines higher together than alone, and at last as a receipt.
+    """
+    layout = selection.layout
+    for _ in range(SHRINKS):
+        made = draft(selection, task, judged)
+        over = made.token_count + layout.tokens - layout.limit
+        if over <= 0 or selection.standing.is_session:
+            return made
+        task = replace(task, room=task.room - over)
+    return draft(selection, replace(task, request=None), RECEIPT)
 
 
 def _shown(
@@ -348,11 +365,13 @@ def _shown(
     was shown before stays as it was.
     """
     history = selection.history
+    read = history.compacted  # what stands before it, its provider does not read
+    read = group_at(history, read).stop if read >= 0 else 0
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
-        (c.span.first, 0, [(None, c.message(history.own))]) for c in checkpoints
+        (max(read, c.span.first), 0, [(None, c.message(history.own))]) for c in checkpoints
     ]
     if record is not None:
-        rows.append((selection.layout.cut, -1, [(None, record)]))
+        rows.append((max(read, selection.layout.cut), -1, [(None, record)]))
     for piece in selection.layout.pieces():
         rows.append((piece.positions[0], 1, _placed(history, piece.positions, piece.messages)))
     rows.sort(key=lambda row: row[:2])

@@ -23,6 +23,8 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """Programs that look, move and set up: their arguments may well be called like a check."""
+_FAILS = frozenset(("git", "gh", "curl"))
+"""Of these, whose failure is told like a check's."""
 _PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
 _STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
 """A step of a command: what stands between separators; quoted text has none."""
@@ -81,3 +83,10 @@ def _without_documents(command: str) -> str:
         opened = _HEREDOC.search(line)
         end = opened[1] if opened else ""
     return "\n".join(kept)
+
+
+def others_in(script: str) -> int:
+    """How many steps of a command do something else than to look, to move or to check."""
+    checks = set(checks_in(script).values())
+    steps = (step for step in steps_of(script) if step not in checks)
+    return sum(program_of(step) not in _LOOKS - _FAILS for step in steps)

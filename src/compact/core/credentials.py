@@ -224,6 +224,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("api_key", ".atlasv1.", r"\w{14}\.atlasv1\.[\w=-]{60,70}", anything, 14),
     _shape("password", "WIFI:", r"WIFI:[^\n]{0,120}?P:((?:\\.|[^;\\\n]){4,64});", is_url_password),
     _shape("private_key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
+    _shape("api_key", "sk.eyJ", _START + r"sk\.eyJ[\w-]{40,}\.[\w-]{20,}"),
     _shape("jwt", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
     _shape(
         "password_hash",
@@ -283,9 +284,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
     _shape(
         "authorization",
-        "auth BasicAuth( .login(",
-        r"(?:auth ?= ?|BasicAuth|\.login)\([bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}"
-        r"[bf]?[\"']([^\"'\n]{3,128})",
+        "auth BasicAuth( .login( Credential( Credentials( PasswordToken(",
+        r"(?:auth ?= ?|BasicAuth|\.login|Credentials?|PasswordToken)\("
+        r"[bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}[bf]?[\"']([^\"'\n]{3,128})",
         is_url_password,
     ),
     _shape(
@@ -319,6 +320,16 @@ SHAPES: tuple[Shape, ...] = (
         r"htpasswd -\w{0,6}b\w{0,6} \S{1,128} \S{1,64} (\S{4,128})",
         is_set_password,
     ),
+    _shape(
+        "password",
+        "mysqli( mysqli_connect( PDO( getConnection(",
+        r"\w+\((?:(?:[\"'][^\"'\n]{1,128}[\"']|\$?\w{1,32}), {0,2}){2}"
+        r"[\"']([^\"'\n]{3,128})[\"']",
+        is_url_password,
+    ),
+    _shape("password", "NEO4J_AUTH=", r"NEO4J_AUTH=\w{1,32}/(\S{4,128})", is_url_password),
+    _option("ssh-keygen", "-N", rf"-N ?{_QUOTE}{_WORD}", is_set_password),
+    _option("xfreerdp rdesktop mstsc", "/p:", rf"/p:{_QUOTE}{_WORD}", is_set_password),
     _shape("password", "/user:", r"/user:\S{1,64} {1,3}(\S{5,128})", is_bare_password),
     _shape(
         "secret",
@@ -330,7 +341,7 @@ SHAPES: tuple[Shape, ...] = (
         r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
         is_token,
     ),
-    _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
     _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
     _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
     _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),

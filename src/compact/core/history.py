@@ -19,8 +19,9 @@ from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
-from compact.core.messages import SYSTEM_ROLES, Message, metadata_in
+from compact.core.messages import SYSTEM_ROLES, Message, is_compaction, metadata_in
 from compact.core.own_text import OwnText, keyed
+from compact.core.profiles import ReasoningSent
 from compact.core.redaction import Known
 from compact.core.speakers import marked, may_be_persons, own_words_of
 from compact.core.tokens import TokenCounter
@@ -73,6 +74,10 @@ class History:
         """How its groups can stand in view, kept as long as they do (`compression.forms`)."""
         self.notes: object = None
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        self.asks_other = False
+        """Whether another provider is asked than the one whose format this is."""
+        self.reasoning_sent: ReasoningSent = "turn"
+        """Of which answers the model that is asked is sent the reasoning again."""
         self.secrets = Known()
         """Those of what was told of so far, wherever they stand."""
         self._redacted: dict[int, tuple[Message, int]] = {}
@@ -199,6 +204,30 @@ class History:
         """The message there as a model is shown it: as it was said."""
         return self[position]
 
+    def wants_reasoning(self, position: int) -> bool:
+        """Whether the model that is asked wants the reasoning of the message there."""
+        if self.reasoning_sent in ("all", "none") and self.wire.thinks_in_fields:
+            return self.reasoning_sent == "all"
+        if position > next(self.persons(), -1):
+            return True
+        return self.reasoning_sent == "calls" and bool(self[position].tool_calls)
+
+    def sends_reasoning(self, position: int) -> bool:
+        """Whether the reasoning of the message there may be in view: a list's always may."""
+        return True
+
+    @property
+    def newest_compaction(self) -> int:
+        """The position of the newest compaction by a provider; -1 where there is none."""
+        return next((i for i in reversed(self.fixed) if self[i].has_compaction), -1)
+
+    @property
+    def compacted(self) -> int:
+        """The position of the newest compaction by the provider that is asked; -1 where there is
+        none, or another one is asked, which is told of it in words.
+        """
+        return -1 if self.asks_other else self.newest_compaction
+
     def total(self) -> int:
         """Tokens of all messages."""
         if len(self._tokens) < len(self):
@@ -290,9 +319,11 @@ class History:
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     """Which items may never be pruned, where all are dictionaries: one quick look at each."""
     noticed = (
-        i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x or "meta" in x
+        i
+        for i, x in enumerate(items)
+        if x["role"] in roles or "metadata" in x or "meta" in x or _compacts(x)
     )
-    return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i])]
+    return [i for i in noticed if items[i]["role"] in roles or _fixed(items[i])]
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
@@ -304,14 +335,24 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
         if isinstance(item, Message):
             marked = item.role in roles or item.is_pinned
         elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
-            marked = item["role"] in roles or _flagged(item)
+            marked = item["role"] in roles or _fixed(item)
         elif has_items and isinstance(item, Mapping) and isinstance(item.get("type"), str):
-            marked = _flagged(item)
+            marked = _fixed(item)
         else:
             raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
         if marked:
             found.append(i)
     return found
+
+
+def _fixed(item: Mapping[str, Any]) -> bool:
+    return _flagged(item) or _compacts(item)
+
+
+def _compacts(item: Mapping[str, Any]) -> bool:
+    """Whether it is, or holds, a provider's own compaction."""
+    content = item.get("content")
+    return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
 def _flagged(item: Mapping[str, Any]) -> bool:

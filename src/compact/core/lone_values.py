@@ -116,6 +116,8 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     """Whether words around a value say that it is a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
+    if before.endswith("base64,"):  # a picture
+        return False
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
         return not _LINKS.isdisjoint(_words(before[-48:])[:1])

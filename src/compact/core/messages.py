@@ -127,6 +127,16 @@ class Opaque:
 
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
+COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
+"""Types of a provider's own compactions: Anthropic's blocks, whose content can be read, and sealed
+items of Responses. One stands for everything before it, which its provider ignores."""
+
+
+def is_compaction(raw: object) -> bool:
+    """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
+    if not isinstance(raw, Mapping) or raw.get("type") not in COMPACTIONS:
+        return False
+    return bool(raw.get("content") or raw.get("encrypted_content"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +282,20 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         return tuple([p for p in self.content if type(p) is ToolResult])
 
     @property
+    def has_compaction(self) -> bool:
+        """Whether a provider's own compaction is in it."""
+        parts = () if isinstance(self.content, str) else self.content
+        return any(type(p) is Opaque and is_compaction(p.raw) for p in parts)
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether some of it is reasoning."""
+        return not isinstance(self.content, str) and Thinking in map(type, self.content)
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it must stay word for word."""
-        return self.metadata.pinned or self.metadata.protected
+        return self.metadata.pinned or self.metadata.protected or self.has_compaction
 
     @property
     def is_important(self) -> bool:

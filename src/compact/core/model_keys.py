@@ -128,6 +128,16 @@ def parse_key(text: str) -> ModelKey:
     raise UnknownModel(f"{without_credentials(text)!r} names no model that can be asked; {_WAYS}")
 
 
+def is_of_other(model: str, wire: str) -> bool:
+    """Whether the model of that key is surely not of those who made a wire format."""
+    try:
+        key = parse_key(model)
+    except UnknownModel:
+        return False
+    makers = {p.key for p in PROVIDERS.values() if p.format == wire}
+    return key.base_url is not None or PROVIDERS[key.provider].key not in makers
+
+
 def format_for(model: str | None) -> str:
     """The wire format of a session that names this model and no format: its maker's, if known."""
     for each in PROVIDERS.values():

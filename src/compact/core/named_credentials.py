@@ -43,15 +43,18 @@ _RARE = "|".join(
 )
 """Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})"
-_TO = r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|till?|od)"
+_TO = (
+    r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
+    r"от|за|для|до|till?|od)"
+)
 _KINDS_OF_ONE = (
-    r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+    r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test|input|value)\b)?(?:\.value)?"
     r"(?: \([^()\n]{1,40}\)(?=[ ]?[:=]))?"
-    rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
+    rf"(?:(?: (?:has been|{_COPULAS}))? (?:generated|set|created|reset|changed))?"
 )
 _OF_WHAT = (
-    rf"(?P<of> {_TO}(?: [\w.'@/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
-    rf"(?=[ ]?[:=：]| {_COPULAS} | to ))?"
+    rf"(?P<of> {_TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
+    rf"(?=[ ]?[:=：]| {_COPULAS} | to | [–—-] ))?"
 )
 """What it is the password of, where what assigns comes thereafter."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
@@ -61,19 +64,21 @@ _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
 _IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
 _FIELD = rf"{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
 """What stands before the field with the value."""
-_TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
+_TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
-    rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS})?"
+    rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS}|\(\s{{0,24}}{_OPENS}|"
+    r"[>|][+-]?[ ]?\n\s{1,24})?"
 )
 """What makes a value of a text."""
 _ASSIGNS = (
-    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    rf"{_TYPED}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
+    r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
+    rf"{_TYPED}|\{{{_OPENS}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
     rf"(?:value|default|plaintext|stringvalue){_IS}"
+    rf"|[ \t]?(?:(?:\|\||\?\?)=?|or)[ \t]?{_OPENS}"
     rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
     r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]"
-    r"|(?:[)\]][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
+    r"|(?:[)\]?][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
@@ -188,7 +193,9 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     if place and not (
         is_weak
         and not is_strong_password(
-            text[slice(*place)], is_glued=before[-1:].isalpha() and text[start].islower()
+            text[slice(*place)],
+            is_glued=before[-1:].isalpha(),
+            is_word=before[-1:].isalpha() and text[start].islower(),
         )
     ):
         yield Place(*place, kind)
@@ -245,16 +252,17 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
 
 _MAY_OPEN = r"[bflnru@]?\\{0,3}[\"'`]"
 _MAY_ASSIGN = (
-    r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?(?: \([^()\n]+\))?"
-    rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
+    r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test|input|value)?(?:\.value)?"
+    r"(?: \([^()\n]+\))?"
+    rf"(?:(?: (?:has been|{_COPULAS}))? (?:generated|set|created|reset|changed))?"
     rf"(?: {_TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
-    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\["
+    r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
+    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\[|[ \t]?(?:\?\?|or)[ =]"
     rf"|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
     r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
     r"\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
-    r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]](?:default:|[ \t])?\S{0,64}\pN"
+    r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{0,64}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""

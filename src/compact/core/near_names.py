@@ -38,15 +38,15 @@ _VALUE = re.compile(
 _ALONE = re.compile(
     r"[^\n]{0,80}\n\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
-    r"(\S{6,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
 """A number to be typed in, and no year."""
-_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
-"""What assigns a value to something else."""
+_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
+"""What assigns a value to something else, or opens a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*=]|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
@@ -114,7 +114,7 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 def _below(text: str, start: int, check: Check) -> Span | None:
     """The value that stands by itself on the next line."""
     found = _ALONE.match(text, start)
-    return found.span(1) if found and check(found[1]) else None
+    return found.span(1) if found and "," not in found[1] and check(found[1]) else None
 
 
 def _passwords(text: str, start: int) -> Span | None:

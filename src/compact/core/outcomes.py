@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compact.core import anchors
-from compact.core.commands import checks_in
+from compact.core.commands import checks_in, others_in
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.said_within import verdict_of
 
@@ -53,11 +53,11 @@ _PASSED = re.compile(
     r"|\W*(?:(?:Found|Tests:?|\d+ skipped,)\s+)*"
     r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
 )
-_PLACED = re.compile(r"(?:E {2,}\S|[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
+_PLACED = re.compile(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
 """A line that says where something is wrong, as compilers and tests print it."""
 _NAMED = re.compile(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
 """How a line begins that names a test that failed."""
-_COMPILED = re.compile(r"[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
+_COMPILED = re.compile(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
 _VERDICT = re.compile(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
 _MATCH = re.compile(r"(?:[^\s:][^:\n]*:)?\d+:")
 _COUNTED = re.compile(r"Found (\d+) ")
@@ -106,6 +106,34 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
         count = _matches(_said(whole))
         return Outcome("found", f"{count:,} {'match' if count == 1 else 'matches'}")
     return None
+
+
+def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tuple[str, str | None]]:
+    """The checks of a command: kind → its step, and the line that says what failed; None where it
+    passed. In `a && b` a failure is the step's that failed: what printed that it passed has passed,
+    and what nothing is printed of may not have run: it is left out.
+    """
+    checks = [*checks_in(script).items()]
+    if failed is None or "&&" not in script or len(checks) + others_in(script) < 2:
+        return {kind: (step, failed) for kind, step in checks}
+    lines = _said(anchors.searched(text).splitlines())
+    passed = max((n for n, line in enumerate(lines) if _PASSED.match(line)), default=-1)
+    broke = next((n for n, line in enumerate(lines) if _says_failed(line)), None)
+    done = len(checks) if broke is None else len(checks) - 1
+    if passed < 0 or (broke is not None and broke <= passed):
+        done = 0
+    elif len(checks) == 1 and broke is not None:
+        done = 1
+    found: dict[str, tuple[str, str | None]] = {k: (step, None) for k, step in checks[:done]}
+    if broke is not None:
+        found |= {kind: (step, failed) for kind, step in checks[done : done + 1]}
+    return found
+
+
+def _says_failed(line: str) -> bool:
+    """Whether a program that checks says so: any program says `error:`."""
+    is_any = line[:6].lower() == "error:"
+    return not is_any and bool(_FAILED.match(line) or _PLACED.match(line))
 
 
 def _said(lines: list[str]) -> list[str]:

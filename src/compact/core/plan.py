@@ -16,7 +16,7 @@ RungName = Literal[
 Fate = Literal["kept", "pinned", "masked", "clipped", "covered"]
 Reason = Literal[
     "system", "pin", "newest words", "words", "first request", "checkpoint", "important", "recent",
-    "room",
+    "room", "compaction",
 ]  # fmt: skip
 REASONS: Mapping[Reason, str] = {
     "system": "the system prompt stays word for word",
@@ -28,6 +28,7 @@ REASONS: Mapping[Reason, str] = {
     "important": "it is marked important",
     "recent": "it is among the newest messages",
     "room": "there was room for it",
+    "compaction": "it is a provider's own compaction of everything before it",
 }
 """Why a message is in view, in words."""
 _FORMS: Mapping[str, str] = {

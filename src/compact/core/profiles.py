@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -51,6 +51,9 @@ SAFE = 0.85
 """The share of a size that a server is told where a row does not say it."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
+ReasoningSent = Literal["none", "turn", "calls", "all"]
+"""Answers whose reasoning a server is sent again: none; those since a person spoke last; these and
+all that call tools, as some answer 400 without; all. Of others it drops it, or refuses it."""
 
 
 class ContextRow(BaseModel, frozen=True, extra="forbid"):
@@ -85,6 +88,8 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     """Whether it thinks before it answers, in tokens of its window."""
     reasoning_buffer: Tokens | None = None
     """Tokens that takes."""
+    reasoning_sent: ReasoningSent = "turn"
+    """Of which of its answers it is sent the reasoning again."""
     max_context_window: Tokens | None = None
     """The most its window may be; None where whoever serves it decides, or it has none."""
     input_limit: Tokens | None = None
@@ -262,7 +267,12 @@ class ModelBook:
         size = self.window_of(model) if window is None else window
         return (self.profile_of(model) or self.template).output_reserve(size)
 
-    def with_entries(self, rows: Sequence[object], source: str) -> ModelBook:
+    def reasoning_sent_of(self, model: str | None) -> ReasoningSent:
+        """Of which of its answers a model is sent the reasoning again."""
+        profile = self.profile_of(model) if model else None
+        return (profile or self.template).reasoning_sent
+
+    def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
         """The book with a person's own entries laid over it, field by field: theirs count.
 
         An entry with the `id` of a listed model changes that one; with the name of a family's

@@ -23,7 +23,9 @@ def mark_protected(
         own = item.metadata
         changed = type(own).model_validate({**own.model_dump(), **marks})
         return item.model_copy(update={"metadata": changed})
-    made = {"role": "developer", "content": item} if isinstance(item, str) else copied(dict(item))
+    made: dict[str, Any] = {"role": "developer", "content": item}
+    if not isinstance(item, str):
+        made = copied(dict(item))
     known = metadata_in(made)
     made.pop("meta", None)
     made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}

@@ -23,7 +23,7 @@ _KEY_LENGTH, _SHORT_KEY = 16, 8
 """Characters from which a value is judged as a generated key, and from which a shorter one may be a
 key or a password that is said in a sentence."""
 _PLACEHOLDER = re.compile(
-    r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[-])|"
+    r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
     r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z])|\{[a-z_][\w.]*\}|\$[{(]|\{\{|\*\*\*|"
     r"\.\.\.|…|xxxx|"
     r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
@@ -32,6 +32,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """Stands where a secret will be put, or says where it is to be had."""
+_LONGEST_PLACEHOLDER = 256
+"""Characters that are looked at: in a picture some such word stands by chance."""
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
@@ -86,6 +88,7 @@ _UNUSUAL, _FEW_LETTERS = 3, 10
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
+    r"|(?:[A-Z][a-z]+){2,}\d\d+"
 )
 """Words and a number that somebody joined: a name in code seldom has one of two digits."""
 _PHRASE = re.compile(
@@ -137,7 +140,7 @@ def is_id(value: str) -> bool:
 
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    return len(set(value)) > 4 and not _PLACEHOLDER.search(value)
+    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, _LONGEST_PLACEHOLDER)
 
 
 def _changes(value: str) -> int:
@@ -263,7 +266,13 @@ def is_bare_password(value: str) -> bool:
 
 def is_secret(value: str) -> bool:
     """The same of a token or a key, which is no counter, and no mere id."""
-    return is_bare_password(value) and not (_COUNTED.search(value) or UUID.fullmatch(value))
+    if (
+        _COUNTED.search(value)
+        or UUID.fullmatch(value)
+        or ("/" in value and not is_generated(value))
+    ):
+        return False
+    return is_bare_password(value)
 
 
 def is_token(value: str) -> bool:
@@ -291,20 +300,20 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
     return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
 
 
-def is_strong_password(value: str, *, is_glued: bool) -> bool:
-    """Whether it can only be a password, and no name with a number, behind a weak name."""
-    if value.isdigit() or (_is_name(value) and not _JOINED.fullmatch(value)):
+def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
+    """Whether it can only be a password, and no name with a number, behind a weak name, which may
+    be the end of another, or of a word.
+    """
+    is_joined = _JOINED.fullmatch(value) is not None
+    if value.isdigit() or (_is_name(value) and not is_joined) or (is_word and is_joined):
         return False
-    return not (
-        _NUMBERED.fullmatch(value)
-        or (is_glued and (_COUNTED.search(value) or _JOINED.fullmatch(value)))
-    )
+    return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
 
 
 def is_spoken_password(value: str) -> bool:
     """The same behind a name and nothing else."""
     is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
-    return bool(is_strong) and is_bare_password(value)
+    return bool(is_strong or _JOINED.fullmatch(value)) and is_bare_password(value)
 
 
 def is_passwordlike(value: str) -> bool:

@@ -204,9 +204,14 @@ class TokenCounter:
                 return image_tokens(part, self.framing.images)
             case Thinking():
                 shown = self.framing.thinking * self.text(part.text)
-                return math.ceil(max(shown, self.framing.sealed * len(part.signature or "")))
+                in_blocks = part.raw is not None and "reasoning_details" in part.raw
+                share = RESPONSES_FRAMING.sealed if in_blocks else self.framing.sealed
+                return math.ceil(max(shown, share * len(part.signature or "")))
             case Opaque():
-                return self.text(part.text) + binary_tokens(part.raw, self.framing.images)
+                sealed = (part.raw or {}).get("encrypted_content")
+                size = len(sealed) if isinstance(sealed, str) else 0
+                more = math.ceil(self.framing.sealed * size)
+                return self.text(part.text) + more + binary_tokens(part.raw, self.framing.images)
             case _:
                 return self.text(part.text)
 

@@ -25,6 +25,7 @@ from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook as ModelBook
+from compact.core.profiles import shipped
 from compact.core.protocols import Summarizer as Summarizer
 from compact.core.protocols import TokenEstimator as TokenEstimator
 from compact.core.redactor import NOTHING_ELSE
@@ -98,6 +99,8 @@ class _Task:
             pinned=_pins_of(options.get("pin")),
             own=_own_text(options.get("key")),
         )
+        book = options.get("models") or shipped()
+        self._history.reasoning_sent = book.reasoning_sent_of(options.get("model"))
         self._emit = delivered_on_loop(wiring.emitter(options.get("on_event")))
         redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, self._emit)
         self._history.secrets.redactor = redactor

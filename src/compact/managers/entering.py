@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from compact import wiring
@@ -102,13 +103,13 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
     if session.scope != scope:
         raise NotFound(f"no session {session_id!r} in scope {scope!r}")
     counter = wiring.token_counter(session.wire, tokenizer=session.tokenizer)
+    branch_id, wire = session.branch.id, format_named(session.wire)
     for _ in range(MOST_TRIES):
-        at = store.branch(session.branch.id).messages
-        before = [each.message for each in store.read(session.branch.id, max(0, at - 1), at)]
-        made = scored(parsed(format_named(session.wire), message, at, before))
-        last = before[-1] if before else None
-        entry = entry_of(made, counter, lambda last=last: last, SYSTEM_ROLES)
+        at = store.branch(branch_id).messages
+        before = [each.message for each in store.read(branch_id, max(0, at - 1), at)]
+        made = scored(parsed(wire, message, at, before))
+        entry = entry_of(made, counter, partial(next, iter(before), None), SYSTEM_ROLES)
         with suppress(Superseded):
-            store.append(session.branch.id, [entry], expected=at)
+            store.append(branch_id, [entry], expected=at)
             return made
     raise Superseded("other writers were faster, again and again")

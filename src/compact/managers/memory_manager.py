@@ -123,7 +123,8 @@ class MemoryManager(WholeMemory):
         self._index = cast("SearchIndex", self._store)
         path = getattr(self._store, "path", ":memory:")
         self._file = None if path == ":memory:" else Path(path)
-        self._vectors = wiring.vector_store(self._store) if self._embedder else None
+        backend = self._settings.vector_backend
+        self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
         self._schedules: list[Schedule[AgeingReport]] = []
 
     @property

@@ -155,6 +155,7 @@ class OpenSession:
                 counted.learn(counted.calibration.after_word(view.size, size=view.size))
             self._model, self._window = model, window
             state.setting = replace(state.setting, model=model)
+            state.asks(model)
             for each in self._views.values():
                 each.corrected()
             view.refresh()

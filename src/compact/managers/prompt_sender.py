@@ -166,6 +166,7 @@ class PromptSender:
         refused_by: Mapping[str, int] | None = None
         counted = self._main.counted
         known = counted.calibration
+        self._state.asks(model.name)
         self._settle_tools(model)
         context, taken = await self._checked()
         try:

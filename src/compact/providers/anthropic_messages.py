@@ -292,6 +292,8 @@ class _Written:
                 return str(delta["text"]) if kind == "text_delta" else ""
             case "input_json_delta":
                 self._inputs[index] = self._inputs.get(index, "") + str(delta["partial_json"])
+            case "compaction_delta":
+                block["content"] = str(block.get("content") or "") + str(delta.get("content") or "")
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
         return ""

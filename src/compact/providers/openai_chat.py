@@ -13,6 +13,7 @@ from typing import Any
 from compact.core import clock_and_ids
 from compact.core.asking import ASK, Abilities, Ask
 from compact.core.context import ActiveContext
+from compact.core.formats.chat_completions import THOUGHTS
 from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.wire_safe import plainly, strictly_named
 from compact.core.messages import Message
@@ -32,13 +33,13 @@ _FINISH: Mapping[str, Finish] = {
     "function_call": "tool_calls",
     "content_filter": "refusal",
 }
+_BLOCK_TEXTS = ("text", "summary", "data")
+"""What of a block of reasoning comes in pieces."""
 _WISHES: Mapping[str, Wish] = {
     "temperature": Wish(("temperature",)),
     "schema": Wish(("response_format",), words="json_schema"),
     "usage": Wish(("stream_options",)),
 }
-_THOUGHTS = ("reasoning_content", "reasoning")
-"""Thoughts in plain text: shown, not said. No server needs them back, and nobody counts them."""
 
 
 class OpenAIChat(OpenAIModel):
@@ -102,6 +103,8 @@ class OpenAIChat(OpenAIModel):
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         shaped = strictly_named if self._server.kind == "openai" else plainly
         messages = list(map(shaped, prompt_of(context, FORMAT)))
+        if self._server.kind == "openai":  # it gives none, and refuses that of others
+            messages = [{k: x for k, x in m.items() if k not in THOUGHTS} for m in messages]
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
         prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
@@ -145,10 +148,8 @@ class OpenAIChat(OpenAIModel):
 
 
 def _message(said: Mapping[str, Any], answer_id: str) -> Message:
-    """The answer as a message with an id of its own, without fields that say nothing and thoughts
-    in plain text.
-    """
-    raw = {key: x for key, x in said.items() if x not in (None, [], {}) and key not in _THOUGHTS}
+    """The answer as a message with an id of its own, without fields that say nothing."""
+    raw = {key: x for key, x in said.items() if x not in (None, [], {})}
     raw["role"] = "assistant"
     raw["content"] = said.get("content")
     calls = raw.get("tool_calls")
@@ -181,6 +182,8 @@ class StreamedAnswer:
         """Why it ended; empty until it did."""
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
+        self._thought: dict[str, Any] = {}
+        """By its field: a text, or blocks."""
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._open: dict[int, dict[str, Any]] = {}
         """The calls that go on, by the number that their pieces carry."""
@@ -189,6 +192,7 @@ class StreamedAnswer:
     def answer(self) -> dict[str, Any]:
         """The whole, as if it had come in one piece."""
         message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
+        message |= self._thought
         message["tool_calls"] = [call for _, call in sorted(self._calls, key=itemgetter(0))]
         return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
 
@@ -204,6 +208,9 @@ class StreamedAnswer:
         for i, call in enumerate(delta.get("tool_calls") or ()):
             index = call.get("index")
             self._call(call, i if index is None else index)
+        for field in THOUGHTS:
+            if isinstance(delta.get(field), str | list):
+                self._thought[field] = _grown(self._thought.get(field), delta[field])
         return "".join(self._text(key, delta.get(key)) for key in self._said)
 
     def _text(self, key: str, said: object) -> str:
@@ -226,3 +233,17 @@ class StreamedAnswer:
         known["id"] = named or known["id"]
         known["function"]["name"] += function.get("name") or ""
         known["function"]["arguments"] += function.get("arguments") or ""
+
+
+def _grown(before: Any, piece: Any) -> Any:  # noqa: ANN401 - a text or blocks
+    """What was thought and a piece more; pieces of one block have its type and number."""
+    if not before or isinstance(piece, str):
+        return (before or "") + piece if isinstance(piece, str) else list(piece)
+    *blocks, last = before
+    for block in piece:
+        if any(block.get(key) != last.get(key) for key in ("type", "index")):
+            blocks, last = [*blocks, last], block
+            continue
+        texts = {k: last[k] + x for k, x in block.items() if k in _BLOCK_TEXTS and last.get(k)}
+        last = {**last, **block, **texts}
+    return [*blocks, last]

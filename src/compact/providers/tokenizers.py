@@ -124,10 +124,11 @@ class ClaudeEstimator:
 class NoopEstimator:
     """An estimate that needs no vocabulary, and is high whatever the script.
 
-    Six letters of a word take a token, three where letters have accents, as it is no English then,
-    and two capitals; digits, marks and line ends take one each. A character of another script
-    takes one less than its UTF-8 bytes (Cyrillic one, Chinese two), a smiley four: small
-    vocabularies have no token for it.
+    Six letters of a word take a token, three from a letter with an accent on (in its line, for 96
+    characters), as it is no English then, and two capitals; digits, marks and line ends take one
+    each. A character of another script takes one less than its UTF-8 bytes (Cyrillic one, Chinese
+    two), a smiley four: small vocabularies have no token for it. So lines count the same alone and
+    together, and a text no more than its parts and a few tokens.
     """
 
     name = "chars"
@@ -139,17 +140,18 @@ class NoopEstimator:
         """Estimated tokens of the text, margin included."""
         if text.isascii():
             return len(_PIECE.findall(text))
-        plain = text.encode("ascii", "ignore")
-        size = len(text.encode("utf-8", "replace")) - len(plain)
-        rare = len(_RARE.findall(text))
-        others = size - (len(text) - len(plain)) + rare
-        pieces = _SHORT_PIECE if _ACCENTED.search(text) else _PIECE
-        return len(pieces.findall(plain.decode("ascii"))) + others
+        size = len(text.encode("utf-8", "replace")) - len(text) + len(_RARE.findall(text))
+        for i, span in enumerate(_FOREIGN.split(text)):
+            plain = span.encode("ascii", "ignore").decode("ascii")
+            size += len((_SHORT_PIECE if i % 2 else _PIECE).findall(plain))
+        return size
 
 
 _PIECE = re.compile(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _SHORT_PIECE = re.compile(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
-_ACCENTED = re.compile("[\u00c0-\u024f]")
+_FOREIGN = re.compile("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
+"""Words beside a letter with an accent. Further ones are counted better (German has an umlaut in 60
+letters, about), and what is added to a text may then take more of it."""
 _RARE = re.compile("[\U00010000-\U0010ffff]")
 
 

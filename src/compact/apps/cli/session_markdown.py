@@ -1,4 +1,8 @@
-"""A session as Markdown, to be read: roles, times, words; tool calls and results in fences."""
+"""A session as Markdown, to be read: roles, times, words; tool calls and results in fences.
+
+A page made of it loads and runs nothing: a text that holds a picture, a tag or an address by name
+stands in a fence, word for word.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,13 @@ from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
 
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+_LIVE = re.compile(
+    r"!\[|<[A-Za-z/!?]|^[ \t>*+-]*\[[^\]]{1,1000}\]:|\]\(\s*<?[^)\s]{0,300}(?:script:|&#|&\w+;)",
+    re.M | re.I,
+)
+"""What a renderer may load or run."""
+_STEERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction of those around them."""
 SNIFFED = 4_096
 """Bytes within which a document says that it is one."""
 _HEAD = re.compile(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
@@ -31,16 +42,16 @@ _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
     """The document, in pieces."""
-    yield f"# {_line(session.title or session.id)}\n\n"
+    yield f"# {_words(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"
     if session.model:
-        yield f"- model: {_line(session.model)}\n"
+        yield f"- model: {_words(session.model)}\n"
     yield f"- messages: {len(messages):,}\n"
     yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
     for number, message in enumerate(messages):
         speaker = speaker_of(message)
         who = _NAMES.get(speaker, message.role)
-        name = f" ({_line(message.name)})" if message.name else ""
+        name = f" ({_words(message.name)})" if message.name else ""
         when = message.timestamp.isoformat(" ", "seconds")
         yield f"\n## {number:,} · {who}{name} · {when}\n"
         for text in _parts(message):
@@ -55,7 +66,7 @@ def is_session_markdown(start: bytes) -> bool:
 def _parts(message: Message) -> Iterator[str]:
     if isinstance(message.content, str):
         if message.content:
-            yield _closed(_clean(message.content))
+            yield _shown(message.content)
         return
     for part in message.content:
         yield from _of_part(part)
@@ -65,7 +76,7 @@ def _of_part(part: Part) -> Iterator[str]:
     match part:
         case Text() | Refusal() | Opaque():
             if part.text:
-                yield _closed(_clean(part.text))
+                yield _shown(part.text)
         case Thinking():
             yield "*reasoning*"
             yield _fenced(part.text or "(not readable)")
@@ -103,8 +114,13 @@ def _fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _closed(text: str) -> str:
-    """A person's or a model's own Markdown; a fence it leaves open would swallow what follows."""
+def _shown(text: str) -> str:
+    """A person's or a model's own Markdown; in a fence where something in it is live. A fence that
+    it leaves open would swallow what follows.
+    """
+    text = _clean(text)
+    if _LIVE.search(text):
+        return _fenced(text)
     fence = ""
     for found in _FENCE.finditer(text):
         this, rest = found["fence"], found["rest"]
@@ -116,13 +132,22 @@ def _closed(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Line ends of one kind, and nothing that would steer a terminal."""
+    """Line ends of one kind, and nothing that would steer a terminal or turn a line around."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
+    return "".join("\ufffd" if _steers(c) else c for c in text)
+
+
+def _steers(sign: str) -> bool:
+    return sign in _STEERS or (sign not in "\n\t" and unicodedata.category(sign) == "Cc")
 
 
 def _line(text: str) -> str:
     """A name on one line, unable to end the backticks it may stand in."""
     return " ".join(_clean(text).replace("`", "'").split())
+
+
+def _words(text: str) -> str:
+    """Words on one line, as plain text."""
+    return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

@@ -9,7 +9,7 @@ down in `turns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from compact.core import anchors
 from compact.core.arguments import leaves, read_json
 from compact.core.commands import checks_in, program_of, steps_of
 from compact.core.messages import ToolCall, ToolResult
-from compact.core.outcomes import outcome_of
+from compact.core.outcomes import checks_came_to, outcome_of
 from compact.core.sentences import beginning
 
 EDIT_KEYS = frozenset(
@@ -270,7 +270,8 @@ class WorkLog:
             for file in asked.files:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
-            self._ran(asked, every[0] if failed and every else None, position)
+            came_to = every[0] if failed and every else None
+            self._ran(asked, came_to, checks_came_to(asked.script, result.text, came_to), position)
             if "git" in map(program_of, steps_of(asked.script)):
                 self._note_repository(result.text, asked.script)
 
@@ -320,18 +321,24 @@ class WorkLog:
                 names = [*attempt.written, *(f for f in asked.files if f not in attempt.written)]
                 attempt.written = names[-4:]
 
-    def _ran(self, asked: _Asked, outcome: str | None, position: int) -> None:
+    def _ran(
+        self,
+        asked: _Asked,
+        outcome: str | None,
+        checks: Mapping[str, tuple[str, str | None]],
+        position: int,
+    ) -> None:
         run = self.commands.setdefault(asked.command or "", Command())
         run.outcome, run.answered = outcome, True
-        kinds = checks_in(asked.script)
-        run.is_check = bool(kinds)
-        for kind, step in kinds.items():
+        run.is_check = bool(checks_in(asked.script))
+        for kind, (step, failed) in checks.items():
             self.checked.pop(kind, None)
-            self.checked[kind] = position, step, outcome
-        if outcome is None and kinds:
+            self.checked[kind] = position, step, failed
+        passed = {kind for kind, (_, failed) in checks.items() if failed is None}
+        if passed:
             self.unchecked.clear()
             for attempt in self.attempts.values():
-                if attempt.outcome == "fails" and attempt.kinds.intersection(kinds):
+                if attempt.outcome == "fails" and attempt.kinds & passed:
                     attempt.outcome = "checked"
 
     def open_tasks(self) -> list[str]:

@@ -21,21 +21,40 @@ LONG_SENTENCE = 20
 """Words from which a single line is a sentence, and has an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
 _PAGE = re.compile(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
-_MARKDOWN_TITLE = re.compile(
-    r"^[ >*+-]{0,8}#{1,6} ?(?P<hash>[^\n#]{1,60}?)[ #:]{0,16}$"
-    r"|^[ >*+-]{0,8}(?:\*\*|__)(?P<bold>[^\n*_]{1,60})(?:\*\*|__):? ?$"
-    r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,}) ?$",
+_BEFORE = r"^[ >*+•-]{0,8}(?:\d{1,2}[.)] ?)?"
+_TITLE = re.compile(
+    _BEFORE + r"#{1,6} ?(?P<hash>[^\n#]{1,60}?)[ #]{0,16}$"
+    rf"|{_BEFORE}(?:\*\*|__)(?P<bold>[^\n*_]{{1,60}})(?:\*\*|__):? ?$"
+    r"|<(?i:h[1-6]|b|strong|summary|dt|legend|caption)\b[^>\n]{0,200}>(?P<tag>[^<\n]{1,60})<"
+    r"|^\d{1,2}[.)] (?P<number>[^\n]{1,60})$"
+    r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,})$",
     re.MULTILINE,
 )
-"""In a text whose blanks were made one each."""
-_BLANKS = re.compile(r"[ \t]+")
+_AROUND = re.compile(r"^(?:\W|\d{1,2}[.):])+|\W+$")
+"""What stands around the words of a title: numbers, marks, pictures."""
 _OUR_HEADING = re.compile(
-    r"^[^\w\n]{0,8}[\[\uff3b\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled)\b",
+    r"^[^\w\n]{0,8}[\[\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b",
     re.MULTILINE,
 )
-_PICTURE = re.compile(
-    r"!\[[^\]\n]{0,300}\](?:\(|\[)|<(?:img|image|picture|source|iframe|svg|object|embed|link|video)\b",
-    re.IGNORECASE,
+_FETCHED = re.compile(
+    r"!\[[^\]]{0,300}\](?:\(|\[)|^\[[^\]\n]{1,80}\]: ?<?(?:https?:|//|data:)"
+    r"|<(?:img|image|picture|source|iframe|frame|svg|object|embed|link|video|audio|style|script"
+    r"|base|meta|form|input)\b"
+    r"|<[a-z][^>]{0,300}\b(?:style|src|srcset|background|poster|on[a-z]{2,20}) ?="
+    r"|\]\( ?(?:javascript|data):",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SPEAKER = re.compile(
+    r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model)[\])>]?"
+    r"[*_]{0,2} ?:(?! ?//)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CALL = re.compile(
+    r"</?(?:\w{1,20}:)?(?:function_calls?|invoke|parameter|tool_use|tool_calls?|tool_results?"
+    r"|tool_code|function_results?)\b|<function=|\bto=functions\.|^Action Input ?:"
+    r"|\"(?:tool_calls|function_call|tool_use)\""
+    r"|\"name\" ?: ?\"[^\"]{1,80}\", ?\"(?:arguments|parameters|input)\" ?:",
+    re.IGNORECASE | re.MULTILINE,
 )
 _UNREADABLE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
@@ -116,10 +135,10 @@ def secrets(source: SummarySource) -> RuleResult:
 
 def headings(source: SummarySource) -> RuleResult:
     """It opens no part that code writes: no heading of ours, and no section of the record."""
-    if found := _OUR_HEADING.search(source.story.text):
+    if found := _OUR_HEADING.search(source.plain):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
-    for title in _MARKDOWN_TITLE.finditer(_BLANKS.sub(" ", source.story.text)):
-        words = next(filter(None, title.groups()))
+    for title in _TITLE.finditer(source.plain):
+        words = _AROUND.sub("", next(filter(None, title.groups())))
         section = section_named(words)
         if section is not None and section.title != STORY:
             return RuleResult(False, f"a section of the record: {words.strip()[:60]}")
@@ -128,10 +147,19 @@ def headings(source: SummarySource) -> RuleResult:
 
 def marks(source: SummarySource) -> RuleResult:
     """It holds no control token, no letter that cannot be shown, nothing that is fetched."""
-    if defused(source.story.text) != source.story.text:
+    if any(defused(text) != text for text in (source.story.text, source.plain)):
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):
         return RuleResult(False, "characters that cannot be read")
-    if _PICTURE.search(source.story.text):
-        return RuleResult(False, "a picture that is fetched from elsewhere")
+    if found := _FETCHED.search(source.plain):
+        return RuleResult(False, f"what is fetched or run: {found[0].strip()[:40]}")
+    return RuleResult(True, "none")
+
+
+def voices(source: SummarySource) -> RuleResult:
+    """It speaks with its own voice: no line of a speaker, no call of a tool."""
+    if found := _SPEAKER.search(source.plain):
+        return RuleResult(False, f"a line of a speaker: {found[0].strip()}")
+    if found := _CALL.search(source.plain):
+        return RuleResult(False, f"a call of a tool: {found[0].strip()[:40]}")
     return RuleResult(True, "none")

@@ -48,6 +48,7 @@ RULES: Sequence[Rule] = (
         holds_for_persons=True,
     ),
     Rule("headings", form.headings, "Write no headings.", holds_for_persons=True),
+    Rule("voices", form.voices, "Tell who said what in sentences; write no calls of tools."),
     Rule("told", echoes.told, "Tell it in the third person, as the past; speak to nobody."),
     Rule("language", form.language, "Write in the language of the conversation."),
     Rule("subject", ground.subject, "Tell only what the messages say."),

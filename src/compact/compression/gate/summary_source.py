@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from compact.compression.gate.plain_lines import plain_lines
 from compact.core import anchors
 from compact.core.anchors import searched
 from compact.core.cached import cached_property
@@ -85,6 +86,11 @@ class SummarySource:
     source_tokens: int
     extracted: Summary | None = None
     """The story by extraction that would stand in for it."""
+
+    @cached_property
+    def plain(self) -> str:
+        """Its lines as a reader sees them."""
+        return plain_lines(self.story.text)
 
     @cached_property
     def source(self) -> list[str]:

@@ -1,6 +1,7 @@
 """OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
-Content may be a string, null or a list of parts; unknown parts and fields are kept. The deprecated
+Content may be a string, null or a list of parts; unknown parts and fields are kept. Reasoning has
+fields of its own, which many servers give and some want back (`THOUGHTS`). The deprecated
 `function_call` and the role `function` are read as a tool call and its result that share the
 function's name as their id. Where messages came from another format, pieces of one reply are
 written as one message, as calls are answered right after it.
@@ -9,7 +10,7 @@ written as one message, as calls are answered right after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,9 @@ from compact.core.tokens import OPENAI_FRAMING
 
 _SAID = ("content", "tool_calls", "refusal", "function_call")
 """Where a message says something."""
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+"""Where a server puts what a model thought: DeepSeek, Kimi, Qwen and llama.cpp the first, vLLM and
+OpenRouter the next, OpenRouter and MiniMax details as blocks, others the last."""
 
 
 class ChatCompletions(WireFormat):
@@ -53,6 +57,7 @@ class ChatCompletions(WireFormat):
     rules = OPENAI_CHAT
     framing = OPENAI_FRAMING
     tokenizer = "o200k"
+    thinks_in_fields = True
     image_kind = "image_url"
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
@@ -80,10 +85,13 @@ class ChatCompletions(WireFormat):
         if results and all(isinstance(p, ToolResult) for p in message.parts):
             return results
         base = self.own_fields(message)
-        record = {k: v for k, v in base.items() if k not in ("content", "tool_calls")}
+        record = {k: v for k, v in base.items() if k not in ("content", "tool_calls", *THOUGHTS)}
         record["role"] = message.role
         if message.name:
             record["name"] = message.name
+        for part in message.parts:
+            if isinstance(part, Thinking):
+                record |= self.own_raw(part, message)
         record["content"] = self._written_content(message)
         calls = [self.own_raw(c, message) or _written_call(c) for c in message.tool_calls]
         if calls and "function_call" not in base:
@@ -97,9 +105,10 @@ class ChatCompletions(WireFormat):
 
     def _content(self, raw: Raw, path: str) -> Content:
         value, calls, refusal, legacy = map(raw.get, _SAID)
-        if isinstance(value, str) and not calls and not refusal and not legacy:
+        thoughts = list(_thoughts(raw)) if raw.get("role") == "assistant" else []
+        if isinstance(value, str) and not (calls or refusal or legacy or thoughts):
             return value
-        parts = list(self._parts(value, f"{path}.content"))
+        parts = [*thoughts, *self._parts(value, f"{path}.content")]
         if isinstance(refusal, str) and refusal:
             parts.append(Refusal(refusal))
         if isinstance(legacy, Mapping):
@@ -151,6 +160,17 @@ def _time(value: object) -> datetime:
         except ValueError:
             pass
     return clock_and_ids.now()
+
+
+def _thoughts(raw: Raw) -> Iterator[Thinking]:
+    """Reasoning, each field by itself. An empty one beside calls is kept: it may be wanted back."""
+    for field in THOUGHTS:
+        match raw.get(field):
+            case str(text) if text or raw.get("tool_calls"):
+                yield Thinking(text, raw={field: text})
+            case [_, *_] as blocks:
+                sealed = "".join(str(x.get("data", "")) for x in blocks if isinstance(x, Mapping))
+                yield Thinking(images.visible_json({field: blocks}), sealed, raw={field: blocks})
 
 
 def _call(value: object, path: str) -> ToolCall:

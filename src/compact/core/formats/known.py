@@ -17,6 +17,7 @@ from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat
 from compact.core.formats.wire_safe import SERVED
 from compact.core.given import type_of
+from compact.core.messages import COMPACTIONS
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
@@ -27,10 +28,10 @@ LOOKED_AT = 400
 """Messages looked at from each end to tell a format by its content."""
 
 _BLOCKS = frozenset(
-    ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
+    ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
-_ITEMS = frozenset(("reasoning", "item_reference", *OUTPUT_OF, *OUTPUT_OF.values()))
+_ITEMS = frozenset(("reasoning", "item_reference", *COMPACTIONS, *OUTPUT_OF, *OUTPUT_OF.values()))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
 """Roles that are told to be of chat completions, and the other format that has them."""
 

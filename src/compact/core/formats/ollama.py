@@ -56,6 +56,7 @@ class Ollama(WireFormat):
     rules = OPENAI_CHAT
     framing = OLLAMA_FRAMING
     tokenizer = "chars"
+    thinks_in_fields = True
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE

@@ -32,6 +32,7 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    is_compaction,
 )
 from compact.core.provider_rules import OPENAI_RESPONSES
 from compact.core.tokens import RESPONSES_FRAMING
@@ -95,7 +96,9 @@ class Responses(WireFormat):
         own = raw.get("id")
         return {
             "id": own if isinstance(own, str) and own else f"m{position}",
-            "reply_id": self._reply(raw, position, before) if role == "assistant" else None,
+            "reply_id": self._reply(raw, position, before)
+            if role == "assistant" and not is_compaction(raw)
+            else None,
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -140,11 +143,11 @@ class Responses(WireFormat):
         for distance, item in enumerate(before, 1):
             at = position - distance
             if isinstance(item, Message):
-                if item.role != "assistant":
+                if item.role != "assistant" or item.has_compaction:
                     break
                 if item.reply_id is not None:
                     return item.reply_id
-            elif self._role(item, f"messages[{at}]") != "assistant":
+            elif is_compaction(item) or self._role(item, f"messages[{at}]") != "assistant":
                 break
             else:
                 found = _reply_begun(item, at) or found

@@ -27,6 +27,7 @@ from compact.core.messages import (
     Refusal,
     Text,
     ToolResult,
+    is_compaction,
     metadata_in,
 )
 from compact.core.provider_rules import ProviderRules
@@ -35,6 +36,8 @@ from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
+UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
+"""What is written for such a sealed compaction where another provider is asked."""
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages are words, or nothing."""
@@ -81,6 +84,9 @@ class WireFormat(ABC):
     """Types of parts that are text."""
     image_kind: ClassVar[str] = "image"
     """The type of parts that are images."""
+    thinks_in_fields: ClassVar[bool] = False
+    """Whether reasoning stands in fields that a server may want back or not; elsewhere its blocks
+    are the format's own."""
     has_bare_texts: ClassVar[bool] = True
     """Whether texts may stand among the parts."""
 
@@ -209,8 +215,10 @@ class WireFormat(ABC):
                 last = None
                 continue
             names.update((call.id, call.name) for call in message.tool_calls)
-            records = self.written(message, names)
             is_foreign = message.wire_format not in (self.name, None)
+            if is_foreign and message.has_compaction:
+                message = _told(message)
+            records = self.written(message, names)
             if is_foreign and last and records and self.are_one(last, message):
                 out[-1] = self.joined(out[-1], records[0])
                 continue
@@ -246,6 +254,15 @@ class WireFormat(ABC):
     def own_fields(self, message: Message) -> dict[str, Any]:
         """What the message was read from, if that was of this format; else empty."""
         return dict(message.wire or ()) if message.wire_format == self.name else {}
+
+
+def _told(message: Message) -> Message:
+    """A message of another format, a compaction in it told in words, as far as it can be read."""
+    parts = [
+        Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
+        for p in message.parts
+    ]
+    return message.model_copy(update={"content": tuple(parts)})
 
 
 def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages

@@ -107,8 +107,7 @@ class CountedSession:
         fold = self.fold(self.preamble(size, goals))
         fold.recalled = recalled
         if projection is not None:
-            changed = settled or self.history.is_aside_before(projection.at)
-            fold.take(projection, counted=self.has_counted(projection) and not changed)
+            fold.take(projection, counted=self.has_counted(projection) and not settled)
         return fold
 
     def has_counted(self, projection: Projection) -> bool:

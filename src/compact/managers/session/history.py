@@ -14,6 +14,7 @@ from typing import Any, overload
 
 from compact import forks
 from compact.compression.aside import aside
+from compact.compression.shorten import without_reasoning
 from compact.core import chain
 from compact.core.changes import SystemShown
 from compact.core.copies import copied_message
@@ -198,7 +199,7 @@ class SessionHistory(History):
         """What is remembered of messages by their positions, but for the messages."""
         yield from (self._importance, self._redacted)
         for column in self._columns.values():
-            yield from (column._tokens, column._instructions)
+            yield from (column._tokens, column._instructions, column._aside)
 
     def extend(self, items: Sequence[Item]) -> None:
         """Append messages, as `append` does."""
@@ -250,22 +251,33 @@ class SessionHistory(History):
 
     def shown(self, position: int) -> Message:
         """The message there as a model is shown it: as it was said, or what is shown of it where it
-        was put aside.
+        was put aside, or where its reasoning is not wanted any more.
         """
-        return self._known_aside(position)[0] if position in self._put_aside else self[position]
+        return self._known_aside(position)[0] if self._is_less(position) else self[position]
+
+    def sends_reasoning(self, position: int) -> bool:
+        """Whether the reasoning of the message there is sent again."""
+        return not self.wire.thinks_in_fields or self.wants_reasoning(position)
+
+    def _is_less(self, position: int) -> bool:
+        """Whether less is shown of the message there than was said."""
+        if position in self._put_aside:
+            return True
+        return self[position].has_reasoning and not self.sends_reasoning(position)
 
     def _known_aside(self, position: int) -> tuple[Message, int]:
         if position not in self._aside:
-            self._aside[position] = self.as_aside(position, self._put_aside[position])
+            most = self._put_aside.get(position)
+            if most is None:
+                short = without_reasoning(self[position])
+                self._aside[position] = short, self.counter.message(short)
+            else:
+                self._aside[position] = self.as_aside(position, most)
         return self._aside[position]
-
-    def is_aside_before(self, position: int) -> bool:
-        """Whether a message before that position was put aside."""
-        return any(each < position for each in self._put_aside)
 
     def tokens(self, position: int) -> int:
         """Tokens of the message there as sent."""
-        if position in self._put_aside:
+        if self._is_less(position):
             return self._known_aside(position)[1]
         return self.said_tokens(position)
 

@@ -29,6 +29,7 @@ from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
 from compact.core.messages import Message
+from compact.core.model_keys import is_of_other
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
@@ -128,10 +129,19 @@ class SessionState:
         )
         self.history.secrets.redactor = self.redactor
         self.history.own = self.own
+        self.history.reasoning_sent = self.setting.book.reasoning_sent_of(self.setting.model)
         self.log.open(branch)
         self._noted = {}
         self._take_log()
         self.revision += 1
+
+    def asks(self, model: str) -> None:
+        """Show the history as that model is sent it."""
+        sent = self.setting.book.reasoning_sent_of(model)
+        asked = is_of_other(model, self.wire.name), sent
+        if asked != (self.history.asks_other, self.history.reasoning_sent):
+            self.history.asks_other, self.history.reasoning_sent = asked
+            self.revision += 1
 
     def catch_up(self) -> None:
         """Take in what other writers did: their messages, goals, pins and calibration."""

@@ -1,14 +1,15 @@
 """`VectorStore`: vectors of a store's messages, or of whatever an application names, in its file.
 
 Vectors are rows of a table, whose bytes are what sqlite-vec reads; searching needs no extension of
-SQLite (docs/decisions/053). What is searched is held in memory: four bytes for each number.
+SQLite (docs/decisions/053), and uses sqlite-vec where that is chosen (`vec0`). What is searched is
+held in memory: four bytes for each number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import apsw
 
@@ -17,7 +18,7 @@ from compact.core.calls import checked
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidArgument, InvalidInput, StoreFailed
-from compact.storage.sqlite import vectors
+from compact.storage.sqlite import vec0, vectors
 from compact.storage.sqlite.pool import MEMORY, Pool
 from compact.storage.sqlite.store import SQLiteManager
 from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
@@ -25,6 +26,8 @@ from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
 if TYPE_CHECKING:
     from compact.storage.sqlite.vector_cache import Cache, Floats, Held, Ints
 
+Backend = Literal["rows", "sqlite-vec"]
+"""What answers: numpy over the rows, or a table `vec0` of sqlite-vec (extra `vec`)."""
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
 _ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
@@ -47,7 +50,11 @@ class VectorStore:
     `version`, which no other's are compared with. `embed_pending` and `similar` keep those of the
     store's own messages, in generations of their own.
 
+    `backend` says what answers: `rows`, which is the faster one and needs no extension, or
+    `sqlite-vec`, a table `vec0` in the file (extra `vec`).
+
     Raises:
+        InvalidArgument: there is no such backend, or sqlite-vec cannot be loaded.
         StoreFailed: the file cannot be opened.
         InvalidInput: there can be no vectors of so many dimensions.
     """
@@ -60,6 +67,7 @@ class VectorStore:
         *,
         model: str = "",
         version: str = "",
+        backend: Backend = "rows",
     ) -> None:
         if dimensions < 1:
             raise InvalidInput(f"a vector has one dimension at least, not {dimensions}")
@@ -70,6 +78,10 @@ class VectorStore:
         self.version = version
         self._lock = forks.Lock(forks.HISTORY)
         self._caches: dict[int, Cache] = {}
+        self._uses_vec0 = backend == vec0.NAME
+        if self._uses_vec0:
+            with self._pool.alone() as db:
+                vec0.load(db)  # refused in time
 
     @property
     def _pool(self) -> Pool:
@@ -118,6 +130,8 @@ class VectorStore:
                 vectors.remove_message(db, own.key, key)
                 rows.append(Vector(key, 0, each))
             vectors.add(db, own.key, rows)
+            if self._uses_vec0:
+                vec0.catch_up(db, own)
 
     @checked
     def search(
@@ -129,7 +143,7 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
-        with self._lock, self._pool.read() as db:
+        with self._pool.read() as db:
             own = self._named(db)
             if own is None:
                 return []
@@ -137,8 +151,7 @@ class VectorStore:
             if within is not None:
                 known = (vectors.key_of_name(db, name) for name in set(within))
                 keys = sorted((key, key) for key in known if key is not None)
-            now = self._held(db, own)
-        near = self._nearest(now, vector, most, keys)
+        near = self._nearest(own, vector, most, keys)
         with self._pool.read() as db:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
@@ -231,12 +244,9 @@ class VectorStore:
         """
         # Not `checked`: that takes as long as the search of a session.
         ranges = _ALL if keys is None else keys
-        with self._lock, self._pool.read() as db:
-            of = of or vectors.serving(db)
-            if of is None:
-                return []
-            now = self._held(db, of)
-        return self._nearest(now, vector, most, ranges)
+        if of is None and (of := self.serving()) is None:
+            return []
+        return self._nearest(of, vector, most, ranges)
 
     def drop(self, generation: Generation) -> None:
         """Remove a generation's vectors."""
@@ -257,19 +267,20 @@ class VectorStore:
         return self._caches[of.key].refresh(db)
 
     def _nearest(
-        self,
-        now: Held,
-        vector: Numbers,
-        most: int,
-        keys: Sequence[tuple[int, int]],
+        self, of: Generation, vector: Numbers, most: int, keys: Sequence[tuple[int, int]]
     ) -> list[Near]:
         import numpy as np
 
         from compact.storage.sqlite.vector_cache import VectorQuestion, nearest
         from compact.storage.sqlite.vector_embedding import as_stored
 
-        asked = np.frombuffer(as_stored([vector], 1, now.rows.shape[1])[0], "<f4")
-        return nearest(now, VectorQuestion(asked, most, tuple(keys)), self._fetched)
+        asked = as_stored([vector], 1, of.dimensions)[0]
+        if self._uses_vec0:
+            return vec0.nearest(self._pool, of, asked, most, keys)
+        with self._lock, self._pool.read() as db:
+            now = self._held(db, of)
+        question = VectorQuestion(np.frombuffer(asked, "<f4"), most, tuple(keys))
+        return nearest(now, question, self._fetched)
 
     def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
         from compact.storage.sqlite.vector_cache import fetched

@@ -17,6 +17,7 @@ import apsw
 
 from compact.core import clock_and_ids
 from compact.core.embedding import Generation
+from compact.storage.sqlite import vec0
 from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, text_of
 
 FIRST_MESSAGE = 1 << BITS
@@ -179,9 +180,11 @@ def sweep(db: apsw.Connection, most: int) -> bool:
     keys = [each[0] for each in query(db, chosen, (row[0], most))]
     _forget(db, row[0], keys)
     db.executemany("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
+    vec0.remove(db, row[0], keys)
     if len(keys) < most:
         db.execute("DELETE FROM embedded WHERE generation = ?", (row[0],))
         db.execute("DELETE FROM generations WHERE key = ?", (row[0],))
+        vec0.drop(db, row[0])
     return True
 
 
@@ -254,9 +257,12 @@ def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
 
 
 def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
-    sql = f"DELETE FROM vectors WHERE {where} RETURNING generation"
-    found = {row[0] for row in query(db, sql, bindings)}
-    for key in found:
+    sql = f"DELETE FROM vectors WHERE {where} RETURNING generation, key"
+    found: dict[int, list[int]] = {}
+    for key, row in query(db, sql, bindings):
+        found.setdefault(key, []).append(row)
+    for key, rows in found.items():
+        vec0.remove(db, key, rows)
         db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
     return bool(found)
 

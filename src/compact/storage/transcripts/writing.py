@@ -22,7 +22,7 @@ def writable(transcript: Transcript) -> Transcript:
     messages: list[Message] = []
     left = 0
     for message in transcript.messages:
-        parts = [part for part in message.parts if not isinstance(part, Thinking)]
+        parts = [p for p in message.parts if not isinstance(p, Thinking) or p.raw is not None]
         left += len(message.parts) - len(parts)
         if len(parts) == len(message.parts):
             messages.append(message)
