@@ -27,7 +27,7 @@ FILES: dict[str, tuple[bytes | str, str]] = {
     "unknown": (b'{"hello": "world"}', "unknown format"),
     "number": (b"42", "unknown format"),
     "not utf-8": (b'[{"role": "user", "content": "\xff"}]', "not UTF-8"),
-    "utf-16": ('[{"role": "user"}]'.encode("utf-16"), "binary"),
+    "utf-16": (b"\xff\xfe{\0\xd8", "UTF-16 that is broken"),
     "too deep": (b"[" * 100_000, "nested too deeply"),
     "wrong role": (json.dumps([{"role": "wizard", "content": "a"}]), "'wizard' is not one of"),
     "no role": (json.dumps([{"role": "user", "content": "a"}, {"content": "b"}]), "messages[1]"),

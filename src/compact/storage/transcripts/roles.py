@@ -140,7 +140,8 @@ class ByRole(Paired):
             case "call":
                 if not any(isinstance(piece, ToolCall) for piece in pieces):
                     thoughts = [piece for piece in pieces if isinstance(piece, Thinking)]
-                    pieces = [*thoughts, *self._called(pieces[len(thoughts) :], row)]
+                    said = [piece for piece in pieces if not isinstance(piece, Thinking)]
+                    pieces = [*thoughts, *self._called(said, row)]
                 self._say_all("assistant", pieces, row, time)
             case "result":
                 self._result_of(pieces, row, time)
