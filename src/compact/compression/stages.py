@@ -21,6 +21,7 @@ from compact.compression.layout import Layout
 from compact.compression.preparing import SLACK, composer_of, counted, parts_of
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task
+from compact.core.alternation import is_gap, seams_of, with_gaps
 from compact.core.checkpoints import (
     PERSON,
     REFERENCE_LINE,
@@ -283,14 +284,17 @@ def update(
             checkpoints = _redrafted(selection, written, checkpoints[0])
         if not checkpoints:  # all is in view after all: its room is free again
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
-    shown = _shown(selection, checkpoints, record)
+    shown = with_gaps(_shown(selection, checkpoints, record))
     count = selection.history.counter.message
     made = (c.message(selection.history.own) for c in checkpoints)
     tokens = selection.budget.overhead_tokens + sum(map(count, made))
     tokens += count(record) if record is not None else 0
     tokens += sum(p.shape.sent(selection.history.counter) for p in layout.pieces())
     messages = tuple(message for _, message in shown)
-    context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
+    tokens += sum(map(count, filter(is_gap, messages)))
+    context = ActiveContext(
+        messages=messages, seams=seams_of(shown), tokens=tokens, checkpoints=tuple(checkpoints)
+    )
     return context, pieces_of(shown, selection.history)
 
 

@@ -57,6 +57,10 @@ class OwnText:
         """The text without what of these kinds of ours stands in it word for word, wherever; the
         same object where there is nothing.
         """
+        return self.parted(text, kinds)[1]
+
+    def parted(self, text: str, kinds: Collection[str]) -> tuple[list[str], str]:
+        """What of these kinds of ours stands in the text, each with its heading, and `without`."""
         found = list(_HEADING.finditer(text))
         starts = [*(heading.start() for heading in found), len(text)]
         rest = [row for row in zip(found, starts[1:], strict=True) if row[0]["kind"] in kinds]
@@ -64,11 +68,12 @@ class OwnText:
         while rest and (key := next(keys, None)) is not None:
             ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
             rest = [row for row in rest if row[0].start() not in ends]
-        left, start = list[str](), 0
+        ours, left, start = list[str](), list[str](), 0
         for begin, end in sorted(ends.items()):
+            ours.append(text[begin:end])
             left.append(text[start:begin])
             start = end
-        return rejoined([*left, text[start:]]) if left else text
+        return ours, rejoined([*left, text[start:]]) if left else text
 
     def _all(self) -> Iterator[bytes]:
         """The keys; they are loaded again, once, where those that are known find nothing."""

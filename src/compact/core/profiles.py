@@ -90,6 +90,9 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     context_profiles: tuple[ContextRow, ...] = ()
     """The sizes a local model may be set up for, ascending."""
     tokenizer: str = "chars"
+    strict_turns: StrictBool | None = None
+    """Whether its server refuses any two messages of one role side by side; None: as models of its
+    name do."""
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -174,8 +177,14 @@ class ModelBook:
     """Everything that is known of models: listed ones, families, and the template for others."""
 
     def __init__(
-        self, models: Iterable[Profile], families: Iterable[Profile], template: Profile
+        self,
+        models: Iterable[Profile],
+        families: Iterable[Profile],
+        template: Profile,
+        *,
+        strict_turns: str = r"\Z.",
     ) -> None:
+        self._strict_turns = re.compile(strict_turns)
         self.models = tuple(models)
         self.families = tuple(families)
         self.template = template
@@ -241,6 +250,16 @@ class ModelBook:
             return Parameters(LARGE, "provider")
         return Parameters(ASSUMED, "assumed")
 
+    def strict_turns(self, model: str) -> bool:
+        """Whether a model's chat template refuses any two messages of one role side by side, by its
+        entry or its name.
+        """
+        profile = self.profile_of(model)
+        if profile is not None and profile.strict_turns is not None:
+            return profile.strict_turns
+        name = _after_address(model).lower().rsplit("/", 1)[-1]
+        return bool(self._strict_turns.search(name))
+
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
         """Tokens to keep free for the model's answer, of its own window where none is given.
 
@@ -268,7 +287,8 @@ class ModelBook:
                 raise InvalidConfig(f"models[{name}]", f"stands twice (from {source})")
             seen.add(_pieces(name))
             models[_pieces(name)] = self._laid_over(name, row, source)
-        return ModelBook(models.values(), self.families, self.template)
+        strict = self._strict_turns.pattern
+        return ModelBook(models.values(), self.families, self.template, strict_turns=strict)
 
     def _laid_over(self, name: str, row: Any, source: str) -> Profile:  # noqa: ANN401 - a checked row
         own = {str(key): value for key, value in row.items() if key not in OF_OTHERS}
@@ -327,6 +347,7 @@ def shipped() -> ModelBook:
         [Profile.model_validate(row) for row in data["models"]],
         [Profile.model_validate(row) for row in data["families"]],
         Profile.model_validate(data["template"]),
+        strict_turns=data["strict_turns"],
     )
 
 

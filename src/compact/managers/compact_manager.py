@@ -312,7 +312,7 @@ async def _shown(
     def taken() -> list[Any] | None:
         if wanted is not None and not wanted.is_still(session.state):
             return None
-        return list(view.context().messages) if as_values else view.rendered()
+        return view.context().sent if as_values else view.rendered()
 
     as_values = isinstance(given[0], Message)
     return await session.sender.fitted(view, taken)
