@@ -284,16 +284,21 @@ def update(
             checkpoints = _redrafted(selection, written, checkpoints[0])
         if not checkpoints:  # all is in view after all: its room is free again
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
-    shown = with_gaps(_shown(selection, checkpoints, record))
+    shown = _shown(selection, checkpoints, record)
     count = selection.history.counter.message
     made = (c.message(selection.history.own) for c in checkpoints)
     tokens = selection.budget.overhead_tokens + sum(map(count, made))
     tokens += count(record) if record is not None else 0
     tokens += sum(p.shape.sent(selection.history.counter) for p in layout.pieces())
-    messages = tuple(message for _, message in shown)
-    tokens += sum(map(count, filter(is_gap, messages)))
+    told = with_gaps(shown)
+    gaps = sum(count(message) for _, message in told if is_gap(message))
+    if tokens + gaps <= layout.limit + selection.budget.overhead_tokens:
+        shown, tokens = told, tokens + gaps
     context = ActiveContext(
-        messages=messages, seams=seams_of(shown), tokens=tokens, checkpoints=tuple(checkpoints)
+        messages=tuple(message for _, message in shown),
+        seams=seams_of(shown),
+        tokens=tokens,
+        checkpoints=tuple(checkpoints),
     )
     return context, pieces_of(shown, selection.history)
 
