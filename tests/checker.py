@@ -216,7 +216,7 @@ def takes_turns(messages: Dicts, wire: str) -> list[str]:
     Mistral's leave calls and their results out; those like Gemma's are shown results as a user's
     words; Anthropic's messages have two roles anyway.
     """
-    rows = [m for m in messages if m.get("role") not in ("system", "developer")]
+    rows: Dicts = [m for m in messages if m.get("role") not in ("system", "developer")]
     if wire == "anthropic":
         return _out_of_turn("role", [m["role"] for m in rows])
     if wire == "responses":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compact import compress, plan
+from compact.core.characters import all_carried
 from compact.core.formats.known import format_named
 from compact.core.plan import Plan
 from compact.errors import CannotFit
@@ -60,7 +61,7 @@ class Case:
             case.floor = error.floor
             return case
         case.after = format_named(wire).render(case.plan.context.messages)
-        case.sent = format_named(wire).render(case.plan.context.sent)
+        case.sent = all_carried(format_named(wire).render(case.plan.context.sent))
         return case
 
     def prompt_again(self, messages: Sequence[Dict]) -> list[Dict]:
@@ -110,7 +111,7 @@ def what_is_sent_takes_turns(case: Case) -> Iterator[str]:
         yield from checker.takes_turns(case.sent, case.wire)
     if checker.prompt_tokens(case.sent) > case.plan.tokens_after:
         yield "it takes more than was counted"
-    parted = [text.strip() for m in case.after for text in checker.visible(m)]
+    parted = [all_carried(text).strip() for m in case.after for text in checker.visible(m)]
     whole = "\n".join(text for m in case.sent for text in checker.visible(m))
     if not all(text in whole for text in parted):
         yield "not all of it is sent"

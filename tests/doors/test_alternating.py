@@ -7,7 +7,17 @@ import pytest
 from compact import CompactConfig, CompactManager, compress
 from compact.errors import CannotFit
 from tests import checker
-from tests.strategies import Writer, as_ollama, as_responses, code, log, parallel, prose, tool_step
+from tests.strategies import (
+    Dict,
+    Writer,
+    as_ollama,
+    as_responses,
+    code,
+    log,
+    parallel,
+    prose,
+    tool_step,
+)
 
 WIRES = ("chat_completions", "responses", "anthropic", "ollama")
 BUDGETS = [tenth / 10 for tenth in range(1, 10)] + [0.97, 1.0]
@@ -78,7 +88,9 @@ def test_lists_that_are_resent_keep_the_turns(wire, goes_on_from, tmp_path):
     config = CompactConfig(max_context_tokens=window, output_reserve=64, tokenizer="o200k")
     with CompactManager(config, store=tmp_path / "kept.db") as manager:
         ctx = manager.session("one", format=wire)
-        given, known, before, moves = [], 0, [], 0
+        given: list[Dict] = []
+        before: list[Dict] = []
+        known, moves = 0, 0
         for length in asked_at(said):
             prompt = manager.preflight("one", [*given, *said[known:length]])
             assert checker.takes_turns(prompt, wire) == []

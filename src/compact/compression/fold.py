@@ -147,6 +147,15 @@ class Fold:
             self._take_ids(message)
         self._render_all()
 
+    def _goes_behind(self, at: int, position: int | None) -> bool:
+        """Whether the message at that index is nothing but one more behind the others."""
+        before = self._places[at - 1] if at else None
+        return (
+            at == len(self._places) - 1
+            and (before is None) == (at == 0)
+            and (before is None or position == before + 1)
+        )
+
     def _take_ids(self, message: Message) -> None:
         for call in message.tool_calls:
             self._has_twins = self._has_twins or call.id in self._ids
@@ -258,10 +267,7 @@ class Fold:
         self._places.insert(at, position)
         self._tokens += tokens + self._words_before(at)
         self._take_ids(message)
-        beside = slice(max(0, at - 1), at + 2)
-        if self._has_twins or seams_of(
-            [*zip(self._places[beside], self._messages[beside], strict=True)]
-        ):
+        if self._has_twins or not self._goes_behind(at, position):
             self._render_all()
         else:
             self._rendered.insert(place, render((message,)))

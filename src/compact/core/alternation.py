@@ -50,13 +50,13 @@ def side_of(message: Message) -> Side:
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
     """Indexes of the messages that are one with the message before them when they are sent: both
-    are of one role, and did not stand side by side in the history.
+    are of one role, and what stood between them in the history is not shown, or one is ours.
     """
-    stands = _stands(placed)
+    stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
         i
         for i, (one, other) in enumerate(pairwise(placed), 1)
-        if may_join(one[1], other[1]) and not _follows(stands[i - 1], stands[i])
+        if may_join(one[1], other[1]) and not _follows(stands[i - 1], stands[i], shown)
     )
 
 
@@ -67,9 +67,11 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
     newest: int | None = None
+    shown = {position for position, _ in placed}
     for stand, (position, message) in zip(_stands(placed), placed, strict=True):
         if side_of(message) != "system":
-            if last is not None and not _follows(newest, stand) and _lacks(last, out, message):
+            is_apart = not _follows(newest, stand, shown)
+            if last is not None and is_apart and _lacks(last, out, message):
                 out.append((None, _gap(last, message)))
             last = message
         newest = newest if position is None else max(newest or 0, position)
@@ -224,8 +226,11 @@ def _stands(placed: Placed) -> list[int | None]:
     return stands
 
 
-def _follows(one: int | None, other: int | None) -> bool:
-    return one is not None and other is not None and other == one + 1
+def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
+    """Whether all that stood between two positions is shown, wherever."""
+    if one is None or other is None or one == other:
+        return False
+    return all(i in shown for i in range(min(one, other) + 1, max(one, other)))
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
@@ -240,8 +245,7 @@ def _lacks(last: Message, out: Placed, message: Message) -> bool:
 
 
 def _gap(before: Message, message: Message) -> Message:
-    role = "user" if side_of(before) == "assistant" else "assistant"
-    return _word(role, NOT_SHOWN, message)
+    return _word("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
 
 
 def _word(role: Literal["user", "assistant"], text: str, before: Message) -> Message:

@@ -14,6 +14,7 @@ from compact.compression import pipeline
 from compact.compression.values import Budget
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got, whole_number
+from compact.core.characters import all_carried
 from compact.core.events import ErrorRaised, Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
@@ -193,7 +194,7 @@ class _Task:
         if done.unchanged and len(self._history) > len(self._given):
             return list(self._given)  # what was joined stays so
         messages = done.context.sent
-        return messages if self._typed else self._wire.render(messages)
+        return messages if self._typed else all_carried(self._wire.render(messages))
 
 
 def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:

@@ -4,7 +4,7 @@ user's words (`core.alternation`) is a message of its own again, known by its ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.messages import Message, Text
@@ -18,11 +18,11 @@ _JOINED = (*SUMMARIES, KIND)
 """What of ours may be joined with a user's message."""
 
 
-def apart(given: Sequence[Given], own: OwnText) -> list[Given]:
+def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> list[Given]:
     """The list with what of ours is joined with something else taken out of it, before it; the same
-    objects where nothing is.
+    objects where nothing is. `known` are words of ours, for a key that is lost.
     """
-    return [piece for message in given for piece in _pieces(message, own)]
+    return [piece for message in given for piece in _pieces(message, own, known)]
 
 
 def may_be_joined(message: Given) -> bool:
@@ -32,13 +32,13 @@ def may_be_joined(message: Given) -> bool:
     )
 
 
-def _pieces(message: Given, own: OwnText) -> list[Given]:
+def _pieces(message: Given, own: OwnText, known: Iterable[str]) -> list[Given]:
     if not may_be_joined(message) or own.kind_of(text_of(message)):
         return [message]
     ours, said = list[str](), list[Any]()
     for block in message.parts if isinstance(message, Message) else blocks_of(message):
         text = block.text if isinstance(block, Text) else fields_of(block).get("text")
-        found, left = own.parted(text, _JOINED) if isinstance(text, str) else ([], text)
+        found, left = own.parted(text, _JOINED, known) if isinstance(text, str) else ([], text)
         ours += found
         if not found or left:
             said.append(_with_text(block, left) if found else block)
@@ -46,7 +46,7 @@ def _pieces(message: Given, own: OwnText) -> list[Given]:
         return [message]
     if isinstance(message, Message):
         made = [Message(role="user", content=text) for text in ours]
-        return [*made, message.with_parts(said)] if said else made
+        return [*made, *([message.with_parts(said)] if said else [])]
     content = said[0]["text"] if said and isinstance(content_of(message), str) else said
     rest = [{**message, "content": content}] if said else []
     return [*({"role": "user", "content": text} for text in ours), *rest]
@@ -54,6 +54,19 @@ def _pieces(message: Given, own: OwnText) -> list[Given]:
 
 def _with_text(block: Any, text: object) -> Any:  # noqa: ANN401 - a part, or a dictionary
     return Text(str(text)) if isinstance(block, Text) else {**block, "text": text}
+
+
+class Once(Iterable[str]):
+    """Texts that are looked up where somebody asks for them first, and kept."""
+
+    def __init__(self, found: Iterator[str]) -> None:
+        self._found, self._known = found, list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._known
+        for text in self._found:
+            self._known.append(text)
+            yield text
 
 
 # --- a message, however it is given ---------------------------------------------------------------

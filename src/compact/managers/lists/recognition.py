@@ -13,7 +13,6 @@ then done with the session lives in `syncing`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain as chained
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,11 +20,12 @@ from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.alternation import is_gap
+from compact.core.characters import all_carried
 from compact.core.history import History
 from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
-from compact.managers.lists.merged import SUMMARIES, Given, apart, text_of
+from compact.managers.lists.merged import SUMMARIES, Given, Once, apart, text_of
 from compact.managers.lists.system_prompt import (
     STANDING,
     SystemSaid,
@@ -72,7 +72,8 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     Raises:
         InvalidMessage: one of the messages cannot be stored.
     """
-    asked, kinds, has_ours = without_ours(apart(given, state.own), state.own)
+    known = Once(text for p in _newest(state, view) for text in _summaries(p))
+    asked, kinds, has_ours = without_ours(apart(given, state.own, known), state.own)
     said = [i for i in leading_system(asked) if kinds[i] not in STANDING]
     leading = len(leading_system(state.history))
     system = system_said(state, [asked[i] for i in said], leading, has_ours=has_ours)
@@ -143,10 +144,7 @@ def _prompts(
     """
     texts = {i: text_of(message) for i, message in words.items()}
     carried = {i: _plain(t) for i, t in texts.items() if headed(t) in SUMMARIES}
-    moves = state.moves(most=ALL_MOVES)
-    names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
-    older = map(state.projection, names if carried else islice(names, MOST_LOOKED_AT))
-    for projection in chained([view.projection] if view.projection else [], older):
+    for projection in _newest(state, view, most=None if carried else MOST_LOOKED_AT):
         own = _summaries(projection)
         if not carried and not own:
             yield projection, ()
@@ -154,6 +152,15 @@ def _prompts(
             yield projection, {i for i, text in carried.items() if text in own}
             return
     yield None, ()
+
+
+def _newest(state: SessionState, view: View, *, most: int | None = None) -> Iterator[Projection]:
+    """The projection in force, then so many of all, the newest first."""
+    moves = state.moves(most=ALL_MOVES)
+    names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
+    if view.projection:
+        yield view.projection
+    yield from map(state.projection, islice(names, most))
 
 
 def _summaries(projection: Projection) -> set[str]:
@@ -189,7 +196,7 @@ def _as_shown(
     inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
-        if links[used : used + 1] == [row.link]:
+        if links[used : used + 1] in ([row.link], [row.carried]):
             used += 1
             notes += row.is_note
             known = max(known, row.ends)
@@ -203,6 +210,8 @@ class _Row(NamedTuple):
 
     link: bytes
     """Its digest."""
+    carried: bytes
+    """The same of what was sent of it: half a character is none."""
     ends: int
     """How many messages of the history end with it; 0 where its message has more dictionaries."""
     is_note: bool
@@ -220,7 +229,10 @@ def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
             ends = position + 1 if position is not None and i == len(wires) else 0
             is_note = shorten.is_answer(message) or is_gap(message)
             for said in apart([wire], history.own)[-1:]:
-                yield _Row(chain.link(chain.START, said), ends, is_note)
+                link = chain.link(chain.START, said)
+                carried = all_carried(said)
+                other = link if carried is said else chain.link(chain.START, carried)
+                yield _Row(link, other, ends, is_note)
 
 
 def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:
