@@ -52,8 +52,9 @@ def sizes_of(messages, wire):
     return [max(120, int(total * share)) for share in BUDGETS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(20))
 def test_compress_keeps_the_turns(wire, seed):
     said = listed(wire, seed)
     assert checker.takes_turns(said, wire) == []
@@ -103,3 +104,47 @@ def test_lists_that_are_resent_keep_the_turns(wire, goes_on_from, tmp_path):
             known = length
         assert moves > 1
         assert ctx.get_context_for_model() == prompt
+
+
+def test_an_id_that_is_used_again_gets_a_number(tmp_path):
+    """Proxies that count calls from 0 in each reply: every call has an id of its own when it is
+    sent, and its own result.
+    """
+    said: list[Dict] = []
+    for turn in range(3):
+        function = {"name": "tide", "arguments": "{}"}
+        call = {"id": "call_0", "type": "function", "function": function}
+        said += [
+            {"role": "user", "content": f"And at {turn}?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_0", "content": f"High at {turn}."},
+            {"role": "assistant", "content": f"It is high at {turn}."},
+        ]
+    said.append({"role": "user", "content": "Thank you."})
+    with CompactManager(CompactConfig(max_context_tokens=4_000)) as manager:
+        for prompt in (compress(said, max_tokens=4_000), manager.preflight("a", said)):
+            calls = [m["tool_calls"][0]["id"] for m in prompt if m.get("tool_calls")]
+            results = {m["tool_call_id"]: m["content"] for m in prompt if m["role"] == "tool"}
+            assert len(set(calls)) == 3
+            assert [results[call] for call in calls] == [f"High at {turn}." for turn in range(3)]
+        assert manager.preflight("a", [*prompt, said[3], said[0]])[: len(prompt)] == prompt
+
+
+def test_hosted_items_are_responses_and_preflight_takes_a_format():
+    items: list[Dict] = [
+        {"role": "user", "content": "Look it up."},
+        {"type": "mcp_list_tools", "tools": []},
+    ]
+    with CompactManager(CompactConfig(max_context_tokens=4_000)) as manager:
+        assert manager.preflight("told", items) == items
+        assert manager.session("told").history[0].wire_format == "responses"
+        texts = [{"role": "user", "content": "Hello."}]
+        manager.preflight("asked", texts, format="anthropic")
+        assert manager.session("asked").history[0].wire_format == "anthropic"
+
+
+def test_half_an_emoji_never_leaves():
+    said = [{"role": "user", "content": "Fine \ud83d"}]
+    with CompactManager(CompactConfig(max_context_tokens=4_000)) as manager:
+        for prompt in (compress(said, max_tokens=400), manager.preflight("a", said)):
+            assert prompt == [{"role": "user", "content": "Fine \ufffd"}]

@@ -16,7 +16,7 @@ from compact.wiring import chat_model
 from tests.models import tiny_llama
 from tests.models.conversing import TOOLS, Notes, Watched, answered, listening, turns
 
-ANSWER, TURNS = 16, 14
+ANSWER, TURNS = 16, 60
 FACES = {"chat_completions": "", "responses": "responses+", "anthropic": "anthropic+"}
 Llama = Callable[..., str]
 
