@@ -114,7 +114,7 @@ def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
         found = ctx.sync([*prompt, *new])
         want += new
         assert found.new == new
-        parts = apart(prompt, ctx._session.state.own)
+        parts: list[Any] = apart(prompt, ctx._session.state.own)
         assert found.ours == sum(headed(str(m["content"])) is not None for m in parts)
         assert stored(ctx) == want
     assert len(ctx.branches()) == 1
