@@ -211,6 +211,51 @@ def _broken_anthropic(messages: Dicts) -> list[str]:
     return found + [f"the end: call {key!r} is not answered" for key, n in due.items() if n > 0]
 
 
+# --- turns ---
+
+
+def takes_turns(messages: Dicts, wire: str) -> list[str]:
+    """Where user and assistant do not take turns, as chat templates see it. Templates like
+    Mistral's leave calls and their results out; those like Gemma's are shown results as a user's
+    words; Anthropic's messages have two roles anyway.
+    """
+    rows: Dicts = [m for m in messages if m.get("role") not in ("system", "developer")]
+    if wire == "anthropic":
+        return _out_of_turn("role", [m["role"] for m in rows])
+    if wire == "responses":
+        rows = _as_chat(rows)
+    words = [m["role"] for m in rows if m["role"] != "tool" and not m.get("tool_calls")]
+    kinds = [m["role"] for m in rows]
+    whole = [k for i, k in enumerate(kinds) if k != "tool" or kinds[i - 1 : i] != ["tool"]]
+    shown = ["user" if kind == "tool" else kind for kind in whole]
+    return _out_of_turn("words", words) + _out_of_turn("roles", shown)
+
+
+def _out_of_turn(what: str, roles: Sequence[str]) -> list[str]:
+    wanted = ("user", "assistant")
+    return [f"{what} {i}: {role}" for i, role in enumerate(roles) if role != wanted[i % 2]][:1]
+
+
+def _as_chat(items: Dicts) -> list[dict[str, Any]]:
+    """Items of the Responses API as messages: those of the assistant side by side are one."""
+    out: list[dict[str, Any]] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind.endswith("_output"):
+            out.append({"role": "tool"})
+            continue
+        role = item.get("role", "assistant")
+        is_call = kind.endswith("_call")
+        last = out[-1] if out else {}
+        is_message = kind == "message"
+        if role == "assistant" == last.get("role") and not (is_message and last.get("said")):
+            last["tool_calls"] = last.get("tool_calls") or is_call
+            last["said"] = last.get("said") or is_message
+        else:
+            out.append({"role": role, "tool_calls": is_call, "said": is_message})
+    return out
+
+
 # --- order and loss ---
 
 

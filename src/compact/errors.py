@@ -172,8 +172,9 @@ class ModelRefused(ModelFailed, PermissionError):
     name, a malformed request, a policy.
 
     `part` names the kind of content that the model does not accept: `image`, `audio`, `media`
-    (both), or `part` for kinds unknown to the server. `file` is a single file that it cannot read.
-    Empty if it refused something else.
+    (both), or `part` for kinds unknown to the server. `file` is a single file that it cannot read;
+    `turns` is no part: the server refuses the order of the messages, or one of their roles. Empty
+    if it refused something else.
     """
 
     def __init__(

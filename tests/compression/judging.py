@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compact import compress, plan
+from compact.core.characters import all_carried
 from compact.core.formats.known import format_named
 from compact.core.plan import Plan
 from compact.errors import CannotFit
@@ -46,6 +47,9 @@ class Case:
     """None where it could not fit."""
     floor: Mapping[str, int] = field(default_factory=dict)
     after: Sequence[Dict] = ()
+    """Each message as the history keeps it."""
+    sent: Sequence[Dict] = ()
+    """As they go out: neighbours of one role are one message."""
 
     @classmethod
     def of(cls, wire: str, before: Sequence[Dict], window: int, **known: Any) -> "Case":
@@ -57,6 +61,7 @@ class Case:
             case.floor = error.floor
             return case
         case.after = format_named(wire).render(case.plan.context.messages)
+        case.sent = all_carried(format_named(wire).render(case.plan.context.sent))
         return case
 
     def prompt_again(self, messages: Sequence[Dict]) -> list[Dict]:
@@ -94,6 +99,22 @@ def first_role(messages: Sequence[Dict]) -> str:
     """The role of the first message after the system prompt; the user's where there is none."""
     roles = (m["role"] for m in messages)
     return next((role for role in roles if role not in ("system", "developer")), "user")
+
+
+def what_is_sent_takes_turns(case: Case) -> Iterator[str]:
+    """Issue 24, A1: where user and assistant took turns they still do; nothing is said otherwise
+    than in the list with each message by itself, and it takes no more room.
+    """
+    assert case.plan is not None
+    yield from checker.broken_rules(case.sent, case.wire)
+    if case.valid and not checker.takes_turns(case.before, case.wire):
+        yield from checker.takes_turns(case.sent, case.wire)
+    if checker.prompt_tokens(case.sent) > case.plan.tokens_after:
+        yield "it takes more than was counted"
+    parted = [all_carried(text).strip() for m in case.after for text in checker.visible(m)]
+    whole = "\n".join(text for m in case.sent for text in checker.visible(m))
+    if not all(text in whole for text in parted):
+        yield "not all of it is sent"
 
 
 def protected_stays(case: Case) -> Iterator[str]:
@@ -192,14 +213,14 @@ def _is_shortened(message: Dict, original: Dict) -> bool:
 
 def compressing_again_changes_nothing(case: Case) -> Iterator[str]:
     """K-6: the result, compressed at the same ceiling, comes back as it is."""
-    if case.prompt_again(list(case.after)) != list(case.after):
+    if case.prompt_again(list(case.sent)) != list(case.sent):
         yield "compressing again changed it"
 
 
 def same_input_same_bytes(case: Case) -> Iterator[str]:
     """K-5: nothing in it depends on chance, time or what was compressed before."""
     again = case.prompt_again(deepcopy(list(case.before)))
-    if [checker.freeze(m) for m in again] != [checker.freeze(m) for m in case.after]:
+    if [checker.freeze(m) for m in again] != [checker.freeze(m) for m in case.sent]:
         yield "a second run gave something else"
 
 
@@ -217,6 +238,7 @@ def what_fits_is_unchanged(case: Case) -> Iterator[str]:
 JUDGES: tuple[Judge, ...] = (
     fits,
     provider_would_take_it,
+    what_is_sent_takes_turns,
     protected_stays,
     order_stays,
     nothing_is_lost_or_doubled,

@@ -224,7 +224,7 @@ def test_chat_completions_become_ollama_messages_and_back():
     for message in written:
         is_sent(message)
     assert [m["role"] for m in written] == ["system", "user", "assistant", "tool", "tool"]
-    assert written[1] == {"role": "user", "content": "see\n[image]", "images": [strategies.PNG]}
+    assert written[1] == {"role": "user", "content": "see\n\n[image]", "images": [strategies.PNG]}
     assert written[2]["tool_calls"][0]["function"]["arguments"] == {"x": 1}
     assert [m["tool_name"] for m in written[3:]] == ["f2", "f1"]
     back = chat.render(parsed(written))

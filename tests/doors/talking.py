@@ -99,9 +99,24 @@ def server_size(body: Mapping[str, Any]) -> int:
 
 
 def verbatim(said: Sequence[Mapping[str, Any]], prompt: Sequence[Mapping[str, Any]]) -> list[Dict]:
-    """Those messages that stand in the prompt as they were said."""
+    """Those messages that stand in the prompt as they were said, by themselves or joined with
+    others of their role.
+    """
     there = {checker.freeze(message) for message in prompt}
-    return [dict(message) for message in said if checker.freeze(message) in there]
+    texts: dict[str, str] = {}
+    for message in prompt:
+        texts[message["role"]] = f"{texts.get(message['role'], '')}\n{words_of([message])}\n"
+    return [
+        dict(message)
+        for message in said
+        if checker.freeze(message) in there
+        or (set(message) == {"role", "content"} and _stands_in(message, texts))
+    ]
+
+
+def _stands_in(message: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
+    text = words_of([message])
+    return bool(text) and f"\n{text}\n" in texts.get(message["role"], "")
 
 
 def chat_key(server: ScriptedServer) -> str:

@@ -129,7 +129,8 @@ def test_a_host_changes_over_part_by_part(old, monkeypatch):
         monkeypatch.setenv("OLLM_NEW_CHECKPOINTS", "1")
         adapter = LegacyContextAdapter(manager)
         sent = adapter.prompt("a", messages, old=lambda given: given[-1:])
-        assert 1 < len(sent) < len(messages)
+        assert 0 < len(sent) < len(messages)
+        assert "[Checkpoint" in sent[0]["content"]
         assert adapter.migrate_session(SESSION).session_id == "roof"
         assert adapter.migrate_snapshot(SNAPSHOT).outcome == "snapshot"
         assert len(manager.session("roof").history) == 5

@@ -3,6 +3,7 @@
 import pytest
 
 from compact import ContextManager
+from tests import checker
 from tests.doors.talking import session, size_of, turns, words_of
 
 SAID = "Our ferry licence number ends in 7731, and it runs out in May."
@@ -31,8 +32,10 @@ def test_old_turns_for_the_newest_message_within_their_own_budget(file):
         assert before == [{"role": "user", "content": "Hello"}], "a greeting recalls nothing"
         ctx.add_messages([{"role": "assistant", "content": "Hello!"}, question])
         prompt = ctx.get_context_for_model()
-        *_, block, newest = prompt
-        assert newest == question, "the person's own words, and nothing added to them"
+        *_, block = prompt
+        ends = f"\n\n{ASKED}"
+        assert block["content"].endswith(ends), "their own words, and nothing added to them"
+        assert checker.takes_turns(prompt, "chat_completions") == []
         assert SAID in block["content"]
         assert "memory" in block["content"].lower()
         assert "Papers" in block["content"]

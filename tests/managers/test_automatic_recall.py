@@ -11,9 +11,11 @@ from compact import CompactConfig, CompactManager, ContextManager, MemoryManager
 from compact.core.formats.known import format_named
 from compact.core.provider_rules import violations
 from compact.errors import InvalidArgument, ModelUnavailable, StoreFailed
+from compact.managers.lists.merged import apart
 from compact.managers.session import recalling
 from compact.storage.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
+from tests import checker
 
 BOAT = "The boat licence of the Albatross expires on the ninth of May."
 ASKED = "When does the boat licence of the Albatross expire?"
@@ -64,6 +66,11 @@ def opened(file, **options):
     return ContextManager(**{**chosen, "memory": True, **options})
 
 
+def shown(ctx):
+    """A session's prompt, with what is sent as one message in its parts."""
+    return apart(ctx.get_context_for_model(), ctx._session.state.own)
+
+
 def quoted(prompt):
     """The messages of ours that quote memory."""
     return [m["content"] for m in prompt if str(m["content"]).startswith("[Memory ")]
@@ -76,14 +83,14 @@ def test_it_is_off_by_default_and_then_asks_nothing(file, monkeypatch):
     monkeypatch.setattr(recalling, "is_about", refused)
     with ContextManager(window=4_000, store=file, session_id="new") as ctx:
         ctx.add_message(role="user", content=ASKED)
-        assert ctx.get_context_for_model() == said(ASKED)
+        assert shown(ctx) == said(ASKED)
         assert ctx.store.changes("new") == []
 
 
 def test_what_an_older_session_said_is_quoted_with_its_day_title_and_speaker(file):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        block, question = ctx.get_context_for_model()
+        block, question = shown(ctx)
         day = ctx.store.read("old", 80, 81)[0].message.timestamp.date()
         assert question == {"role": "user", "content": ASKED}
         assert f"\n{day}, The harbour:\n" in block["content"]
@@ -97,16 +104,16 @@ def test_a_memory_of_one_short_session_is_recalled_by_several_of_its_words(tmp_p
         ctx.add_messages(said(BOAT, "Thank you, I have noted it."))
     with opened(tmp_path / "chat.db") as ctx:
         ctx.add_message(role="user", content="Thank you!")
-        assert quoted(ctx.get_context_for_model()) == []
+        assert quoted(shown(ctx)) == []
         ctx.add_message(role="user", content=ASKED)
-        assert BOAT in "".join(quoted(ctx.get_context_for_model()))
+        assert BOAT in "".join(quoted(shown(ctx)))
 
 
 @pytest.mark.parametrize("text", ["thank you", "Hi!", "yes please", "Was ist mit dem Wetter?"])
 def test_small_talk_and_other_things_recall_nothing(file, text):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=text)
-        assert quoted(ctx.get_context_for_model()) == []
+        assert quoted(shown(ctx)) == []
 
 
 def test_no_other_scope_is_ever_quoted(tmp_path):
@@ -114,7 +121,7 @@ def test_no_other_scope_is_ever_quoted(tmp_path):
     filled(file, scope="ann")
     with opened(file, scope="ben") as ctx:
         ctx.add_message(role="user", content=ASKED)
-        assert quoted(ctx.get_context_for_model()) == []
+        assert quoted(shown(ctx)) == []
     with MemoryManager(file, scope="ann") as memory, pytest.raises(InvalidArgument, match="'ann'"):
         opened(file, scope="ben", memory=memory, session_id="another")
 
@@ -123,11 +130,11 @@ def test_bytes_that_were_sent_stay_also_after_reopening(file):
     ctx, before = opened(file), list[Any]()
     for question in (ASKED, "thanks", "How was the crane 12?", "And the jetty 47?"):
         ctx.add_message(role="user", content=question)
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
         assert prompt[: len(before)] == before
         ctx.close()
         ctx = opened(file)
-        assert ctx.get_context_for_model() == prompt
+        assert shown(ctx) == prompt
         ctx.add_message(role="assistant", content="Let me see.")
         before = prompt
     assert len(quoted(before)) == 3
@@ -138,16 +145,16 @@ def test_a_turn_is_quoted_once_as_long_as_it_is_in_view(file):
     with opened(file) as ctx:
         for question in (ASKED, "Once more: the boat licence of the Albatross?"):
             ctx.add_messages(said(question, "In May."))
-            prompt = ctx.get_context_for_model()
+            prompt = shown(ctx)
         assert "\n".join(quoted(prompt)).count(BOAT) == 1
 
 
 def test_own_turns_that_a_checkpoint_stands_for_come_back(tmp_path):
     with opened(tmp_path / "chat.db", window=2_000) as ctx:
         ctx.add_messages([*said(BOAT, "I have noted it."), *talk(150)])
-        ctx.get_context_for_model()
+        shown(ctx)
         ctx.add_message(role="user", content="Jetty 17: how was it?")
-        (block,) = quoted(ctx.get_context_for_model())
+        (block,) = quoted(shown(ctx))
         assert "earlier in this conversation:" in block
         assert "The hawser 16 is well" in block or "The jetty 17 is well" in block
 
@@ -155,9 +162,9 @@ def test_own_turns_that_a_checkpoint_stands_for_come_back(tmp_path):
 def test_after_a_compression_the_newest_message_has_its_memory_and_older_ones_none(file):
     with opened(file) as ctx:
         ctx.add_messages(said(ASKED, "In May."))
-        ctx.get_context_for_model()
+        shown(ctx)
         ctx.add_messages([*talk(150, 900), *said("How was the crane 12?")])
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
         assert ctx.compressions == 1
         assert len(quoted(prompt)) == 1
         assert prompt[-1]["content"] == "How was the crane 12?"
@@ -169,11 +176,11 @@ def test_after_a_compression_the_newest_message_has_its_memory_and_older_ones_no
 def test_memory_goes_before_anything_is_compressed(file):
     with opened(file, recall_tokens=600) as ctx:
         ctx.add_messages(said(ASKED, "In May.", "How was the crane 12?"))
-        assert quoted(ctx.get_context_for_model())
+        assert quoted(shown(ctx))
         free = ctx.window.trigger - ctx.budget.used_tokens
-        held = sum(map(ctx.estimate_tokens, quoted(ctx.get_context_for_model())))
+        held = sum(map(ctx.estimate_tokens, quoted(shown(ctx))))
         ctx.add_message(role="assistant", content="word " * (free + held // 2))
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
         assert quoted(prompt) == []
         assert ctx.compressions == 0
         assert [m["content"] for m in prompt] == [m.text for m in ctx.history]
@@ -182,10 +189,10 @@ def test_memory_goes_before_anything_is_compressed(file):
 def test_it_shrinks_to_what_is_free_below_the_trigger(file):
     with opened(file, recall_tokens=600) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        (whole,) = quoted(ctx.get_context_for_model())
+        (whole,) = quoted(shown(ctx))
     with opened(file, recall_tokens=600, session_id="full") as ctx:
         ctx.add_messages(said("Count.", "word " * (ctx.window.trigger - 130), ASKED))
-        (part,) = quoted(ctx.get_context_for_model())
+        (part,) = quoted(shown(ctx))
         assert ctx.compressions == 0
         assert ctx.budget.used_tokens <= ctx.window.trigger
         assert 0 < part.count("> ") < whole.count("> ")
@@ -218,10 +225,10 @@ def test_a_prompt_fits_and_goes_on_as_it_was(shared, window, tokens, turns):
         before, compressions = list[Any](), 0
         for n, (question, is_long) in enumerate(turns):
             ctx.add_message(role="user", content=f"{question} ({n})")
-            prompt = ctx.get_context_for_model()
+            prompt = shown(ctx)
             context = ctx.active_context()
             assert ctx._session.sender.count(context) <= ctx.window.usable
-            assert prompt[-1]["content"] == f"{question} ({n})", "the newest words are whole"
+            assert prompt[-1]["content"].endswith(f"{question} ({n})"), "the newest words"
             assert all(ctx.estimate_tokens(x) <= tokens + 8 for x in quoted(prompt))
             left = [m for m in before if m in prompt or m["content"].startswith("[Memory ")]
             if ctx.compressions == compressions:
@@ -244,11 +251,11 @@ def shared():
 def test_a_resent_prompt_is_recognized(file):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
         found = ctx.sync([*prompt, *said("In May.", start=1)])
         assert (found.known, len(found.new), found.ours) == (1, 1, 1)
         assert [m.text for m in ctx.history] == [ASKED, "In May."]
-        found = ctx.sync([*ctx.get_context_for_model(), *said("And the crane 12?")])
+        found = ctx.sync([*shown(ctx), *said("And the crane 12?")])
         assert [m.text for m in ctx.history] == [ASKED, "In May.", "And the crane 12?"]
         assert len(ctx.store.branches("new")) == 1
 
@@ -256,7 +263,7 @@ def test_a_resent_prompt_is_recognized(file):
 def test_a_prompt_whose_neighbours_were_merged_is_recognized(file):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        block, question = ctx.get_context_for_model()
+        block, question = shown(ctx)
         merged = {"role": "user", "content": f"{block['content']}\n\n{question['content']}"}
         ctx.sync([merged, *said("In May.", start=1)])
         assert [m.text for m in ctx.history] == [ASKED, "In May."]
@@ -267,15 +274,14 @@ def test_a_prompt_whose_neighbours_were_merged_is_recognized(file):
 def test_every_format_recognizes_it(file, name, is_merged):
     with opened(file, format=name) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        prompt = ctx.get_context_for_model()
-        texts = [m["content"] for m in prompt]
-        texts = [text if isinstance(text, str) else text[0]["text"] for text in texts]
+        prompt = shown(ctx)
+        texts = [text for m in prompt for text in checker.visible(m)]
         blocks = [{"type": "text", "text": text} for text in texts]
-        shown = [{"role": "user", "content": blocks}] if is_merged else prompt
-        ctx.sync([*shown, {"role": "assistant", "content": "In May."}])
+        resent = [{"role": "user", "content": blocks}] if is_merged else prompt
+        ctx.sync([*resent, {"role": "assistant", "content": "In May."}])
         assert [m.text for m in ctx.history] == [ASKED, "In May."]
         assert len(ctx.store.branches("new")) == 1
-        assert ctx.get_context_for_model()[: len(prompt)] == prompt
+        assert shown(ctx)[: len(prompt)] == prompt
 
 
 def test_what_only_looks_like_memory_is_what_somebody_said(file):
@@ -288,10 +294,10 @@ def test_what_only_looks_like_memory_is_what_somebody_said(file):
 def test_no_recall_of_recalls(file):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        ctx.add_messages(ctx.get_context_for_model()[:1])  # as who adds all that was sent
+        ctx.add_messages(shown(ctx)[:1])  # as who adds all that was sent
     with opened(file, session_id="third") as ctx:
         ctx.add_message(role="user", content=ASKED)
-        (block,) = quoted(ctx.get_context_for_model())
+        (block,) = quoted(shown(ctx))
         assert block.count("[Memory ") == 1
 
 
@@ -301,7 +307,7 @@ def test_quotes_cannot_leave_their_lines(tmp_path):
     filled(file, boat=trick)
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        (block,) = quoted(ctx.get_context_for_model())
+        (block,) = quoted(shown(ctx))
         assert "obey" in block
         lines = block.splitlines()[1:]
         assert all(line.startswith("> ") or line.endswith("The harbour:") for line in lines)
@@ -312,7 +318,7 @@ def test_secrets_are_not_quoted(tmp_path):
     filled(file, boat=f"{BOAT} The key is {KEY}.")
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        (block,) = quoted(ctx.get_context_for_model())
+        (block,) = quoted(shown(ctx))
         assert BOAT in block
         assert KEY not in block
 
@@ -323,15 +329,15 @@ def test_secrets_are_not_quoted(tmp_path):
 def test_a_deleted_session_is_in_no_later_prompt_and_its_words_nowhere(file):
     with opened(file) as ctx:
         ctx.add_messages(said(ASKED, "In May."))
-        assert BOAT in "".join(quoted(ctx.get_context_for_model()))
+        assert BOAT in "".join(quoted(shown(ctx)))
         (entry,) = ctx.store.changes("new")
         assert "Albatross" not in entry.model_dump_json(), "the log holds no words"
         ctx.store.delete_session("old")
-        prompt = ctx.get_context_for_model()
-        assert prompt == ctx.get_context_for_model()
+        prompt = shown(ctx)
+        assert prompt == shown(ctx)
         assert quoted(prompt) == []
         ctx.add_messages(said(ASKED))
-        ctx.get_context_for_model()
+        shown(ctx)
 
 
 class FailingEmbedder(HashEmbedder):
@@ -357,10 +363,10 @@ def test_a_search_that_fails_fails_no_turn(file, error, name):
         memory.embed()
         with opened(store, memory=memory, on_event=events.append) as ctx:
             ctx.add_message(role="user", content=ASKED)
-            prompt = ctx.get_context_for_model()
+            prompt = shown(ctx)
             assert prompt[-1:] == said(ASKED)
             assert quoted(prompt), "by words then"
-            assert ctx.get_context_for_model() == prompt
+            assert shown(ctx) == prompt
     (told,) = [event for event in events if event.name == "compact.error"]
     assert (told.stage, told.error) == ("recall", name)
 
@@ -373,8 +379,8 @@ def test_a_store_that_takes_no_entry_fails_no_turn(file, monkeypatch):
 
         monkeypatch.setattr(store, "record", full)
         ctx.add_message(role="user", content=ASKED)
-        assert ctx.get_context_for_model() == said(ASKED)
-        assert ctx.get_context_for_model() == said(ASKED)
+        assert shown(ctx) == said(ASKED)
+        assert shown(ctx) == said(ASKED)
 
 
 def test_a_store_without_an_index_is_refused():
@@ -395,7 +401,7 @@ def test_every_format_takes_it(file, name):
         ctx.add_message(role="user", content=ASKED)
         context = ctx.active_context()
         assert violations(context.messages, wire.rules) == []
-        assert BOAT in json.dumps(ctx.get_context_for_model(), ensure_ascii=False)
+        assert BOAT in json.dumps(shown(ctx), ensure_ascii=False)
 
 
 def test_an_open_call_is_answered_before_what_is_quoted(file):
@@ -415,7 +421,7 @@ def test_preflight_recalls_where_the_settings_say_so(file):
         listed = said(ASKED)
         sent = manager.preflight("new", listed)
         assert BOAT in sent[0]["content"]
-        assert sent[1:] == listed
+        assert sent[0]["content"].endswith(f"\n\n{ASKED}")
         listed += said("In May.", "Thanks.", start=1)
         again = manager.preflight("new", listed)
         assert again == [*sent, *listed[1:]]
@@ -441,9 +447,7 @@ def test_looking_at_a_session_shows_what_would_be_quoted_and_stores_nothing(file
         ctx.add_message(role="user", content=ASKED)
         seen = ctx.context_at(1)
         assert ctx.store.changes("new") == []
-        assert [m.text for m in seen.messages] == [
-            m["content"] for m in ctx.get_context_for_model()
-        ]
+        assert [m.text for m in seen.messages] == [m["content"] for m in shown(ctx)]
         assert ctx.context_at(1).tokens == seen.tokens == ctx.budget.used_tokens
 
 
@@ -451,7 +455,7 @@ def test_the_log_keeps_no_entries_that_count_no_longer(file):
     with opened(file, window=2_000) as ctx:
         for n in range(60):
             ctx.add_messages(said(f"How is the crane {n} now?", "well " * 60))
-            ctx.get_context_for_model()
+            shown(ctx)
         assert ctx.compressions > 2
         kept = [each for each in ctx.store.changes("new") if each.what.kind == "recalled"]
         assert 0 < len(kept) < 30

@@ -7,6 +7,7 @@ import pytest
 from compact import ContextManager, SQLiteManager, compress
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.own_text import headed, keyed
+from compact.managers.lists.merged import apart
 from compact.managers.session.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -114,6 +115,7 @@ def test_a_forged_heading_gives_no_rules(role):
         for message in said:
             ctx.add_message(message)
         fill(ctx, 0, 40)
-        record = next(t for t in texts(ctx.get_context_for_model()) if headed(t) == "Record")
+        parts = apart(ctx.get_context_for_model(), ctx._session.state.own)
+        record = next(t for t in texts(parts) if headed(t) == "Record")
         assert "Never sail after dark." in record
         assert "keys" not in record

@@ -11,6 +11,7 @@ from compact.core.checkpoints import is_checkpoint_text
 from compact.core.events import BranchTaken, Event
 from compact.core.messages import Text, ToolCall, ToolResult
 from compact.core.own_text import headed
+from compact.managers.lists.merged import apart
 from compact.storage.inmemory import InMemoryStore
 
 Dict = dict[str, Any]
@@ -113,7 +114,8 @@ def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
         found = ctx.sync([*prompt, *new])
         want += new
         assert found.new == new
-        assert found.ours == sum(headed(str(m["content"])) is not None for m in prompt)
+        parts: list[Any] = apart(prompt, ctx._session.state.own)
+        assert found.ours == sum(headed(str(m["content"])) is not None for m in parts)
         assert stored(ctx) == want
     assert len(ctx.branches()) == 1
 
@@ -214,9 +216,9 @@ def test_an_edit_of_a_kept_message_in_a_compressed_prompt_loses_no_checkpoint() 
     ctx = compressed(on_event=seen.append)
     prompt = deepcopy(ctx.get_context_for_model())
     old = ctx.branch_id
-    assert prompt[1]["content"].startswith("[Checkpoint ")
-    assert prompt[2]["content"].startswith("Question 0")
-    prompt[2]["content"] = "What of the cellar?"
+    parts: list[Any] = apart(prompt[1:2], ctx._session.state.own)
+    assert str(parts[0]["content"]).startswith("[Checkpoint ")
+    prompt[1:2] = [*parts[:-1], {"role": "user", "content": "What of the cellar?"}]
     ctx.sync(prompt)
     shown = ctx.get_context_for_model()
     assert ctx.branch_id != old

@@ -10,6 +10,7 @@ from compact import ContextManager
 from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
+from compact.managers.lists.merged import apart
 from compact.managers.session.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -17,6 +18,11 @@ from tests.compression.saying import section
 from tests.managers.asking import Dict, call, result
 
 RULES = [f"Never sail to {place} after dark." for place in ("Bergen", "Visby", "Oulu", "Brest")]
+
+
+def shown(ctx):
+    """A session's prompt, with what is sent as one message in its parts."""
+    return apart(ctx.get_context_for_model(), ctx._session.state.own)
 
 
 def session(store: SessionStore, window: int = 8_192) -> ContextManager:
@@ -38,7 +44,7 @@ def lived(ctx: ContextManager, turns: int = 60) -> list[Dict]:
     prompt: list[Dict] = []
     for i in range(turns):
         worked(ctx, i, 1)
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
     assert ctx.compressions > 3
     return prompt
 
@@ -92,7 +98,7 @@ def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> 
         worked(whole, i, 1)
         ctx = session(store)
         worked(ctx, i, 1)
-        assert ctx.get_context_for_model() == whole.get_context_for_model(), next(opened)
+        assert shown(ctx) == whole.get_context_for_model(), next(opened)
     assert whole.compressions > 3
 
 
@@ -115,18 +121,18 @@ def test_it_goes_and_comes_back_with_what_it_stands_for() -> None:
     for i in range(40):
         worked(ctx, i, 1)
         before = ctx.compressions
-        prompt = ctx.get_context_for_model()
+        prompt = shown(ctx)
         if ctx.compressions > before:
             prompts[ctx.compressions] = prompt
     assert len(prompts) > 3
-    now = ctx.get_context_for_model()
+    now = shown(ctx)
     ctx.undo()
-    assert records(ctx.get_context_for_model()) != records(now)
+    assert records(shown(ctx)) != records(now)
     ctx.redo()
-    assert ctx.get_context_for_model() == now
+    assert shown(ctx) == now
     at = len(ctx.history)
     ctx.branch(at=at)
-    assert records(ctx.get_context_for_model()) == records(now)
+    assert records(shown(ctx)) == records(now)
 
 
 @pytest.mark.parametrize("size", [200, 1_200])
@@ -151,7 +157,7 @@ def test_a_smaller_window_has_a_record_that_fits() -> None:
     store = InMemoryStore()
     lived(session(store, 16_384))
     ctx = session(store, 4_096)
-    prompt = ctx.get_context_for_model()
+    prompt = shown(ctx)
     assert checker.prompt_tokens(prompt) <= ctx.window.usable
     (record,) = records(prompt)
     assert section(record, "Rules")

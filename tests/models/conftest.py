@@ -23,8 +23,11 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> tiny_llama.Model:
 
 
 @pytest.fixture(scope="session")
-def llama(tiny_model: tiny_llama.Model) -> Iterator[Callable[[int], str]]:
-    """`llama(n_ctx)` is the URL of a llama.cpp server with that window; one for each size."""
+def llama(tiny_model: tiny_llama.Model) -> Iterator[Callable[..., str]]:
+    """`llama(n_ctx, template)` is the URL of a llama.cpp server with that window and one of
+    `tiny_llama.TEMPLATES`; one for each.
+    """
     folder = tiny_model.weights.parent
     with ExitStack() as running:
-        yield cache(lambda n_ctx: running.enter_context(tiny_llama.serving(folder, n_ctx)))
+        serving = tiny_llama.serving
+        yield cache(lambda *given: running.enter_context(serving(folder, *given)))

@@ -61,6 +61,63 @@ TEMPLATE = """\
 """
 """Messages as ChatML writes them; schemas as JSON, before everything else."""
 
+MISTRAL = """\
+{%- if messages[0].role == 'system' -%}
+{%- set system = messages[0].content -%}{%- set turns = messages[1:] -%}
+{%- else -%}{%- set system = '' -%}{%- set turns = messages -%}{%- endif -%}
+{%- set shown = namespace(index=0, tools='') -%}
+{%- for message in turns -%}
+{%- if message.role == 'user' or (message.role == 'assistant' and not message.tool_calls) -%}
+{%- if (message.role == 'user') != (shown.index % 2 == 0) -%}
+{{- raise_exception('After the optional system message, conversation roles must alternate') -}}
+{%- endif -%}
+{%- set shown.index = shown.index + 1 -%}
+{%- endif -%}
+{%- endfor -%}
+{%- if tools -%}
+{%- for tool in tools -%}
+{%- set shown.tools = shown.tools + '\n' + (tool | tojson) -%}
+{%- endfor -%}
+{{- '[AVAILABLE_TOOLS]' + shown.tools + '[/AVAILABLE_TOOLS]\n' -}}
+{%- endif -%}
+{%- if system -%}{{- system + '\n\n' -}}{%- endif -%}
+{%- for message in turns -%}
+{%- if message.role == 'user' -%}
+{{- '[INST]' + message.content + '[/INST]' -}}
+{%- elif message.role == 'assistant' -%}
+{%- if message.content -%}{{- message.content -}}{%- endif -%}
+{%- for call in message.tool_calls or [] -%}
+{%- set given = call.function.arguments -%}
+{%- set given = given if given is string else (given | tojson) -%}
+{{- '[TOOL_CALLS]' + call.function.name + '\n' + given -}}
+{%- endfor -%}
+{{- '</s>' -}}
+{%- elif message.role == 'tool' -%}
+{{- '[TOOL_RESULTS]' + message.content + '[/TOOL_RESULTS]' -}}
+{%- else -%}
+{{- raise_exception('Only user, assistant and tool roles are supported') -}}
+{%- endif -%}
+{%- endfor -%}
+"""
+"""Messages as templates of Mistral's kind write and refuse them: calls and results are no turns."""
+GEMMA = """\
+{%- if messages[0].role == 'system' -%}
+{%- set first = messages[0].content + '\n\n' -%}{%- set turns = messages[1:] -%}
+{%- else -%}{%- set first = '' -%}{%- set turns = messages -%}{%- endif -%}
+{%- for message in turns -%}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}
+{{- raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') -}}
+{%- endif -%}
+{%- set role = 'model' if message.role == 'assistant' else message.role -%}
+{{- '<start_of_turn>' + role + '\n' + (first if loop.first else '') -}}
+{{- message.content | trim -}}
+{{- '<end_of_turn>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<start_of_turn>model\n' -}}{%- endif -%}
+"""
+"""As those of Gemma's kind, which know no tools."""
+TEMPLATES = {"chatml": TEMPLATE, "mistral": MISTRAL, "gemma": GEMMA}
+
 FRAMING = Framing(
     "the chat template of tests/models/tiny_llama.py",
     per_message=5,  # the two marks, the role, and a line break after each
@@ -186,8 +243,8 @@ def _describe(writer: Any, gguf: Any, trained: dict[str, Any]) -> None:
 # --- serving it -----------------------------------------------------------------------------------
 
 
-def serve(folder: Path, n_ctx: int) -> None:
-    """Serve the folder's model until standard input ends."""
+def serve(folder: Path, n_ctx: int, template: str) -> None:
+    """Serve the folder's model with one of `TEMPLATES` until standard input ends."""
     xllamacpp: Any = importlib.import_module("xllamacpp")  # carries no types
     given = xllamacpp.CommonParams()
     given.model.path = str(model_in(folder).weights)
@@ -198,6 +255,7 @@ def serve(folder: Path, n_ctx: int) -> None:
     given.n_parallel = 1
     given.fit_params = given.ctx_shift = given.warmup = False
     given.use_jinja = given.endpoint_props = True
+    given.chat_template = TEMPLATES[template]
     given.cpuparams.n_threads = given.cpuparams_batch.n_threads = 1
     given.verbosity = 1
     server = xllamacpp.Server(given)
@@ -218,9 +276,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def serving(folder: Path, n_ctx: int) -> Iterator[str]:
+def serving(folder: Path, n_ctx: int, template: str = "chatml") -> Iterator[str]:
     """The URL of a server for the folder's model, which is gone afterwards."""
-    command = [sys.executable, "-m", "tests.models.tiny_llama", "serve", str(folder), str(n_ctx)]
+    command = [sys.executable, "-m", "tests.models.tiny_llama", "serve"]
+    command += [str(folder), str(n_ctx), template]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -239,4 +298,4 @@ def serving(folder: Path, n_ctx: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[2]), int(sys.argv[3]))
+    serve(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -12,6 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from compact.compression import shorten
+from compact.core.alternation import (
+    GAP_TOKENS,
+    Placed,
+    in_turns,
+    lacks_answer,
+    seams_of,
+    sent_placed,
+)
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.copies import Originals, copied
@@ -55,7 +63,8 @@ class _Note(NamedTuple):
 
 class Fold:
     """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them, the
-    goals and a system prompt of our assembling (`opening`) included.
+    goals and a system prompt of our assembling (`opening`) included. `strict_turns` is for models
+    whose servers refuse any two messages of one role side by side.
     """
 
     def __init__(
@@ -66,8 +75,10 @@ class Fold:
         goals: Message | None = None,
         opening: Message | None = None,
         extras: RequestExtras = NO_EXTRAS,
+        strict_turns: bool = False,
     ) -> None:
         self._history = history
+        self._strict_turns = strict_turns
         self._opening = [opening] if opening else []
         self._goals = [goals] if goals else []
         self._extras = extras
@@ -85,6 +96,10 @@ class Fold:
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._noted: _Note | None = None
+        self._ids: set[str] = set()
+        """Of the calls in view."""
+        self._has_twins = False
+        """Whether two of them have one id, so that they are numbered when they are sent."""
         self.recalled: Mapping[int, Message] = {}
         """What was recalled of memory for messages, by their positions: it stands before them."""
         self.recalled_tokens = 0
@@ -129,7 +144,40 @@ class Fold:
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
-        self._rendered = Originals(self._history.wire.render(messages))
+        self._tokens += sum(map(self._words_before, range(len(messages))))
+        self._ids, self._has_twins = set(), False
+        for message in messages:
+            self._take_ids(message)
+        self._render_all()
+
+    def _goes_behind(self, at: int, position: int | None) -> bool:
+        """Whether the message at that index is nothing but one more behind the others."""
+        before = self._places[at - 1] if at else None
+        return (
+            at == len(self._places) - 1
+            and (before is None) == (at == 0)
+            and (before is None or position == before + 1)
+        )
+
+    def _take_ids(self, message: Message) -> None:
+        for call in message.tool_calls:
+            self._has_twins = self._has_twins or call.id in self._ids
+            self._ids.add(call.id)
+
+    def _render_all(self) -> None:
+        placed = [*zip(self._places, self._messages, strict=True)]
+        said = [message for _, message in self.sent(placed)]
+        self._rendered = Originals(self._history.wire.render(said))
+
+    def sent(self, placed: Placed) -> list[tuple[int | None, Message]]:
+        """Messages of it as they go out."""
+        return in_turns(placed) if self._strict_turns else sent_placed(placed)
+
+    def _words_before(self, at: int) -> int:
+        """Tokens of a word of ours that has to stand before the message at that index."""
+        if not self._strict_turns or at == 0:
+            return 0
+        return GAP_TOKENS * lacks_answer(self._messages[at - 1], self._messages[at])
 
     def _recalled_at(self, position: int | None) -> list[tuple[None, Message]]:
         """What stands before the message there, counted."""
@@ -213,7 +261,7 @@ class Fold:
             if shorten.is_answer(note) and came == {r.call_id for r in note.tool_results}:
                 self._messages[at], self._places[at] = message, position
                 self._tokens += tokens - self._history.counter.message(note)
-                self._rendered = Originals(self._history.wire.render(self._messages))
+                self._render_all()
                 return True
         return False
 
@@ -236,10 +284,14 @@ class Fold:
         if self._open:
             at = shorten.place_in_reply(message, self._messages)
             place -= sum(len(render((each,))) for each in self._messages[at:])
-        self._rendered.insert(place, render((message,)))
         self._messages.insert(at, message)
         self._places.insert(at, position)
-        self._tokens += tokens
+        self._tokens += tokens + self._words_before(at)
+        self._take_ids(message)
+        if self._has_twins or not self._goes_behind(at, position):
+            self._render_all()
+        else:
+            self._rendered.insert(place, render((message,)))
 
     def _goes_on(self, message: Message) -> bool:
         """Whether the message is another piece of the reply that made the open calls."""
@@ -283,16 +335,22 @@ class Fold:
         placed = zip(self._places, self._messages, strict=True)
         return frozenset(p for p, message in placed if p is not None and shown(p) is message)
 
+    def _all_placed(self) -> list[tuple[int | None, Message]]:
+        """The messages to send, in order, each with where it stands in the history."""
+        leading, placed = self._leading_system(), self.placed()
+        opening, goals = ([(None, each) for each in rows] for rows in (self._opening, self._goals))
+        return [*opening, *placed[:leading], *goals, *placed[leading:]]
+
     def messages(self) -> list[Message]:
         """The messages to send, in order."""
-        leading = self._leading_system()
-        note = [self._note()] if self._open else []
-        before = [*self._opening, *self._messages[:leading], *self._goals]
-        return [*before, *self._messages[leading:], *note]
+        return [message for _, message in self._all_placed()]
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries that are whoever asked's own."""
-        out, render = self._rendered.copies(), self._history.wire.render
+        render = self._history.wire.render
+        if self._strict_turns or self._has_twins:
+            return copied(render([message for _, message in self.sent(self._all_placed())]))
+        out = self._rendered.copies()
         if self._open:
             out += copied(render((self._note(),)))
         if self._goals:
@@ -302,8 +360,11 @@ class Fold:
 
     def context(self) -> ActiveContext:
         """The active context as a value that is whoever asked's own."""
+        placed = self._all_placed()
         context = ActiveContext(
-            messages=tuple(self.messages()),
+            messages=tuple(message for _, message in placed),
+            seams=seams_of(placed),
+            strict_turns=self._strict_turns,
             tokens=self.tokens,
             checkpoints=self.checkpoints,
             system=self._extras.system,

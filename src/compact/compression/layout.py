@@ -8,6 +8,7 @@ from typing import Literal
 
 from compact.compression.extraction.notes import names_used
 from compact.compression.forms import ClosedMessages, GroupForms
+from compact.core.alternation import GAP_TOKENS
 from compact.core.anchors import Ledger, NameUse
 from compact.core.history import History
 from compact.core.messages import Message
@@ -95,7 +96,9 @@ class Layout:
     def hold(self, piece: Piece) -> None:
         """Keep a piece in view beside the tail."""
         self.held.update(dict.fromkeys(piece.positions, piece))
-        self.tokens += piece.tokens
+        self.tokens += piece.tokens + (
+            GAP_TOKENS if piece.pairs else 0
+        )  # may need a word behind it
 
     def reach(self, piece: Piece) -> None:
         """Let the tail begin with this piece."""

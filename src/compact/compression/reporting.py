@@ -10,6 +10,7 @@ from compact.compression import shorten
 from compact.compression.layout import Form, Layout
 from compact.compression.standing import record_in
 from compact.compression.values import Budget, Selection
+from compact.core.alternation import seams_of
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.groups import groups_of
@@ -77,22 +78,26 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
     """
     before, notes = total, 0
-    messages: list[Message] = []
+    messages: list[tuple[int | None, Message]] = []
     for group in groups_of(history):
         whole = [history.shown(i) for i in group]
-        shown = shorten.closed(whole)
+        shown, places = shorten.closed(whole), {m.id: i for i, m in zip(group, whole, strict=True)}
         if shown != whole:
             total -= sum(history.tokens(i) for i in group)
             total += sum(map(history.counter.message, shown))
             notes += 1
-        messages += shown
+        messages += [(places.get(message.id), message) for message in shown]
     if total > budget.limit:
         return None
     why = "calls without a result were answered by a note, results without a call became one"
     closing = Rung(name="close", why=why, messages=notes, freed=before - total)
     return _plan(
         history,
-        ActiveContext(messages=tuple(messages), tokens=total),
+        ActiveContext(
+            messages=tuple(message for _, message in messages),
+            seams=seams_of(messages) if notes else (),
+            tokens=total,
+        ),
         limit=budget.limit,
         tokens_before=before,
         floor=budget.floor({}),

@@ -21,6 +21,7 @@ from compact.compression.layout import Layout
 from compact.compression.preparing import SLACK, composer_of, counted, parts_of
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task
+from compact.core.alternation import is_gap, seams_of, with_gaps
 from compact.core.checkpoints import (
     PERSON,
     REFERENCE_LINE,
@@ -292,8 +293,16 @@ def update(
     tokens = selection.budget.overhead_tokens + sum(map(count, made))
     tokens += count(record) if record is not None else 0
     tokens += sum(p.shape.sent(selection.history.counter) for p in layout.pieces())
-    messages = tuple(message for _, message in shown)
-    context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
+    told = with_gaps(shown)
+    gaps = sum(count(message) for _, message in told if is_gap(message))
+    if tokens + gaps <= layout.limit + selection.budget.overhead_tokens:
+        shown, tokens = told, tokens + gaps
+    context = ActiveContext(
+        messages=tuple(message for _, message in shown),
+        seams=seams_of(shown),
+        tokens=tokens,
+        checkpoints=tuple(checkpoints),
+    )
     return context, pieces_of(shown, selection.history)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
+from compact.core.alternation import in_turns, sent
 from compact.core.calls import checked_methods
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
@@ -20,6 +21,11 @@ class ActiveContext(BaseModel, frozen=True):
     """Messages in the order of the log, a checkpoint standing at its span's start."""
 
     messages: tuple[Message, ...]
+    """Each as the history keeps it; `sent` is what goes out."""
+    seams: tuple[int, ...] = ()
+    """Indexes of the messages that are sent as one with the message before them."""
+    strict_turns: bool = False
+    """Whether the model's server refuses any two messages of one role side by side."""
     tokens: int = Field(ge=0)
     """Tokens of the whole prompt: messages, framing, and what the caller put beside them."""
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -30,6 +36,15 @@ class ActiveContext(BaseModel, frozen=True):
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages as they go out: two of one role that a compression brought together are one
+        (`core.alternation`).
+        """
+        if self.strict_turns:
+            return [message for _, message in in_turns([(None, m) for m in self.messages])]
+        return sent(self.messages, self.seams)
 
     def owned(self) -> Self:
         """The same with dictionaries of its own: for somebody else, who may change theirs."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 _HEADING = re.compile(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b[^\]\n]{0,200} "
@@ -21,6 +21,8 @@ _HEADING = re.compile(
 
 _ENDS = re.compile(r"(?<=\S)(?=[\s<]|\Z)")
 """Where a text of ours may end that others stand behind."""
+MOST_AROUND = 8
+"""Headings of a text that may have others inside them: each costs a look at the whole text."""
 _DIGITS = 15
 """Of a digest, 50 bits: in tokens of three digits, so that every heading takes as many of them."""
 
@@ -57,6 +59,14 @@ class OwnText:
         """The text without what of these kinds of ours stands in it word for word, wherever; the
         same object where there is nothing.
         """
+        return self.parted(text, kinds)[1]
+
+    def parted(
+        self, text: str, kinds: Collection[str], known: Iterable[str] = ()
+    ) -> tuple[list[str], str]:
+        """What of these kinds of ours stands in the text, each with its heading, and `without`.
+        Where no key knows it, it is ours if it is one of the `known` words.
+        """
         found = list(_HEADING.finditer(text))
         starts = [*(heading.start() for heading in found), len(text)]
         rest = [row for row in zip(found, starts[1:], strict=True) if row[0]["kind"] in kinds]
@@ -64,11 +74,22 @@ class OwnText:
         while rest and (key := next(keys, None)) is not None:
             ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
             rest = [row for row in rest if row[0].start() not in ends]
-        left, start = list[str](), 0
+        for key in self._keys:  # what we quote may hold a heading that somebody made up
+            for heading, _ in rest[:MOST_AROUND]:
+                if (end := _end(text, heading, len(text), key)) is not None:
+                    ends[heading.start()] = end
+        for heading, stop in rest:
+            begin = stop - len(text[heading.end() : stop].lstrip())
+            if word := next((x for x in known if x and text.startswith(x, begin, stop)), ""):
+                ends[heading.start()] = begin + len(word)
+        ours, left, start = list[str](), list[str](), 0
         for begin, end in sorted(ends.items()):
+            if begin < start:
+                continue
+            ours.append(text[begin:end])
             left.append(text[start:begin])
             start = end
-        return rejoined([*left, text[start:]]) if left else text
+        return ours, rejoined([*left, text[start:]]) if left else text
 
     def _all(self) -> Iterator[bytes]:
         """The keys; they are loaded again, once, where those that are known find nothing."""

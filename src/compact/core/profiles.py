@@ -101,6 +101,9 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     context_profiles: tuple[ContextRow, ...] = ()
     """The sizes a local model may be set up for, ascending."""
     tokenizer: str = "chars"
+    strict_turns: StrictBool | None = None
+    """Whether its server refuses any two messages of one role side by side; None: as models of its
+    name do."""
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -190,7 +193,10 @@ class ModelBook:
         families: Iterable[Profile],
         template: Profile,
         passed_over: Mapping[str, int] | None = None,
+        *,
+        strict_turns: str = r"\Z.",
     ) -> None:
+        self._strict_turns = re.compile(strict_turns)
         self.passed_over = dict(passed_over or {})
         """Fields of a person's own entries that are not known, and how often each stands there."""
         self.models = tuple(models)
@@ -258,6 +264,16 @@ class ModelBook:
             return Parameters(LARGE, "provider")
         return Parameters(ASSUMED, "assumed")
 
+    def strict_turns(self, model: str) -> bool:
+        """Whether a model's chat template refuses any two messages of one role side by side, by its
+        entry or its name.
+        """
+        profile = self.profile_of(model)
+        if profile is not None and profile.strict_turns is not None:
+            return profile.strict_turns
+        name = _after_address(model).lower().rsplit("/", 1)[-1]
+        return bool(self._strict_turns.search(name))
+
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
         """Tokens to keep free for the model's answer, of its own window where none is given.
 
@@ -296,7 +312,8 @@ class ModelBook:
                 template = profile
             else:
                 models[_pieces(name)] = profile
-        return ModelBook(models.values(), self.families, template, unknown)
+        strict = self._strict_turns.pattern
+        return ModelBook(models.values(), self.families, template, unknown, strict_turns=strict)
 
     def _laid_over(self, name: str, own: dict[str, Any], source: str) -> Profile:
         before = self._listed(name) or self._family(name)
@@ -354,6 +371,7 @@ def shipped() -> ModelBook:
         [Profile.model_validate(row) for row in data["models"]],
         [Profile.model_validate(row) for row in data["families"]],
         Profile.model_validate(data["template"]),
+        strict_turns=data["strict_turns"],
     )
 
 

@@ -76,6 +76,11 @@ class Setting:
         return known.updated(ToolSupport(said, "auto_detected"))
 
     @property
+    def strict_turns(self) -> bool:
+        """Whether the model's server refuses any two messages of one role side by side."""
+        return self.model is not None and self.book.strict_turns(self.model)
+
+    @property
     def answer(self) -> int:
         """Tokens that the model's answer is given where a prompt leaves them; 0 without a model."""
         if self.model is None:

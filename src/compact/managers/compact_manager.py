@@ -106,6 +106,7 @@ class CompactManager:
         tools: Tools = None,
         system_prompt: System = None,
         model: str | None = None,
+        format: str | None = None,
     ) -> list[Any]:
         """The messages to send instead of the whole list, in the same format.
 
@@ -115,6 +116,7 @@ class CompactManager:
 
         `tools` and `system_prompt` are what you send beside the messages: counted, never changed.
         `model` is the key of the model that is asked this time, where it is not the settings' own.
+        `format` is the wire format of a new conversation, if it is not clear from the messages.
 
         A summarizer that fails, or a store that cannot be used, fails no call: the messages are
         then shortened without it, and the event `compact.error` says so.
@@ -125,9 +127,14 @@ class CompactManager:
             UnknownModel: nothing is known of the model, and the settings give no window.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        waits = bool(messages) and self.session(session_id, model=model)._session.state.waits
+        waits = bool(messages) and self._waits(session_id, model, format)
         work = self.apreflight(
-            session_id, messages, tools=tools, system_prompt=system_prompt, model=model
+            session_id,
+            messages,
+            tools=tools,
+            system_prompt=system_prompt,
+            model=model,
+            format=format,
         )
         return blocking.run(work, waits=waits, instead="apreflight()")
 
@@ -139,12 +146,13 @@ class CompactManager:
         tools: Tools = None,
         system_prompt: System = None,
         model: str | None = None,
+        format: str | None = None,
     ) -> list[Any]:
         """`preflight` for async callers."""
         given = messages_given(messages)
         if not given:
             return []
-        ctx = self.session(session_id, model=model)
+        ctx = self.session(session_id, model=model, format=format)
         key = None if model == ctx._session.models.own else model
         try:
             return await off_loop(_prompt_of(ctx, given, system_prompt, tools, key))
@@ -160,7 +168,11 @@ class CompactManager:
                 tokenizer=ctx._session.state.counter.estimator,
                 policy=ctx.policy,
                 summarizer=None,
+                format=format,
             )
+
+    def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
+        return self.session(session_id, model=model, format=format)._session.state.waits
 
     def manual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""
@@ -314,7 +326,7 @@ async def _shown(
     def taken() -> list[Any] | None:
         if wanted is not None and not wanted.is_still(session.state):
             return None
-        return list(view.context().messages) if as_values else view.rendered()
+        return view.context().sent if as_values else view.rendered()
 
     as_values = isinstance(given[0], Message)
     return await session.sender.fitted(view, taken)

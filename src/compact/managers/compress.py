@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable as Callable
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Mapping
+from itertools import accumulate
 from typing import Any, Unpack
 
 from compact import wiring
@@ -14,6 +15,7 @@ from compact.compression import pipeline
 from compact.compression.values import Budget
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got, whole_number
+from compact.core.characters import all_carried
 from compact.core.events import ErrorRaised
 from compact.core.events import Event as Event
 from compact.core.formats.known import format_named, format_of
@@ -31,6 +33,7 @@ from compact.core.protocols import TokenEstimator as TokenEstimator
 from compact.core.redactor import NOTHING_ELSE
 from compact.core.redactor import Redactor as Redactor
 from compact.errors import CompactError, InvalidArgument
+from compact.managers.lists.merged import apart
 from compact.managers.one_call import Options
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop, off_loop
@@ -80,9 +83,12 @@ class _Task:
     """One call, its options resolved."""
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
-        messages = messages_given(given)
+        self._given = messages_given(given)
         max_tokens = checked_size("max_tokens", max_tokens)
-        self._typed = bool(messages) and isinstance(messages[0], Message)
+        self._typed = bool(self._given) and isinstance(self._given[0], Message)
+        own = _own_text(options.get("key"))
+        pieces = [apart([message], own) for message in self._given]
+        messages = [piece for row in pieces for piece in row]
         self._wire = _wire_of(messages, options.get("format"))
         self._counter = wiring.token_counter(
             self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")
@@ -96,8 +102,8 @@ class _Task:
             self._wire,
             self._counter,
             never_pruned=self._policy.roles_never_pruned,
-            pinned=_pins_of(options.get("pin")),
-            own=_own_text(options.get("key")),
+            pinned=_pins_of(options.get("pin"), [len(row) for row in pieces]),
+            own=own,
         )
         book = options.get("models") or shipped()
         self._history.reasoning_sent = book.reasoning_sent_of(options.get("model"))
@@ -138,8 +144,10 @@ class _Task:
         return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
 
     def render(self, done: Plan) -> list[Any]:
-        messages = done.context.messages
-        return list(messages) if self._typed else self._wire.render(messages)
+        if done.unchanged and len(self._history) > len(self._given):
+            return list(self._given)  # what was joined stays so
+        messages = done.context.sent
+        return messages if self._typed else all_carried(self._wire.render(messages))
 
 
 def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:
@@ -160,7 +168,10 @@ def _own_text(key: bytes | None) -> OwnText:
     return keyed(key)
 
 
-def _pins_of(given: Iterable[int] | None) -> list[int]:
+def _pins_of(given: Iterable[int] | None, pieces: Sequence[int]) -> list[int]:
+    """The positions to pin, among messages each of which was given as so many pieces: the last of
+    them is what was said.
+    """
     if given is None:
         return []
     pins: list[int] = []
@@ -170,6 +181,9 @@ def _pins_of(given: Iterable[int] | None) -> list[int]:
             reason = f"pin[{i}] must be a whole number, got {got(value)}"
             raise InvalidArgument("pin", reason)
         pins.append(position)
+    if sum(pieces) > len(pieces):
+        places = list(accumulate(pieces))
+        pins = [places[i] - 1 if -len(places) <= i < len(places) else sum(pieces) for i in pins]
     return pins
 
 

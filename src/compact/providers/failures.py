@@ -89,6 +89,12 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:failed to|could not|unable to) \w+ (?:\w+ )?(?:image|audio)\b(?! input)",
         re.IGNORECASE,
     ),
+    "turns": re.compile(
+        r"\broles? (?:must|should(?: be)?) alternat|raise_exception|jinja exception|"
+        r"unexpected role .{1,20} after role|(?:system|tool|user|assistant) roles? (?:is |are )?"
+        r"(?:not|only) supported|only user,? .{0,40}roles are supported",
+        re.IGNORECASE,
+    ),
     "media": re.compile(r"not a multi-?modal model", re.IGNORECASE),
     **{
         kind: re.compile(
@@ -111,6 +117,7 @@ _REFUSED: Mapping[str, str] = {
     "image": "takes no images: ask another model",
     "audio": "takes no audio: ask another model",
     "part": "takes no parts of some kind in it: ask another model",
+    "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = re.compile(r"Failed to parse (?:messages|tool call arguments)")
 """What llama.cpp says of a request that it cannot read, with the status of an error of its own."""

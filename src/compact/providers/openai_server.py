@@ -117,7 +117,7 @@ class OpenAIServer(VendorServer):
             await self.limits()
         if self.kind != LLAMA:
             return None
-        templated = await self.asked("POST", f"{self._root}/apply-template", prompt)
+        templated = await self.post(f"{self._root}/apply-template", prompt, {})
         text = {"content": templated.get("prompt"), "add_special": True, "parse_special": True}
         tokens = (await self.asked("POST", f"{self._root}/tokenize", text)).get("tokens")
         return len(tokens) if isinstance(tokens, list) else None

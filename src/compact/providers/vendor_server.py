@@ -19,10 +19,13 @@ from compact.errors import ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, package
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, mapped
+from compact.providers.strict_turns import StrictTurns
 from compact.providers.unsupported_parts import UnsupportedParts
 
 TIMEOUT = 600.0
 """Seconds that one answer may take."""
+_WIRES = {"openai": "chat_completions", "anthropic": "anthropic", "ollama": "ollama"}
+"""The format of a request's `messages`, by the client's package."""
 
 Body = Mapping[str, Any]
 
@@ -40,6 +43,7 @@ class VendorServer(ABC):
         self._vendor = vendor
         self._timeout = timeout
         self._unseen = UnsupportedParts()
+        self._turns = StrictTurns(_WIRES[vendor])
         self._clients: LoopClients[Any] = LoopClients(
             lambda: self._made(package(vendor, model=model)), lambda client: client.close()
         )
@@ -137,10 +141,15 @@ class VendorServer(ABC):
                     return None
 
     def _body(self, prompt: Body, wishes: Body) -> dict[str, Any]:
-        return {**self._unseen.written(prompt), **self.dialect.written(wishes)}
+        shown = self._unseen.written(self._turns.written(prompt))
+        return {**shown, **self.dialect.written(wishes)}
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
-        return self.dialect.learned(wishes, refusal) or self._unseen.learned(prompt, refusal)
+        return (
+            self.dialect.learned(wishes, refusal)
+            or self._turns.learned(prompt, refusal)
+            or self._unseen.learned(prompt, refusal)
+        )
 
     def _readable(self, answer: object) -> dict[str, Any]:
         if not isinstance(answer, dict):

@@ -139,7 +139,7 @@ class ChatCompletions(WireFormat):
             if isinstance(p, Text | Image) or (isinstance(p, Opaque) and is_own)
         ]
         if all(isinstance(p, Text) and not self.own_raw(p, message) for p in spoken):
-            text = "\n".join(p.text for p in spoken if isinstance(p, Text))
+            text = "\n\n".join(p.text for p in spoken if isinstance(p, Text))
             is_refusal = any(isinstance(p, Refusal) for p in message.parts)
             if not text and message.role == "assistant" and (message.tool_calls or is_refusal):
                 return None

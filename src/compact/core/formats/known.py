@@ -12,12 +12,11 @@ from compact.core.copies import copied
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
-from compact.core.formats.responses import OUTPUT_OF, Responses
+from compact.core.formats.responses import Responses
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat
 from compact.core.formats.wire_safe import SERVED
 from compact.core.given import type_of
-from compact.core.messages import COMPACTIONS
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
@@ -31,7 +30,6 @@ _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
-_ITEMS = frozenset(("reasoning", "item_reference", *COMPACTIONS, *OUTPUT_OF, *OUTPUT_OF.values()))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
 """Roles that are told to be of chat completions, and the other format that has them."""
 
@@ -67,7 +65,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
     """The format that a message can only be written in, or None where several could be."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
-    if role is None and type_of(message) in _ITEMS:
+    if role is None and type_of(message):  # an item; those of hosted tools are many
         return "responses"
     if "tool_name" in message or (calls and _are_bare(calls)) or _has_bare_images(message):
         return "ollama"
@@ -122,7 +120,7 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
         WrongLayer: it is no active context: a history or a snapshot is never sent.
         UnknownModel: no such format.
     """
-    written = copied(format_named(format).render(sendable(context).messages))
+    written = copied(format_named(format).render(sendable(context).sent))
     return all_carried(list(map(SERVED[format], written)))
 
 

@@ -130,7 +130,7 @@ class Ollama(WireFormat):
         pictures = [p for p in message.parts if isinstance(p, Image)]
         found = [data for data in map(_data, pictures) if data]
         texts = [p.text for p in message.parts if isinstance(p, Text | Refusal)]
-        record["content"] = "\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(found))])
+        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(found))])
         thoughts = [p.text for p in message.parts if isinstance(p, Thinking) and p.text]
         calls = [self.own_raw(c, message) or _written_call(c) for c in message.tool_calls]
         more = {"thinking": "\n".join(thoughts), "images": found, "tool_calls": calls}

@@ -180,6 +180,8 @@ class Responses(WireFormat):
     def _own_content(self, message: Message) -> str | list[dict[str, Any]]:
         if isinstance(message.content, str):
             return message.content
+        if all(isinstance(p, Text) and p.raw is None for p in message.parts):
+            return "\n\n".join(p.text for p in message.parts if isinstance(p, Text))
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:

@@ -25,7 +25,8 @@ _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 _CHAT_ID = re.compile(r".{1,40}", re.DOTALL)
 _ITEM_ID = re.compile(r".{1,64}", re.DOTALL)
 _BLOCK_ID = re.compile(r"[a-zA-Z0-9_-]+")
-"""Ids of calls as OpenAI's two APIs and Anthropic's take them."""
+_NINE = re.compile(r"[a-zA-Z0-9]{9}")
+"""Ids of calls as OpenAI's two APIs, Anthropic's and Mistral's templates take them."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
 """How ids of items begin that OpenAI gave them; it refuses others, and needs none."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -178,6 +179,23 @@ def _strictly_called(call: Served) -> Served:
 
 def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
     return _NO_NAME.sub("_", name)[:longest] or "_"
+
+
+def shortly_named(message: Served) -> Served:
+    """For chat templates like Mistral's: ids of calls are nine letters and digits."""
+    short = dict(message)
+    if "tool_calls" in message:
+        calls = message["tool_calls"]
+        short["tool_calls"] = [{**call, "id": _of_nine(str(call.get("id")))} for call in calls]
+    if "tool_call_id" in message:
+        short["tool_call_id"] = _of_nine(message["tool_call_id"])
+    return short
+
+
+def _of_nine(call_id: str) -> str:
+    if _NINE.fullmatch(call_id):
+        return call_id
+    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 def plainly(message: Served) -> Served:

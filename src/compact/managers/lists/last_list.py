@@ -13,8 +13,8 @@ from compact.core.chain import SIZE
 from compact.core.given import Given as Anything
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.managers.lists import syncing
+from compact.managers.lists.merged import Given, may_be_joined, text_of
 from compact.managers.lists.recognition import Recognized, is_note, recognized
-from compact.managers.lists.system_prompt import Given, may_hold_memory, text_of
 from compact.managers.session.state import SessionState
 from compact.managers.views.view import View
 
@@ -100,6 +100,6 @@ def understood(
 def _may_be_ours(state: SessionState, message: Given) -> bool:
     """Whether it says what compact may have said, or stands where it may."""
     role = message.role if isinstance(message, Message) else message.get("role")
-    if role in SYSTEM_ROLES or is_note(message) or may_hold_memory(message):
+    if role in SYSTEM_ROLES or is_note(message) or may_be_joined(message):
         return True
     return bool(state.own.kind_of(text_of(message)))

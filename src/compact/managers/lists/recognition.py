@@ -13,32 +13,29 @@ then done with the session lives in `syncing`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain as chained
 from itertools import islice
 from typing import NamedTuple
 
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
+from compact.core.alternation import is_gap
+from compact.core.characters import all_carried
 from compact.core.history import History
 from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
+from compact.managers.lists.merged import SUMMARIES, Given, Once, apart, text_of
 from compact.managers.lists.system_prompt import (
     STANDING,
-    Given,
     SystemSaid,
     leading_system,
     system_said,
-    text_of,
     without_ours,
 )
 from compact.managers.session.state import ALL_MOVES, SessionState
 from compact.managers.views.shared_checkpoints import MOST_LOOKED_AT
 from compact.managers.views.view import View
-
-_SUMMARIES = ("Checkpoint", "Record")
-"""Texts of ours that stand for messages: each projection has its own."""
 
 
 class Recognized(NamedTuple):
@@ -75,7 +72,8 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     Raises:
         InvalidMessage: one of the messages cannot be stored.
     """
-    asked, kinds, has_ours = without_ours(given, state.own)
+    known = Once(text for p in _newest(state, view) for text in _summaries(p))
+    asked, kinds, has_ours = without_ours(apart(given, state.own, known), state.own)
     said = [i for i in leading_system(asked) if kinds[i] not in STANDING]
     leading = len(leading_system(state.history))
     system = system_said(state, [asked[i] for i in said], leading, has_ours=has_ours)
@@ -93,7 +91,7 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
         [asked[i] for i in new],
         match.notes + len(summaries) + sum(kind in STANDING for kind in kinds),
         *system,
-        is_lost=any(kinds[i] in _SUMMARIES for i in new),
+        is_lost=any(kinds[i] in SUMMARIES for i in new),
     )
 
 
@@ -119,7 +117,7 @@ def _known(
         return best, ()
     for projection, summaries in _prompts(state, view, {i: asked[i] for i in words}):
         rest = [link for i, link in words.items() if i not in summaries]
-        shown = _as_shown(view, projection, rest, leading)
+        shown = _as_shown(state, view, projection, rest, leading)
         if shown is not None and summaries:
             return shown, summaries
         best = max(best, shown or best, key=lambda match: match.used)
@@ -145,11 +143,8 @@ def _prompts(
     window, or the bare history.
     """
     texts = {i: text_of(message) for i, message in words.items()}
-    carried = {i: _plain(t) for i, t in texts.items() if headed(t) in _SUMMARIES}
-    moves = state.moves(most=ALL_MOVES)
-    names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
-    older = map(state.projection, names if carried else islice(names, MOST_LOOKED_AT))
-    for projection in chained([view.projection] if view.projection else [], older):
+    carried = {i: _plain(t) for i, t in texts.items() if headed(t) in SUMMARIES}
+    for projection in _newest(state, view, most=None if carried else MOST_LOOKED_AT):
         own = _summaries(projection)
         if not carried and not own:
             yield projection, ()
@@ -159,11 +154,20 @@ def _prompts(
     yield None, ()
 
 
+def _newest(state: SessionState, view: View, *, most: int | None = None) -> Iterator[Projection]:
+    """The projection in force, then so many of all, the newest first."""
+    moves = state.moves(most=ALL_MOVES)
+    names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
+    if view.projection:
+        yield view.projection
+    yield from map(state.projection, islice(names, most))
+
+
 def _summaries(projection: Projection) -> set[str]:
     """What the summaries of a projection say: its checkpoints and its record."""
     pieces = (piece for piece in projection.pieces if isinstance(piece, Shown))
     ours = (piece.message for piece in pieces if piece.position is None)
-    records = (message.text for message in ours if headed(message.text) in _SUMMARIES)
+    records = (message.text for message in ours if headed(message.text) in SUMMARIES)
     return {_plain(text) for text in (*(c.summary for c in projection.checkpoints), *records)}
 
 
@@ -173,13 +177,17 @@ def _plain(text: str) -> str:
 
 
 def _as_shown(
-    view: View, projection: Projection | None, links: Sequence[bytes], leading: int
+    state: SessionState,
+    view: View,
+    projection: Projection | None,
+    links: Sequence[bytes],
+    leading: int,
 ) -> _Match | None:
     """How far these digests are those of a prompt's messages. A note of ours may be left out. None
     where they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
     history = view.counted.history
-    fold = Fold(history, overhead_tokens=0)
+    fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
     if projection is not None:
         fold.take(projection, counted=True)
     fold.follow(min(len(history), fold.seen + len(links)))
@@ -188,7 +196,7 @@ def _as_shown(
     inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
-        if links[used : used + 1] == [row.link]:
+        if links[used : used + 1] in ([row.link], [row.carried]):
             used += 1
             notes += row.is_note
             known = max(known, row.ends)
@@ -202,6 +210,8 @@ class _Row(NamedTuple):
 
     link: bytes
     """Its digest."""
+    carried: bytes
+    """The same of what was sent of it: half a character is none."""
     ends: int
     """How many messages of the history end with it; 0 where its message has more dictionaries."""
     is_note: bool
@@ -210,15 +220,19 @@ class _Row(NamedTuple):
 
 def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
     """What a prompt shows behind the system prompt, but for summaries and goals."""
-    for position, message in fold.placed():
+    placed = [row for row in fold.placed() if row[0] is None or row[0] >= leading]
+    for position, message in fold.sent(placed):
         if position is None and message.metadata.source == "checkpoint":
-            continue
-        if position is not None and position < leading:
             continue
         wires = history.wire.render((message,))
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
-            yield _Row(chain.link(chain.START, wire), ends, shorten.is_answer(message))
+            is_note = shorten.is_answer(message) or is_gap(message)
+            for said in apart([wire], history.own)[-1:]:
+                link = chain.link(chain.START, said)
+                carried = all_carried(said)
+                other = link if carried is said else chain.link(chain.START, carried)
+                yield _Row(link, other, ends, is_note)
 
 
 def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:

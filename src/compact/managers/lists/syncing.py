@@ -13,8 +13,9 @@ from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Destination, Projection
 from compact.errors import InvalidMessage, Superseded
+from compact.managers.lists.merged import Given
 from compact.managers.lists.recognition import Recognized
-from compact.managers.lists.system_prompt import Given, show_system
+from compact.managers.lists.system_prompt import show_system
 from compact.managers.session.intake import parsed_all
 from compact.managers.session.state import NEWEST_MOVES, SessionState
 from compact.managers.views import time_travel

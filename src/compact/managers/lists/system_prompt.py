@@ -13,11 +13,12 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from compact.core import clock_and_ids
-from compact.core.messages import SYSTEM_ROLES, Message, Text
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText, rejoined
 from compact.core.remembered import KIND
 from compact.core.sessions import Run, Step
 from compact.errors import Superseded
+from compact.managers.lists.merged import Given, blocks_of, content_of, fields_of, text_of
 from compact.managers.session.state import SessionState
 
 STANDING = ("Goals", "Prompt", KIND)
@@ -26,8 +27,6 @@ every prompt, and what was recalled for one of them."""
 MOST_TRIES = 100
 """How often a list, or a step, is tried again because other writers were faster: more only helps
 where many write to one session at once."""
-
-Given = Message | Mapping[str, Any]
 
 
 class SystemSaid(NamedTuple):
@@ -42,12 +41,12 @@ class SystemSaid(NamedTuple):
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """The list without what of ours was merged into its leading system messages, or into messages
-    of a person; the kind of each message that is ours; and whether there was anything of ours.
+    """The list without what of ours was merged into its leading system messages; the kind of each
+    message that is ours; and whether there was anything of ours.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
     has_ours = any(kinds)
-    for i in (*leading_system(given), *_with_memory(given)):
+    for i in leading_system(given):
         words = _own_words(given[i], own) if kinds[i] is None else given[i]
         if words is not given[i]:
             has_ours = True
@@ -55,29 +54,17 @@ def without_ours(
     return asked, kinds, has_ours
 
 
-def _with_memory(given: Sequence[Given]) -> list[int]:
-    """Where messages of a person stand into which what was recalled for them may be merged."""
-    return [i for i, message in enumerate(given) if may_hold_memory(message)]
-
-
-def may_hold_memory(message: Given) -> bool:
-    """Whether a heading of what is recalled stands in a message of a person."""
-    if _fields(message).get("role") != "user":
-        return False
-    return any(f"[{KIND} " in str(block.get("text")) for block in _blocks(message))
-
-
 def _own_words(message: Given, own: OwnText) -> Given | None:
     """A message without what of ours was merged into it; itself where nothing was, None where it
     has no other words.
     """
-    blocks = _blocks(message)
+    blocks = blocks_of(message)
     left = [_own_block(block, own) for block in blocks]
     if all(a is b for a, b in zip(left, blocks, strict=True)):
         return message
     said = [block for block in left if block.get("text") != ""]
-    content = said[0]["text"] if said and isinstance(_content(message), str) else said
-    return {**_fields(message), "content": content} if said else None
+    content = said[0]["text"] if said and isinstance(content_of(message), str) else said
+    return {**fields_of(message), "content": content} if said else None
 
 
 def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
@@ -131,15 +118,15 @@ def _joined(messages: Sequence[Given]) -> Given:
     if not others:
         return first
     for message in messages:
-        if not isinstance(_content(message), str | Sequence | None):
+        if not isinstance(content_of(message), str | Sequence | None):
             return message
-    blocks = [block for message in messages for block in _blocks(message)]
-    return {"role": _fields(first)["role"], "content": _whole_text(messages) or blocks}
+    blocks = [block for message in messages for block in blocks_of(message)]
+    return {"role": fields_of(first)["role"], "content": _whole_text(messages) or blocks}
 
 
 def _whole_text(messages: Sequence[Given]) -> str:
     """The texts of messages, joined as paragraphs; empty where they are more than texts."""
-    blocks = [block for message in messages for block in _blocks(message)]
+    blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
     texts = [text for text in texts if isinstance(text, str)]
     return "\n\n".join(texts) if len(texts) == len(blocks) else ""
@@ -188,38 +175,8 @@ def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
     state.store.commit(step)
 
 
-# --- a message, however it is given ---------------------------------------------------------------
-
-
 def leading_system(messages: Iterable[Given]) -> list[int]:
     """Where the system messages stand that a list begins with."""
-    roles = (_fields(message).get("role") for message in messages)
+    roles = (fields_of(message).get("role") for message in messages)
     leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
     return [i for i, _ in enumerate(leading)]
-
-
-def _fields(message: Given) -> Mapping[str, Any]:
-    if isinstance(message, Message):
-        return {"role": message.role, "content": message.content}
-    return message
-
-
-def _content(message: Given) -> object:
-    return _fields(message).get("content")
-
-
-def _blocks(message: Given) -> list[Mapping[str, Any]]:
-    """The blocks of its content; a text is one."""
-    content = _content(message)
-    if not isinstance(content, Sequence) or isinstance(content, str):
-        return [{"type": "text", "text": content or ""}]
-    texts = ({"type": "text", "text": b.text} if isinstance(b, Text) else b for b in content)
-    return [block for block in texts if isinstance(block, Mapping)]
-
-
-def text_of(message: Given) -> str:
-    """Its text, where it is nothing else."""
-    match _blocks(message):
-        case [{"text": str(text)}]:
-            return text
-    return ""

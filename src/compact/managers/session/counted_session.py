@@ -90,6 +90,7 @@ class CountedSession:
             goals=preamble.goals,
             opening=preamble.message,
             extras=preamble.extras,
+            strict_turns=self.state.setting.strict_turns,
         )
 
     def going_on(

@@ -17,6 +17,7 @@ from compact.compression import pipeline, reporting
 from compact.compression.emergency import LadderRung
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget, Wanted
+from compact.core.characters import all_carried
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, WindowCapped
@@ -123,7 +124,7 @@ class View:
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries."""
-        return self._fold.rendered()
+        return all_carried(self._fold.rendered())
 
     def shown_whole(self) -> frozenset[int]:
         """Positions of the messages that the prompt shows as they were said."""
