@@ -31,7 +31,7 @@ KEYS = (
     '{{"password": "{}"}}',
     "config['password'] = '{}';",
     "Adgangskode: {}\n",
-    "Паролата е {}\n",
+    "Паролата \u0435 {}\n",
     "Lösenordet är {}\n",
     "비밀번호는 {} 입니다",
     "パスワードは {} です",
