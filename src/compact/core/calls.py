@@ -327,18 +327,22 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, ca
         return _fits_container(value, origin, inner)
     if hint is None or hint is type(None):
         return value is None
-    if hint is int:
-        number = whole_number(value)
-        return number is not None and abs(number) <= LARGEST
-    if hint is float:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return False
-        return abs(value) <= LARGEST and math.isfinite(value)
+    if hint in (int, float):
+        return _fits_number(value, hint)
     if hint is TextIO:
         return hasattr(value, "write") and not isinstance(value, type)
     if getattr(hint, "_is_protocol", False):
         return not isinstance(value, type) and all(_has(value, each) for each in _members(hint))
     return not isinstance(hint, type) or hint in (object, Any) or isinstance(value, hint)
+
+
+def _fits_number(value: object, hint: Any) -> bool:  # noqa: ANN401 - int or float
+    if hint is int:
+        number = whole_number(value)
+        return number is not None and abs(number) <= LARGEST
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= LARGEST and math.isfinite(value)
 
 
 def _may_name(value: object, kinds: tuple[Any, ...]) -> bool:
