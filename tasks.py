@@ -11,6 +11,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def environment(requirements: str) -> None:
     """Make or refresh `.venv`; at once when nothing changed (the dev set includes the other)."""
     if ready(requirements) or ready(DEV):
         return
-    say(f"preparing .venv from {requirements} (once)")
+    packages = sum("==" in line for line in (ROOT / requirements).read_text().splitlines())
+    say(f"preparing .venv: {packages} packages of {requirements}, once; a dot each second")
     for stamp in VENV.glob("*.stamp"):
         stamp.unlink()
     if not with_uv(requirements):
@@ -80,7 +82,7 @@ def with_uv(requirements: str) -> bool:
     ]
     if not PYTHON.exists():
         steps.insert(0, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV])
-    if any(execute(step, check=False) for step in steps):
+    if any(map(quiet, steps)):
         say("uv could not (see above); trying pip")
         return False
     return True
@@ -91,10 +93,10 @@ def with_pip(requirements: str) -> None:
     if not all(map(importlib.util.find_spec, ("venv", "ensurepip"))):
         raise TaskError("this Python has no venv module; on Debian: apt-get install python3-venv")
     clear = [] if PYTHON.exists() else ["--clear"]
-    if execute([sys.executable, "-m", "venv", *clear, VENV], check=False):
+    if quiet([sys.executable, "-m", "venv", *clear, VENV]):
         raise TaskError("python -m venv failed (see above); remove .venv and try again")
     for what in wanted(requirements):
-        if execute([PYTHON, "-m", "pip", "install", "--quiet", "--no-compile", *what], check=False):
+        if quiet([PYTHON, "-m", "pip", "install", "--quiet", "--no-compile", *what]):
             raise TaskError(f"installing {what[-1]} failed (see above); is the network there?")
 
 
@@ -105,6 +107,24 @@ def wanted(requirements: str) -> list[list[str]]:
     asked for with an extra, and refuse them.
     """
     return [["--no-deps", "--require-hashes", "-r", requirements], ["--no-deps", "-e", "."]]
+
+
+def quiet(command: Sequence[str | Path]) -> int:
+    """Run a command that says nothing while it works, with a dot each second; its exit code."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(1):
+            print(".", end="", flush=True)
+
+    ticking = threading.Thread(target=tick, daemon=True)
+    ticking.start()
+    try:
+        return execute(command, check=False)
+    finally:
+        done.set()
+        ticking.join()
+        print(flush=True)
 
 
 def execute(command: Sequence[str | Path], *, check: bool = True) -> int:

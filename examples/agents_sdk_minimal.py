@@ -8,8 +8,7 @@ from agents import Agent, Runner
 from compact import CompactConfig, CompactManager
 from compact.integrations.openai_agents import CompactSession, run_config
 
-kept = {"exporter": "console", "storage": "fs"}
-manager = CompactManager(CompactConfig(store="agents.db", adapters=kept))
+manager = CompactManager(CompactConfig(store="agents.db", console_events=True, archive="kept"))
 session = CompactSession("harbour", manager)
 agent = Agent(name="keeper", instructions="You keep the harbour's lamps.", model="gpt-4o-mini")
 result = Runner.run_sync(

@@ -168,7 +168,7 @@ def test_coding_session(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_sdk
-def test_agents_sdk_minimal(run: Run, tmp_path: Path) -> None:
+def test_agents_sdk_minimal(run: Run) -> None:
     """K-12: at most ten lines, events on the console, archives in a folder."""
     assert len(code("agents_sdk_minimal")) <= 10
     with ScriptedServer("The northern one.") as server:

@@ -25,7 +25,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from compact.core import kit_names
 from compact.core.addresses import is_address
 from compact.core.budget import ContextWindow
-from compact.core.calls import checked, got
+from compact.core.calls import LARGEST, checked_methods, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.redaction import without_credentials
@@ -60,6 +60,7 @@ _LARGEST_FILE = 1_000_000
 """Bytes of the largest file of settings: a larger one was named by mistake, and is not read."""
 
 
+@checked_methods
 class CompactConfig(CompactPolicy):
     """The settings tree. Frozen; `load` layers sources, the constructor takes arguments only."""
 
@@ -139,7 +140,7 @@ class CompactConfig(CompactPolicy):
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - the fields say what each may be
         typed = kit_names.read(settings, self.names())
         try:
-            super().__init__(**typed.settings)
+            super(CompactPolicy, self).__init__(**typed.settings)
         except ValidationError as error:
             raise _as_typed(_first_wrong(error, self.names()), typed.names) from None
         self._adapters.update(typed.adapters)
@@ -188,10 +189,11 @@ class CompactConfig(CompactPolicy):
             and cls.model_fields[info.field_name or ""].annotation is not bool
         ):
             raise ValueError("expected a number or a text, not true or false")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError("should be a number that means something here")
         return read_number(value, cls.model_fields[info.field_name or ""].annotation)
 
     @classmethod
-    @checked
     def load(
         cls,
         file: str | Path | None = None,

@@ -1,10 +1,12 @@
 """`compactctl chat` before the program begins: what it refuses, which session it opens (US-1)."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
+from compact import CompactConfig, ContextManager
 from compact.apps.cli import chats, stores
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import StoreOptions
@@ -54,6 +56,27 @@ def test_it_ends_by_saying_how_to_go_on(run, monkeypatch, kept):
 def catalog(chat):
     with stores.opened(StoreOptions(store=str(chat))) as opened:
         yield opened
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("echo", "echo:4k", "ollama:mine", "anthropic:claude-sonnet-4-5", "openai:gpt-4o"),
+        *("http://127.0.0.1:9/v1#mine", "responses+http://127.0.0.1:9/v1#mine"),
+        "anthropic+http://127.0.0.1:9#mine",
+    ],
+)
+@pytest.mark.parametrize("file", ["kept.md", "kept.json"])
+def test_a_chat_with_any_model_is_exported(tmp_path, model, file):
+    """Also with one whose window only its server knows."""
+    with stores.opened(StoreOptions(store=str(tmp_path / "chat.db")), create=True) as catalog:
+        catalog = dataclasses.replace(catalog, settings=CompactConfig(model=model))
+        with ContextManager(model, 8_192, catalog.store, session_id="garden") as ctx:
+            ctx.add_message(role="user", content="Is berth 4 free?")
+            ctx.add_message(role="assistant", content="It is free.")
+        setup = chats.setup_of(catalog, "garden")
+        assert setup.write("garden", str(tmp_path / file)).startswith("Wrote ")
+    assert "berth 4" in (tmp_path / file).read_text()
 
 
 def test_a_session_is_named_by_its_beginning_or_begun(catalog):

@@ -226,3 +226,11 @@ def test_small_words(run, sample, tmp_path):
     told = refused(run("tokns", "b.json"))
     assert "';" not in told
     assert told.rstrip().endswith("--help")
+
+
+def test_a_file_without_a_command_is_told_what_can_be_done_with_it(run, sample):
+    done = run(sample)
+    assert done.code == 2
+    assert "is a file, and no command stands before it" in done.err
+    assert f"compactctl compact {sample} --max-tokens 8000" in done.err
+    assert "No such command 'tokns'. Did you mean 'tokens'" in run("tokns", sample).err

@@ -1,12 +1,14 @@
 """Conversations for the tests at the doors, and what is read of prompts: plain dictionaries."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from compact import ContextManager, Patience
+from compact.core.checkpoints import Summary, SummaryRequest
 from tests import checker
 from tests.scripted import Received, ScriptedServer
 
@@ -34,6 +36,19 @@ class Listener(list[Any]):
 
     def named(self, name: str) -> list[Any]:
         return [event for event in self if event.name == name]
+
+
+class Retelling:
+    """Tells any `turns`, as a good model would: by the files that they name."""
+
+    name, waits = "retelling", True
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """As `STORY` begins, of other files."""
+        begins = STORY.partition(": src/")[0]
+        said = " ".join(message.text for message in request.messages)
+        files = list(dict.fromkeys(re.findall(r"src/\S+?\.py", said)))
+        return Summary(text=f"{begins}: {', '.join(files[:4])}.", made_by=self.name)
 
 
 def turns(count: int, *, start: int = 0, words: int = 60) -> Iterator[Dict]:

@@ -1,12 +1,14 @@
 """FR-13, FR-14 and FR-16 as they are written: models, their limits, the prompt they read."""
 
+import asyncio
 import json
 
 import pytest
 
-from compact import CompactConfig, PromptParts
+from compact import CompactConfig, ContextManager, PromptParts
+from compact.errors import UnknownModel
 from compact.testing import ScriptedModel
-from tests.doors.talking import QUICK, STORY, Listener, session, turns, words_of
+from tests.doors.talking import QUICK, STORY, Listener, Retelling, session, turns, words_of
 from tests.scripted import Overflow, ScriptedServer
 
 GOALS = ["Empty every drawer before the tenth of May.", "Lose no entry of the old ledger."]
@@ -57,8 +59,11 @@ def test_model_size_feeds_the_score_and_the_warning(size, factor, after, tmp_pat
     assert ctx.reliability.warn_after == after
 
 
-def test_each_compression_costs_trust_and_the_warning_comes_in_time(tmp_path):
-    """FR-13: "× 0.9 per compression" and "warning thresholds"."""
+@pytest.mark.parametrize("writer", [None, Retelling()], ids=["code", "a model"])
+def test_each_compression_costs_trust_and_the_warning_comes_in_time(tmp_path, writer):
+    """FR-13: "× 0.9 per compression" and "warning thresholds"; what code wrote is no reason to
+    begin a new session.
+    """
     heard, number = Listener(), 0
     entry = {
         "id": "house:1",
@@ -66,15 +71,19 @@ def test_each_compression_costs_trust_and_the_warning_comes_in_time(tmp_path):
         "max_context_window": 4_096,
         "context_profiles": [{"size": 4_096, "ollama_context_size": 3_482}],
     }
-    ctx = session(model="ollama:house:1", models=book(tmp_path, entry), on_event=heard.append)
+    own = {"models": book(tmp_path, entry), "summarizer": writer}
+    ctx = session(model="ollama:house:1", on_event=heard.append, **own)
     for done in range(1, 5):
         ctx.add_messages(list(turns(20, start=number)))
         number += 20
         ctx.compress_conversation()
         assert ctx.compressions == done
         assert ctx.reliability.score == pytest.approx(0.30 * 0.9**done)
-        assert (ctx.reliability.warning is not None) == (done >= 3)
-    assert len(heard.named("compact.trust_faded")) == 1
+        assert (ctx.reliability.warning is not None) == (writer is not None and done >= 3)
+    assert ("code wrote" in ctx.reliability.meaning) == (writer is None)
+    told = heard.named("compact.trust_faded")
+    assert len(told) == (writer is not None)
+    assert all("an estimate, by the model's size" in event.warning for event in told)
 
 
 @pytest.mark.slow
@@ -219,3 +228,27 @@ def test_a_prompt_orchestrator_builds_the_system_prompt():
     goals = next(i for i, words in enumerate(told) if GOALS[0] in words)
     checkpoint = next(i for i, words in enumerate(told) if words.startswith("[Checkpoint"))
     assert 0 < goals < checkpoint < len(prompt) - 1
+
+
+# --- windows that nobody has listed ---------------------------------------------------------------
+
+
+def test_the_window_of_an_unknown_model_is_asked_of_its_server(tmp_path):
+    """As the chat does; what is known, or given, is not asked for."""
+    assert session(model="echo:4k", window=None).window.size == 4_000
+    assert session(model="echo:4k", window=3_000).window.size == 3_000
+    ctx = session(window=8_192)
+    ctx.set_model("echo:2k")
+    assert ctx.window.size == 2_000
+    with pytest.raises(UnknownModel, match="give its size with window="):
+        ContextManager("http://127.0.0.1:9/v1#mine")
+
+
+def test_who_runs_an_event_loop_is_told_to_give_the_window():
+    """The server would be waited for."""
+
+    async def opens():
+        return ContextManager("echo:4k")
+
+    with pytest.raises(UnknownModel, match="give its size with window="):
+        asyncio.run(opens())

@@ -8,7 +8,7 @@ import pytest
 import compact
 from compact import CannotFit, Message, acompress, aplan, compress, plan
 from compact.core.events import StageStarted, TokenEstimate
-from compact.errors import BlockingCallInLoop, InvalidMessage, UnknownModel
+from compact.errors import BlockingCallInLoop, InvalidMessage, NotFound, UnknownModel
 from compact.testing import ScriptedSummarizer
 
 
@@ -145,7 +145,7 @@ def test_a_plan_says_why_of_every_message() -> None:
     assert said[20] == "pinned: it is pinned"
     assert said[40] == f"covered: {planned.checkpoint.id} stands in for it"
     assert said[-1] == "kept: a person's newest message stays word for word"
-    with pytest.raises(IndexError, match="there were 402 messages, none at 402"):
+    with pytest.raises(NotFound, match="there were 402 messages, none at 402"):
         planned.why_of(402)
     everything = plan(talk(2), max_tokens=3_000)
     assert everything.why_of(1) == "kept: everything fits"

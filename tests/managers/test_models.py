@@ -2,6 +2,8 @@
 FR-14, C-9).
 """
 
+import itertools
+
 import pytest
 
 from compact import CompactPolicy, ContextManager, Patience, wiring
@@ -12,6 +14,7 @@ from compact.core.prompts import Note, PromptParts
 from compact.core.tiers import TierSettings
 from compact.errors import ContextOverflow, InvalidConfig, UnknownModel
 from compact.testing import ScriptedModel
+from tests.doors.talking import Retelling, turns
 
 TALK = "The keeper of the lamp house counts the ships that pass by the northern light. "
 
@@ -270,11 +273,13 @@ def test_a_tiers_thresholds_hold_in_its_windows_only():
 def test_trust_fades_and_a_person_is_told_once():
     """(FR-13) After five compressions with a model of three billions and a little."""
     events: list[Event] = []
-    ctx = ContextManager("ollama:llama3.2:3b", 4_096, on_event=events.append)
+    writes = Retelling()
+    ctx = ContextManager("ollama:llama3.2:3b", 4_096, on_event=events.append, summarizer=writes)
     assert ctx.reliability is not None
-    first = ctx.reliability.score
+    first, number = ctx.reliability.score, 0
     while ctx.compressions < 7:
-        fill(ctx, 1)
+        ctx.add_messages(list(turns(1, start=number)))
+        number += 1
         ctx.get_context_for_model()
     assert ctx.reliability.score == pytest.approx(first * 0.9**7)
     told = [e for e in events if isinstance(e, TrustFaded)]
@@ -291,14 +296,15 @@ def test_trust_fades_and_a_person_is_told_once():
 def test_a_smaller_model_that_takes_over_is_warned_of(model, window):
     """(FR-13) Of a context that its predecessor could still rely on: once, in whatever window."""
     events: list[Event] = []
-    ctx = ContextManager("gpt-4o", 4_096, on_event=events.append)
+    writes, number = Retelling(), itertools.count()
+    ctx = ContextManager("gpt-4o", 4_096, on_event=events.append, summarizer=writes)
     while ctx.compressions < 7:
-        fill(ctx, 1)
+        ctx.add_messages(list(turns(1, start=next(number))))
         ctx.get_context_for_model()
     assert not [e for e in events if isinstance(e, TrustFaded)]
     ctx.set_model(model, window)
     for _ in range(40):
-        fill(ctx, 1)
+        ctx.add_messages(list(turns(1, start=next(number))))
         ctx.get_context_for_model()
     assert ctx.compressions > 8
     told = [e for e in events if isinstance(e, TrustFaded)]

@@ -1,5 +1,7 @@
 """A person's newest words stay as they were said, also in small windows (FR-8)."""
 
+import random
+
 import pytest
 
 from compact import ContextManager, compress
@@ -67,3 +69,20 @@ def test_they_stay_in_one_call_too(window: int, share: float) -> None:
 def test_they_stay_beside_a_large_system_prompt(system: float) -> None:
     """The target gives way, not what a person said (FR-8)."""
     assert len(lived(4_096, 0.24, system=system, turns=40)) >= 10
+
+
+def test_what_was_answered_last_is_in_a_small_prompt_whenever_it_fits() -> None:
+    """At 2,048 tokens too, where the answer is larger than what a compression would leave."""
+    chosen = random.Random(7)
+    with ContextManager(window=2_048, tokenizer="o200k") as ctx:
+        answered = ""
+        for turn in range(40):
+            ctx.add_message(role="user", content=f"Question {turn}? " + "Is it dry? " * 12)
+            prompt = ctx.get_context_for_model()
+            said = [message["content"] for message in prompt]
+            needed = checker.prompt_tokens(prompt) + ctx.estimate_tokens(answered)
+            assert not answered or answered in said or needed > ctx.window.usable, turn
+            length = chosen.choice((20, 60, 120, 180))
+            answered = f"Answer {turn}: " + "the quay holds. " * length
+            ctx.add_message(role="assistant", content=answered)
+        assert ctx.compressions > 5

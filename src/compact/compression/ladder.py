@@ -12,7 +12,8 @@
    important that still fit (`lower keep counts`).
 3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
    while they take no more than half of the room, older tool output masked (`mask`). A turn that
-   is too large is cut between its groups.
+   is too large is cut between its groups. The answer before a person's newest message stays whole
+   while the window has room for it: the limit is raised.
 4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
 5. `fill` and `extend`: what room is left goes to the newest masked output, then to the groups at
    the cut, the last one clipped to measure.
@@ -382,7 +383,8 @@ class Ladder:
         for piece in self._pieces(layout):
             if piece.start < max(layout.since, self._compacted):
                 return
-            if not layout.tail and room < piece.tokens:
+            is_newest = not layout.tail or (not piece.pairs and _is_held(layout.tail))
+            if is_newest and room < piece.tokens:
                 fits = piece.tokens <= room + self._spare
                 if fits or piece.pairs:
                     more = min(piece.tokens - room, self._spare)
@@ -511,6 +513,13 @@ class Ladder:
                 else:
                     layout.hold(piece)
         return room
+
+
+def _is_held(tail: Sequence[Piece]) -> bool:
+    """Whether a tail is only what was held before: what a person has just said, after the answer
+    that it goes on from.
+    """
+    return not any(piece.positions for piece in tail)
 
 
 def _worth_clipping(message: Message, tokens: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from compact.core.calls import got
+from compact.core.calls import checked_methods, got
 from compact.errors import InvalidArgument
 
 
@@ -39,6 +39,7 @@ ASK = Ask()
 """Nothing special."""
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long a model is asked. Times are seconds; one that is no number, or below 0, is refused

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
+from compact.core.calls import checked_methods
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText, below, headed
 from compact.core.replies import Finish
@@ -24,6 +25,8 @@ Level = Literal["detailed", "moderate", "compact", "merged"]
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 PERSON = "person"
 """The maker of a summary that a person wrote or changed."""
+NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
+"""Who makes summaries beside models."""
 
 
 class Span(BaseModel, frozen=True):
@@ -37,6 +40,7 @@ class Span(BaseModel, frozen=True):
     """Their tokens, where they were counted."""
 
 
+@checked_methods
 class Summary(BaseModel, frozen=True):
     """What a summarizer wrote."""
 
@@ -51,6 +55,7 @@ class Summary(BaseModel, frozen=True):
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 
 
+@checked_methods
 class SummaryRequest(BaseModel, frozen=True):
     """What a summarizer is asked for."""
 
@@ -99,6 +104,7 @@ class Verdict(BaseModel, frozen=True):
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
+@checked_methods
 class Checkpoint(BaseModel, frozen=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
 
@@ -126,6 +132,11 @@ class Checkpoint(BaseModel, frozen=True):
     def is_by_person(self) -> bool:
         """Whether a person wrote it, or some of what it was made from."""
         return self.made_by.partition(", ")[0] == PERSON
+
+    @property
+    def is_by_model(self) -> bool:
+        """Whether a model wrote it, or some of it."""
+        return not NO_MODELS.issuperset(self.made_by.split(", "))
 
     @property
     def story(self) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
 from compact.core.archived import ArchiveReport
+from compact.core.calls import got
 from compact.core.checkpoints import Verdict
 from compact.core.conversation import Conversation
+from compact.errors import InvalidArgument
 
 
 class CompressionLevel(StrEnum):
@@ -31,6 +33,11 @@ class CompressionLevel(StrEnum):
     """The same digest; the originals belong into the archive."""
     METADATA = "metadata"
     """What is known about it, and no digest; the originals belong into the archive."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        levels = ", ".join(repr(each.value) for each in cls)
+        raise InvalidArgument("value", f"a level is one of {levels}, not {got(value)}")
 
     @property
     def is_archived(self) -> bool:

@@ -13,23 +13,15 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, TypeGuard
 
 from compact.core.arguments import DEEPEST
+from compact.core.calls import Dumps
 from compact.core.messages import META, Message, metadata_in
 from compact.errors import InvalidMessage
 
 MOST_VALUES = 200_000
 """Values that one message may hold; a few lists that hold each other stand for more than any."""
-
-
-@runtime_checkable
-class Dumps(Protocol):
-    """An object of a provider's client that says what it is as a dictionary."""
-
-    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
-        """Its fields, those alone that were sent or given."""
-        ...
 
 
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))

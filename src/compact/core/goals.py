@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
+from compact.core.calls import checked_methods
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
 from compact.errors import InvalidArgument
@@ -34,6 +35,7 @@ _STATUS_WORDS: dict[SubtaskStatus, str] = {
 }
 
 
+@checked_methods
 class Subtask(BaseModel, frozen=True):
     """A step towards a goal."""
 
@@ -43,6 +45,7 @@ class Subtask(BaseModel, frozen=True):
     """What blocks it."""
 
 
+@checked_methods
 class Decision(BaseModel, frozen=True):
     """Something that was decided for a goal; what is locked stays word for word."""
 
@@ -51,6 +54,7 @@ class Decision(BaseModel, frozen=True):
     reason: str = ""
 
 
+@checked_methods
 class Artifact(BaseModel, frozen=True):
     """A file that was worked on for a goal."""
 
@@ -58,6 +62,7 @@ class Artifact(BaseModel, frozen=True):
     action: Action
 
 
+@checked_methods
 class Goal(BaseModel, frozen=True):
     """One goal of a session, and how far it is."""
 
@@ -99,9 +104,8 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
             raise InvalidArgument("goals", f"goals[{i}] is an empty text")
         try:
             made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
-        except ValidationError as error:
-            reason = error.errors(include_url=False)[0]["msg"]
-            raise InvalidArgument("goals", f"goals[{i}]: {reason}") from None
+        except InvalidArgument as error:
+            raise InvalidArgument("goals", f"goals[{i}]: {error.reason}") from None
     return made
 
 

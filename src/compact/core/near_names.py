@@ -118,7 +118,7 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _passwords(text: str, start: int) -> Span | None:
-    above = text[text.rfind("\n", 0, start) + 1 : _line(text, start)].strip("\r *_`")
+    above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     is_asked = above.endswith(("?", ":")) or "# " in above
     below = is_bare_password if is_asked else is_passphrase_like
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)

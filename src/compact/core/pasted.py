@@ -140,8 +140,10 @@ MOST_WORDS, FEW_WORDS = 8, 4
 class Rows(Protocol):
     """A text by its lines."""
 
-    heading: int
-    """The line below which it is divided by headings, as people divide what they plan."""
+    @property
+    def heading(self) -> int:
+        """The line below which it is divided by headings, as people divide what they plan."""
+        ...
 
     def is_marked(self, number: int) -> bool:
         """Whether a passage begins in a line that has marks around it, and so ends by itself."""
@@ -151,7 +153,7 @@ class Rows(Protocol):
     def __getitem__(self, number: int) -> str: ...
 
 
-class Block(NamedTuple):
+class Pasted(NamedTuple):
     """Where a pasted block begins in its first line, and the line before which it ends."""
 
     column: int
@@ -160,19 +162,19 @@ class Block(NamedTuple):
     """Where in its only line it ends; None where it goes to the line's end."""
 
 
-def block(lines: Rows, number: int) -> Block | None:
+def block(lines: Rows, number: int) -> Pasted | None:
     """The pasted block that begins in a line, or below it where the line announces it."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
-        return Block(0, _while(lines, number, _DIFF_LINE))
+        return Pasted(0, _while(lines, number, _DIFF_LINE))
     if (
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
         or _is_letter(lines, number, line)
     ):
-        return Block(0, len(lines))
+        return Pasted(0, len(lines))
     if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
-        return Block(0, _paragraph(lines, number))
+        return Pasted(0, _paragraph(lines, number))
     return (
         _comment(lines, number, line)
         or _announced(lines, number, line)
@@ -190,7 +192,7 @@ def closing(text: str) -> int:
     return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
 
 
-def _comment(lines: Rows, number: int, line: str) -> Block | None:
+def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
     """A line behind one `#` that is a sentence, or stands above code, and is no heading."""
     found = _COMMENT.match(line)
     if found is None:
@@ -200,14 +202,14 @@ def _comment(lines: Rows, number: int, line: str) -> Block | None:
     is_comment = is_long or (
         number + 1 < len(lines) and bool(_COMMENT.match(below) or _is_code(below))
     )
-    return Block(0, number + 1) if is_comment else None
+    return Pasted(0, number + 1) if is_comment else None
 
 
 def _is_code(line: str) -> bool:
     return bool(_CODE.match(line.strip()))
 
 
-def _announced(lines: Rows, number: int, line: str) -> Block | None:
+def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """What a line announces that ends in a colon, or that points to a text below."""
     tail = line[-LONGEST_MARKER:]
     found = _ANNOUNCES.search(tail) or _POINTS_ON.search(tail)
@@ -216,12 +218,12 @@ def _announced(lines: Rows, number: int, line: str) -> Block | None:
     said = _words(found["said"])
     if found.re is _POINTS_ON:
         points = _POINTS.intersection(said) and MATERIAL.intersection(said)
-        return Block(len(line), len(lines)) if points else None
+        return Pasted(len(line), len(lines)) if points else None
     if _ALONE.match(lines[below]) or lines.is_marked(below):
         return None
     is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
     hands = _hands_over(said, found["said"])
-    return Block(len(line), len(lines)) if hands or not is_own else None
+    return Pasted(len(line), len(lines)) if hands or not is_own else None
 
 
 def _hands_over(said: list[str], words: str) -> bool:
@@ -233,7 +235,7 @@ def _hands_over(said: list[str], words: str) -> bool:
     return len(said) <= 2 or said[0] in _NAMES_IT or said[0] in MATERIAL
 
 
-def _run(lines: Rows, number: int, line: str) -> Block | None:
+def _run(lines: Rows, number: int, line: str) -> Pasted | None:
     """Two lines or more that begin with a label each: data, a dialogue, the head of a mail."""
     labels, ours = list[str](), set[str]()
     for at in range(number, min(len(lines), number + LONGEST_HEAD)):
@@ -245,13 +247,13 @@ def _run(lines: Rows, number: int, line: str) -> Block | None:
     if len(labels) < 2 or ours:
         return None
     if _HEADS.intersection(labels) or (_HEADERS.intersection(labels) and "@" in line):
-        return Block(0, len(lines))
+        return Pasted(0, len(lines))
     is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
     is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
-    return Block(0, _paragraph(lines, number)) if is_data else None
+    return Pasted(0, _paragraph(lines, number)) if is_data else None
 
 
-def _labelled(lines: Rows, number: int, line: str) -> Block | None:
+def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
     """A sentence of somebody's behind a label in the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
@@ -259,21 +261,22 @@ def _labelled(lines: Rows, number: int, line: str) -> Block | None:
         return None
     names, rest = set(said[-1:]), found["rest"]
     if names & _HEADS or (names & _HEADERS and "@" in rest):
-        return Block(0, len(lines))
+        return Pasted(0, len(lines))
     if len(rest.split()) < FEW_WORDS - 1:
         is_name = names & MATERIAL and _PATH.search(rest)
-        return Block(len(line), len(lines)) if is_name else None
+        return Pasted(len(line), len(lines)) if is_name else None
     if _HANDED.intersection(said) or names & MATERIAL:
-        return Block(found.start("rest"), len(lines))
-    is_quoted = _SENTENCE.match(rest) and not _WISHES.intersection(said)
+        return Pasted(found.start("rest"), len(lines))
+    is_record = len(lines) == 1 and len(said) == 1  # of what people said, each by name
+    is_quoted = _SENTENCE.match(rest) and not is_record and not _WISHES.intersection(said)
     is_quoted = is_quoted and (len(said) < FEW_WORDS or rest[0] in '"“' or "this" in said)
-    return Block(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
+    return Pasted(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
 
 
-def _picture(line: str, number: int) -> Block | None:
+def _picture(line: str, number: int) -> Pasted | None:
     """Pictures in a line, with the words that stand for them."""
     found = list(_PICTURE.finditer(line)) if "![" in line or "<" in line else []
-    return Block(found[0].start(), number + 1, found[-1].end()) if found else None
+    return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
 
 
 def _is_marker(lines: Rows, number: int, line: str) -> bool:

@@ -7,8 +7,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field
 
+from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
+from compact.errors import NotFound
 
 RungName = Literal[
     "mask", "summarize", "age", "merge", "record", "lower keep counts", "clip", "close", "rest"
@@ -47,6 +49,7 @@ class Rung(BaseModel, frozen=True):
     """Tokens; None if the messages were not counted."""
 
 
+@checked_methods
 class Plan(BaseModel, frozen=True):
     """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
     its rungs add up to the total freed.
@@ -101,10 +104,10 @@ class Plan(BaseModel, frozen=True):
         messages`.
 
         Raises:
-            IndexError: the history had no such message.
+            NotFound: the history had no such message.
         """
         if not 0 <= position < self.messages_before:
-            raise IndexError(f"there were {self.messages_before:,} messages, none at {position}")
+            raise NotFound(f"there were {self.messages_before:,} messages, none at {position}")
         if not self.fates:
             return f"as before: {self.why or 'nothing was done'}"
         fate = self.fates.get(position, "covered")

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from compact.core import (
     credentials,
@@ -25,7 +25,6 @@ from compact.core import (
 )
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring, encoded
-from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
@@ -53,13 +52,21 @@ class Redacted(NamedTuple):
     found: tuple[str, ...]
 
 
+class Finds(Protocol):
+    """Finds what an application takes for a secret (`core.redactor`)."""
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where they stand, in no order."""
+        ...
+
+
 class Known(dict[str, str]):
     """Secrets and their kinds, only those that are no common word, and what else counts as one; to
     be kept nowhere.
     """
 
     def __init__(
-        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor = NOTHING_ELSE
+        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Finds | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor
@@ -177,7 +184,7 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
     places = list(places_in(text))
     if known is not None:
         known = known if isinstance(known, Known) else Known(known.items())
-        places += known.redactor.places(text)
+        places += known.redactor.places(text) if known.redactor is not None else ()
         places += _standing_alone(text, known) if known else ()
     places.sort(key=lambda place: place.start)
     apart: list[Place] = []

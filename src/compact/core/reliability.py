@@ -45,16 +45,32 @@ class Reliability:
     compressions: int
     warn_after: int
     """Compressions from which on a person is warned."""
+    by_model: bool = True
+    """Whether a model wrote what stands for the past; code only leaves out."""
+
+    @property
+    def meaning(self) -> str:
+        """What the score says, and what it does not say."""
+        if not self.by_model:
+            return (
+                "an estimate for summaries that a model writes. Here code wrote them, in the words "
+                "that were said; what they leave out is found by recall"
+            )
+        return (
+            "an estimate, by the model's size and the number of compressions, of how far summaries "
+            "can be trusted. Nothing of this session was measured; every word of it is kept, and "
+            "found by recall"
+        )
 
     @property
     def warning(self) -> str | None:
-        """What a person is told; None before there is reason to."""
-        if self.compressions < self.warn_after:
+        """What a person is told; None before there is reason to, and where code wrote."""
+        if not self.by_model or self.compressions < self.warn_after:
             return None
         return (
             f"compressed {self.compressions:,} times, and a model of this size is reliable for "
-            f"about {self.warn_after}: its context is {self.grade} ({self.score:.0%}). Start a new "
-            "session, or go on with a larger model"
+            f"about {self.warn_after}: its context is {self.grade} ({self.score:.0%}, "
+            f"{self.meaning}). Start a new session, or go on with a larger model"
         )
 
 
@@ -84,9 +100,9 @@ of the detailed level either; 0.8 of the moderate cap is 0.4 of the detailed one
 """
 
 
-def reliability_of(billions: float, compressions: int) -> Reliability:
+def reliability_of(billions: float, compressions: int, *, by_model: bool = True) -> Reliability:
     """How far a context can be trusted that a model of that size goes on with after so many
-    compressions.
+    compressions, whose summaries a model wrote or code.
 
     Raises:
         ValueError: a number of compressions below 0.
@@ -95,7 +111,7 @@ def reliability_of(billions: float, compressions: int) -> Reliability:
         raise ValueError(f"no session was compressed {compressions} times")
     score = _from(FACTORS, billions) * KEPT**compressions
     after = next(times for most, times in WARN_AFTER if int(billions) <= most)
-    return Reliability(score, _from(GRADES, score), compressions, after)
+    return Reliability(score, _from(GRADES, score), compressions, after, by_model)
 
 
 def writing_of(billions: float) -> CheckpointStyle:

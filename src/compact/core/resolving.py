@@ -82,8 +82,11 @@ class Setting:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer
 
-    def reliability(self, compressions: int) -> Reliability | None:
-        """How far the context can be trusted after so many compressions; None without a model."""
+    def reliability(self, compressions: int, *, by_model: bool = True) -> Reliability | None:
+        """How far the context can be trusted after so many compressions, whose summaries a model
+        wrote or code; None without a model.
+        """
         if self.model is None:
             return None
-        return reliability_of(self.book.parameters_of(self.model).billions, compressions)
+        billions = self.book.parameters_of(self.model).billions
+        return reliability_of(billions, compressions, by_model=by_model)

@@ -32,8 +32,6 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """Stands where a secret will be put, or says where it is to be had."""
-_LONGEST_PLACEHOLDER = 256
-"""Characters that are looked at: in a picture some such word stands by chance."""
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
@@ -140,7 +138,8 @@ def is_id(value: str) -> bool:
 
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, _LONGEST_PLACEHOLDER)
+    most = 256  # further on, as in a picture, such a word stands by chance
+    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, most)
 
 
 def _changes(value: str) -> int:

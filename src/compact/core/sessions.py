@@ -140,6 +140,11 @@ class Projection(BaseModel, frozen=True):
     """The projection it was made from."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
+    @property
+    def is_by_model(self) -> bool:
+        """Whether a model wrote some of what stands for the past."""
+        return any(checkpoint.is_by_model for checkpoint in self.checkpoints)
+
 
 class Destination(NamedTuple):
     """Where a step leads."""

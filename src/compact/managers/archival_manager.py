@@ -13,7 +13,7 @@ it says in short.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Self, cast
@@ -36,7 +36,7 @@ from compact.managers.compression_engine import (
     importance_of,
     retention_of,
 )
-from compact.memory.ages import RESTORED, active_at, days_between
+from compact.memory.ages import DAY, RESTORED, active_at, days_between
 from compact.memory.retention import MARKED
 
 DAYS = 90
@@ -127,8 +127,8 @@ class ArchivalManager:
         kept, failed = dict[str, str](), dict[str, str]()
         archived = {each.session_id for each in self.list_archived()}
         if ids is None:
-            old = at - timedelta(days=older_than_days)
-            wanted = [each for each in self._old(old) if each.id not in archived]
+            before = instant(at) - older_than_days * DAY
+            wanted = [each for each in self._old(before) if each.id not in archived]
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
 
@@ -150,11 +150,11 @@ class ArchivalManager:
         )
         return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
-    def _old(self, before: datetime) -> list[Session]:
+    def _old(self, before: int) -> list[Session]:
         return [
             each
             for each in self._store.sessions(scope=self._scope)
-            if each.branch.messages and instant(active_at(each)) < instant(before)
+            if each.branch.messages and instant(active_at(each)) < before
         ]
 
     def _reason(self, session: Session, now: datetime) -> str:

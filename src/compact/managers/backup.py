@@ -23,7 +23,7 @@ from compact.core.calls import checked
 from compact.core.memory_protocols import SessionBackup
 from compact.core.protocols import SessionStore
 from compact.core.redaction import without_credentials
-from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed
+from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed, unreadable
 from compact.files import made_beside, make_folders, put_in_place, write_whole
 
 SCHEMA = "compact/backup"
@@ -154,6 +154,8 @@ def _read(folder: Path) -> dict[str, Any]:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"{folder} is no backup: there is no {MANIFEST} in it") from None
+    except OSError as error:
+        raise StoreFailed(f"{folder}: {unreadable(error)}") from None
     try:
         told: dict[str, Any] = json.loads(data)
         is_known, is_newer = told["schema"] == SCHEMA, told["version"] > VERSION

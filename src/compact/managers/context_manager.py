@@ -30,9 +30,10 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
     """A session: its whole history, and the active context for any window.
 
     `model` is a model key that gives a window and a tokenizer; `window` is the size in tokens and
-    overrides the model's. Without either, the window is 8,192 tokens. For an unknown model, give
-    the window; its tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too.
-    Prompts are compressed when they pass the policy's trigger.
+    overrides the model's. Without either, the window is 8,192 tokens. For an unknown model, its
+    server is asked (not within a running event loop); where it does not say, give the window. Its
+    tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too. Prompts
+    are compressed when they pass the policy's trigger.
 
     `store` is a file's name, an open store, or None for a session in memory only. A message is
     durable when `add_message` returns.

@@ -20,7 +20,13 @@ from compact.managers.lists.repeated_system_prompt import RepeatedSystemPrompt
 from compact.managers.models import Models
 from compact.managers.prompt_sender import PromptSender
 from compact.managers.session.counted_session import CountedSession
-from compact.managers.session.opening import SessionOptions, may_be_in, opened, other_format
+from compact.managers.session.opening import (
+    SessionOptions,
+    found_for,
+    may_be_in,
+    opened,
+    other_format,
+)
 from compact.managers.views import drafts
 from compact.managers.views.breaker import Breaker
 from compact.managers.views.view import View
@@ -148,6 +154,8 @@ class OpenSession:
             UnknownModel: as `view_for`; the session stays with the model it has.
         """
         state = self.state
+        if window is None:  # asked before the lock is taken
+            window = found_for(replace(state.setting, model=model))
         with state.lock:
             view = self.view_for(model, window)
             if model != state.setting.model:  # a smaller window was the other model's

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict, Unpack
 from weakref import WeakSet
 
+from compact.core.calls import checked_methods
 from compact.core.event_privacy import redacted, without_content
 from compact.core.events import Event, EventsDropped
 from compact.core.protocols import Exporter
@@ -41,6 +42,7 @@ class Pace(TypedDict, total=False):
     """Seconds without an event after which it gets a `Heartbeat`; None, the default, for never."""
 
 
+@checked_methods
 class EventBus:
     """Carries events from those who emit to those who listen.
 

@@ -189,7 +189,8 @@ async def test_an_answer_that_is_there_is_not_asked_for_again(echo):
     async with running(echo) as chat:
         await chat.say("Hello")
         assert "was answered" in await chat.say("/retry")
-        assert "no command /sing" in await chat.say("/sing a song")
+        assert "no command /sing; /help" in await chat.say("/sing a song")
+        assert "no command /exprt; did you mean 'export'?; /help" in await chat.say("/exprt a.md")
         await chat.say("//sing a song")
         assert chat.ctx.history[2].text == "/sing a song"
 

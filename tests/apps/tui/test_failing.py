@@ -128,6 +128,27 @@ async def test_what_is_sent_meanwhile_is_sent_after_the_answer(echo, monkeypatch
 
 
 @alone
+async def test_commands_that_waited_stay_commands_after_esc(echo, monkeypatch):
+    monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 1.0)
+    async with running(echo) as chat:
+        await chat.send("Is berth 4 free?")
+        await chat.until(lambda: "Assistant · #1" in chat.text, "the answer begins")
+        for waits in ("And berth 5?", "/goal Mend the roof", "/mode planning", "And berth 6?"):
+            await chat.send(waits)
+        monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.0)
+        await chat.pilot.press("escape")
+        await chat.settled()
+        assert chat.screen.query_one(PromptInput).text.count("\n") == 3, "all can be changed"
+        await chat.pilot.press("enter")
+        await chat.until(lambda: len(chat.ctx.history) == 6, "all are answered")
+        await chat.settled()
+        assert [goal.text for goal in chat.ctx.goals] == ["Mend the roof"]
+        assert chat.ctx.mode == "planning"
+        said = [m.text for m in chat.ctx.history if m.role == "user"]
+        assert said == ["Is berth 4 free?", "And berth 5?", "And berth 6?"]
+
+
+@alone
 async def test_closing_in_mid_reply_loses_nothing(echo, tmp_path, monkeypatch):
     monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.05)
     async with running(echo) as chat:

@@ -13,6 +13,7 @@ from compact.apps.cli.errors import Stop
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core.messages import Message
+from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.whole_session import WholeSession
 from compact.errors import InvalidTranscript, NotFound, Superseded
@@ -151,9 +152,9 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
 
 def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
     """What is written: a whole session, or one branch of it. Goals and pins are those of the branch
-    that is open, and stay out of another one's file.
+    that is open, and stay out of another one's file. The window changes nothing of it.
     """
-    with stores.context_of(catalog, session) as ctx:
+    with stores.context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
         chosen = session.branch if branch is None else branch
         is_open = chosen.id == ctx.branch_id
         never = ctx.policy.roles_never_pruned

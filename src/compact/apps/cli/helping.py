@@ -4,6 +4,8 @@ wanted.
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from compact.apps.cli.colours import HEADING, NAME, are_wanted, painted
+from compact.apps.cli.errors import Stop
 
 LISTS = ("Arguments:", "Options:", "Commands:")
 """The parts of help that hold two columns."""
@@ -30,6 +33,20 @@ class CommandGroup(TyperGroup):
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
         """The help as it is printed."""
         return _shown(super().get_help(ctx), ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
+        """The command that is named first; a file's name is none, and it is said what is done with
+        files.
+        """
+        name = args[0]
+        if ctx.parent is None and name not in self.commands and os.path.isfile(name):
+            file = shlex.quote(name)
+            raise Stop(
+                f"{name} is a file, and no command stands before it. To count: compactctl tokens "
+                f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
+                f"session of it: compactctl sessions import {file}"
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
         """List the commands, each with its first sentence."""

@@ -36,6 +36,7 @@ from compact.apps.tui.problems import told
 from compact.apps.tui.prompt_input import PromptInput
 from compact.apps.tui.review_screen import ReviewScreen, refused_because
 from compact.apps.tui.window_bar import WindowBar
+from compact.config import did_you_mean
 from compact.core.events import Event
 from compact.errors import SummaryRejected
 from compact.wiring import EXTRACTIVE
@@ -68,6 +69,8 @@ class ChatScreen(Screen[None]):
         """The job that was stopped last."""
         self._waiting: list[str] = []
         """What is to be sent, in this order, when nothing is under way."""
+        self._taken_back = frozenset[str]()
+        """Commands among what was put back into the box: they stay commands."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -126,12 +129,23 @@ class ChatScreen(Screen[None]):
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
-        text = f"/{name}" if name else event.text
+        texts = [f"/{name}"] if name else self._apart(event.text)
         self._write("")
-        if self._is_busy or self._waiting:
-            self._wait_with([*self._waiting, text])
-        else:
-            self._begin(self._done(text))
+        if not self._is_busy and not self._waiting:
+            self._begin(self._done(texts.pop(0)))
+        if texts:
+            self._wait_with([*self._waiting, *texts])
+
+    def _apart(self, text: str) -> list[str]:
+        """What a text says, one by one: each command that was put back, and what stands between."""
+        parts = [""]
+        for line in text.split("\n"):
+            if line in self._taken_back:
+                parts += [line, ""]
+            else:
+                parts[-1] = f"{parts[-1]}\n{line}" if parts[-1] else line
+        self._taken_back = frozenset()
+        return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
         """Stop what is under way; else close what is offered."""
@@ -159,6 +173,7 @@ class ChatScreen(Screen[None]):
         if self._waiting:
             written = self.query_one(PromptInput).text
             self._write("\n".join([*self._waiting, written] if written else self._waiting))
+            self._taken_back = frozenset(x for x in self._waiting if slash.parsed(x) is not None)
             self._wait_with([])
 
     def _wait_with(self, texts: list[str]) -> None:
@@ -242,7 +257,8 @@ class ChatScreen(Screen[None]):
             case _ if name in ACTIONS:
                 await self._act(name, argument)
             case _:
-                await self._tell(f"There is no command /{name}; /help lists them.", "error")
+                meant = did_you_mean(name, slash.NAMES)
+                await self._tell(f"There is no command /{name}{meant}; /help lists them.", "error")
 
     async def _act(self, name: str, argument: str) -> None:
         ctx, transcript = self.talk.ctx, self.query_one(MessageList)

@@ -17,6 +17,7 @@ from compact.core.protocols import SessionStore
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import NotFound
 from compact.managers.context_manager import ContextManager
+from compact.managers.session.opening import found_window
 
 NOTE = "chat"
 """The name of the note that says which model a session talks to."""
@@ -70,8 +71,7 @@ async def window_for(settings: CompactConfig, model: str) -> int | None:
     profile = settings.book().profile_of(model)
     if profile is not None and profile.window is not None:
         return None
-    limits = await wiring.asked_model([model], wiring.nobody).limits()
-    return limits.window or limits.default or limits.trained or DEFAULT_WINDOW
+    return await found_window(model) or DEFAULT_WINDOW
 
 
 async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]) -> ContextManager:

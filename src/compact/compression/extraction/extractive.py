@@ -10,11 +10,13 @@ from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.outlined import outlined
 from compact.compression.extraction.story import FADE_TURNS, TOLD, Teller
 from compact.compression.seen import InView, Seen, Visible
+from compact.core.calls import checked_methods
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.modes import emphasis_of
 from compact.core.tokens import TokenCounter
 
 
+@checked_methods
 class ExtractiveSummarizer:
     """Writes stories by extraction; deterministic, offline."""
 

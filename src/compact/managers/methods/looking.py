@@ -94,11 +94,10 @@ class Looking:
 
     @property
     def reliability(self) -> Reliability | None:
-        """How far the context can be trusted after its compressions, by the model's size; None if
-        the model is not known.
+        """How far the context can be trusted after its compressions, by the model's size, and what
+        that means; None if the model is not known.
         """
-        projection = self._session.view.projection
-        return self._session.state.setting.reliability(projection.number if projection else 0)
+        return self._session.state.trust(self._session.view.projection)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

@@ -102,16 +102,17 @@ class Sending(Looking):
         reserved for an answer and `send` then use it. History, goals, pins and checkpoints stay.
 
         Raises:
-            UnknownModel: its window is not known, and none is given; nothing was changed.
+            UnknownModel: its window is not known, nor said by its server, and none is given;
+                nothing was changed.
             InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
         before, session = self.reliability, self._session
         session.go_on_with(model, size)
         session.state.emit(ModelChanged(model=model, window=session.view.size))
-        now = self.reliability
-        if now is not None and not (before is not None and before.warning):
-            session.state.tell_trust(session.view.size, now.compressions)
+        projection = session.view.projection
+        if projection is not None and not (before is not None and before.warning):
+            session.state.tell_trust(session.view.size, projection)
 
     def _answered(self, reply: Reply) -> Message:
         """Append the answer of a model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import Condition, Event, Thread
+from threading import TIMEOUT_MAX, Condition, Event, Thread
 from typing import Generic, Self, TypeVar
 
 T = TypeVar("T")
@@ -62,4 +62,4 @@ class Schedule(Generic[T]):
             with self._ran:
                 self.runs += 1
                 self._ran.notify_all()
-            self._stops.wait(self._every)
+            self._stops.wait(min(self._every, TIMEOUT_MAX))

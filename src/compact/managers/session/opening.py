@@ -7,6 +7,7 @@ again when opening fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -29,9 +30,17 @@ from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidArgument, InvalidConfig, NotFound
+from compact.errors import (
+    BlockingCallInLoop,
+    InvalidArgument,
+    InvalidConfig,
+    ModelFailed,
+    NotFound,
+    UnknownModel,
+)
 from compact.managers.entering import new_branch
 from compact.managers.memory_manager import MemoryManager
+from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop
 from compact.managers.session.archiving import Archive
 from compact.managers.session.prompt_parts import checked_size, parts_beside
@@ -41,6 +50,8 @@ from compact.managers.session.state import SessionState
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
+SOON = 5.0
+"""Seconds within which a server says what a model's window is, before a session is opened."""
 FORMAT_NOTE = "format"
 """The name of the note that says which format a session has taken on that began with texts."""
 PAGE = 256
@@ -120,7 +131,9 @@ def opened(
     """
     setting = _setting(model, options)
     least = LEAST_WINDOW
-    size = setting.size(None if window is None else checked_size("window", window, least=least))
+    given = None if window is None else checked_size("window", window, least=least)
+    window = found_for(setting) if given is None else given
+    size = setting.size(window)
     if options.get("session_id") == "":
         reason = "session_id is an empty text: leave it out for a new session"
         raise InvalidArgument("session_id", reason)
@@ -143,6 +156,36 @@ def opened(
             opened_store.close()
         raise
     return state, size
+
+
+async def found_window(model: str) -> int | None:
+    """Tokens of a model's window as its server says; None where it does not say.
+
+    Raises:
+        UnknownModel: the key means nothing.
+        ModelFailed: the server cannot be asked.
+    """
+    asked = wiring.chat_model(model, timeout=SOON)
+    try:
+        limits = await asked.limits()
+    finally:
+        if (close := getattr(asked, "aclose", None)) is not None:
+            await close()
+    return limits.window or limits.default or limits.trained
+
+
+def found_for(setting: Setting) -> int | None:
+    """The window of a setting's model as its server says, where nothing else is known of it; None
+    where it is known, or the server cannot be asked here and now.
+    """
+    if setting.model is None:
+        return None
+    profile = setting.book.profile_of(setting.model)
+    if profile is not None and profile.window is not None:
+        return None
+    with suppress(UnknownModel, ModelFailed, BlockingCallInLoop):
+        return blocking.run(found_window(setting.model), waits=True, instead="…")
+    return None
 
 
 def _counter(

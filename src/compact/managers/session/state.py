@@ -34,6 +34,7 @@ from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.redactor import NOTHING_ELSE, Redactor
+from compact.core.reliability import Reliability
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection
 from compact.core.tokens import TokenCounter
@@ -223,11 +224,17 @@ class SessionState:
         told = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
         return decision.model_copy(update=told)
 
-    def tell_trust(self, window: int, compressions: int, *, before: int = 0) -> None:
-        """Say that the context of a window can be trusted less after so many compressions, unless
-        that was so after `before` of them already.
+    def trust(self, projection: Projection | None) -> Reliability | None:
+        """How far a context can be trusted; None where the model is not known."""
+        number = projection.number if projection else 0
+        is_by_model = projection is not None and projection.is_by_model
+        return self.setting.reliability(number, by_model=is_by_model)
+
+    def tell_trust(self, window: int, projection: Projection, *, before: int = 0) -> None:
+        """Say that the context of a window can be trusted less, unless that was so after `before`
+        compressions already.
         """
-        trust = self.setting.reliability(compressions)
+        trust = self.trust(projection)
         if trust is not None and trust.warning and before < trust.warn_after:
             self.emit(
                 TrustFaded(

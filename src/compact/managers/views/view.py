@@ -461,7 +461,8 @@ class View:
         state.emit(
             Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
         )
-        state.tell_trust(self.size, proposal.number, before=before.number if before else 0)
+        told = before.number if before and before.is_by_model else 0
+        state.tell_trust(self.size, projection, before=told)
 
     def _committed(self, ground: DraftBase, projection: Projection) -> Move:
         if ground != self.ground():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
-from compact.core.codec import is_storable
+from compact.core.codec import instant, is_storable
 from compact.core.memory_protocols import BlobStore
 from compact.core.sessions import Session
 from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
@@ -233,7 +233,8 @@ def archived(
             scope=session.scope,
             title=session.title,
             tags=tuple(map(str, session.metadata.get("tags") or ())),
-            begun=session.created_at,
+            # Of a session that holds what was said before it was made, only its end is kept here.
+            begun=min(session.created_at, session.updated_at, key=instant),
             ended=session.updated_at,
             archived_at=each.archived_at,
             messages=each.messages,

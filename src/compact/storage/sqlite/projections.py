@@ -99,7 +99,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
         NotFound: there is none of that id.
     """
     sql = f"SELECT {records.columns('projections')} FROM projections WHERE id = ?"
-    row = first(db, sql, (projection_id,))
+    row = first(db, sql, (text(projection_id),))
     if row is None:
         raise NotFound(f"no projection {projection_id!r} in this store")
     return _projection_of(db, row)

@@ -78,8 +78,7 @@ class SQLiteManager:
         busy_timeout: float = 10.0,
         key: str | None = None,
     ) -> None:
-        if not is_storable(str(path)):
-            raise StoreFailed(f"{str(path)!r} is not a file's name")
+        _check_name(path)
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(
             name,
@@ -411,8 +410,9 @@ class SQLiteManager:
             StoreFailed: something of these names is there already, or cannot be read or written.
             StoreDamaged: an archive is missing or altered.
         """
-        places = (Path(each).expanduser().absolute() for each in (file, archive))
-        return backup.copy_into(self._pool, *places, progress)
+        _check_name(file)
+        made, kept = Path(file).expanduser().absolute(), Path(archive).expanduser().absolute()
+        return backup.copy_into(self._pool, made, kept, progress)
 
     # --- is it whole? -----------------------------------------------------------------------------
 
@@ -423,3 +423,13 @@ class SQLiteManager:
         checked along its branch.
         """
         return checking.findings(self._pool)
+
+
+def _check_name(path: str | Path) -> None:
+    """Whether SQLite can open a file of that name.
+
+    Raises:
+        StoreFailed: it is no Unicode.
+    """
+    if not is_storable(str(path)):
+        raise StoreFailed(f"{str(path)!r} is not a file's name")

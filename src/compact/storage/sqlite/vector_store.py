@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 import apsw
 
 from compact import forks
-from compact.core.calls import checked
+from compact.core.calls import checked_late, checked_methods
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidArgument, InvalidInput, StoreFailed
@@ -43,6 +43,7 @@ class Match(NamedTuple):
     cosine: float
 
 
+@checked_methods
 class VectorStore:
     """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
 
@@ -59,7 +60,6 @@ class VectorStore:
         InvalidInput: there can be no vectors of so many dimensions.
     """
 
-    @checked
     def __init__(
         self,
         store: str | Path | SQLiteManager = MEMORY,
@@ -104,7 +104,6 @@ class VectorStore:
 
     # --- vectors under names ----------------------------------------------------------------------
 
-    @checked
     def add(self, given: Mapping[str, Numbers] | str, vector: Numbers | None = None) -> None:
         """Store vectors under their names, durably and all or none; each takes the place of the one
         of its name. They are stored with length 1. A name may be the id of a message:
@@ -133,7 +132,6 @@ class VectorStore:
             if self._uses_vec0:
                 vec0.catch_up(db, own)
 
-    @checked
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
@@ -156,7 +154,6 @@ class VectorStore:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
-    @checked
     def delete(self, names: Iterable[str]) -> int:
         """Remove the vectors of these names; how many there were."""
         found = 0
@@ -204,7 +201,6 @@ class VectorStore:
             known = vectors.find(db, *of, ("serving", "made"))
             return vectors.pending(db, known.key if known else 0)
 
-    @checked
     def embed_pending(
         self,
         embedder: Embedder,
@@ -226,6 +222,7 @@ class VectorStore:
 
         return vector_embedding.embed_pending(self._pool, embedder, most=most, progress=progress)
 
+    @checked_late
     def similar(
         self,
         vector: Numbers,
@@ -242,7 +239,6 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
-        # Not `checked`: that takes as long as the search of a session.
         ranges = _ALL if keys is None else keys
         if of is None and (of := self.serving()) is None:
             return []

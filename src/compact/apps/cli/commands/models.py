@@ -91,7 +91,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
         f"tools        {tools}; thinks first: {_said(told['reasoning'])}",
         f"tokenizer    {told['tokenizer']}",
         f"reliability  {trust['score']:.2f} ({trust['grade']}), times 0.9 for each compression; a "
-        f"warning after {trust['warn_after']}",
+        f"warning after {trust['warn_after']} with summaries by a model: an estimate by its size",
         f"checkpoints  {written['level']}, {written['share']:.0%} of that level's cap",
     ]
 
