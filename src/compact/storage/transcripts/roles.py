@@ -217,7 +217,7 @@ class ByRole(Paired):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _called(self, pieces: list[Part | _Answer], row: Row) -> list[Part | _Answer]:
+    def _called(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
         """The call that a message of that role is."""
         text = _texts(pieces)
         if not text:
