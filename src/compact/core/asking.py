@@ -53,8 +53,9 @@ class Patience:
     longest_wait (20): up to this. A server that asks for a longer wait is not waited for.
     setting ("patience.each"): which setting the limit of one answer comes from: named where a model
         was too slow.
-    asks_slow_again (True): whether a model that took too long is asked the same again. Whoever can
-        ask for less says no.
+    asks_slow_again (True): whether a model that took too long is asked the same again, and one
+        whose server could not even be asked for its limits is asked at all. Whoever can ask for
+        less, or do without, says no.
     """
 
     attempts: int = 4

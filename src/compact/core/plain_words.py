@@ -24,6 +24,7 @@ from compact.core.events import (
     Stage,
     StageStarted,
     StoryAsked,
+    SummarizerChosen,
     SummaryReplaced,
     ToolsWithdrawn,
     TrustFaded,
@@ -79,9 +80,17 @@ def sentence(event: Event) -> str:
             other = "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
             return f"The summary was not used, {other} is: {_line(reason)}"
         case BreakerOpened(failures=failures, until=until):
+            often = "" if failures == 1 else f" {failures} times in a row"
             return (
-                f"The summarizer failed {failures} times in a row; until {until:%H:%M} UTC "
+                f"The summarizer failed{often}; until {until:%H:%M} UTC "
                 "summaries are extracted without it"
+            )
+        case SummarizerChosen(model=model, reason=reason):
+            if reason:
+                return f"Summaries are written by code: {_line(reason)}"
+            return (
+                f"Summaries are written by {model}, the session's model; "
+                "with the summarizer 'extractive' code writes them"
             )
         case ErrorRaised(stage="summarize", message=message):
             return f"The summarizer failed, and the conversation goes on: {_line(message)}"

@@ -23,7 +23,7 @@ from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
-from compact.core.protocols import Summarizer, TokenEstimator
+from compact.core.protocols import ChatModel, Summarizer, TokenEstimator
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.errors import CompactError, InvalidArgument
 from compact.managers.running import blocking
@@ -58,7 +58,7 @@ class Options(TypedDict, total=False):
     or `ollama`."""
     policy: CompactPolicy | None
     """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
-    summarizer: str | Sequence[str] | Summarizer | None
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
     """The summarizer: `extractive` (the default), a model's key (`ollama:qwen3:8b`), several keys
     to ask in this order, your own object, or None for a receipt only."""
     models: ModelBook | None

@@ -18,6 +18,7 @@ from compact.managers.methods.looking import Looking
 from compact.managers.running import blocking
 from compact.managers.session.intake import taken_in
 from compact.managers.session.prompt_parts import checked_size
+from compact.wiring import key_of
 
 
 @checked_methods
@@ -97,9 +98,10 @@ class Sending(Looking):
         """`report_overflow` for async callers."""
         return await self._session.sender.refused(error)
 
-    def set_model(self, model: str, window: int | None = None) -> None:
+    def set_model(self, model: str | ChatModel, window: int | None = None) -> None:
         """Switch to another model, or to another window of the same model. Prompts, the tokens
-        reserved for an answer and `send` then use it. History, goals, pins and checkpoints stay.
+        reserved for an answer, `send` and summaries that nobody else is named for then use it.
+        History, goals, pins and checkpoints stay.
 
         Raises:
             UnknownModel: its window is not known, and none is given; nothing was changed.
@@ -108,7 +110,7 @@ class Sending(Looking):
         size = None if window is None else checked_size("window", window)
         before, session = self.reliability, self._session
         session.go_on_with(model, size)
-        session.state.emit(ModelChanged(model=model, window=session.view.size))
+        session.state.emit(ModelChanged(model=key_of(model), window=session.view.size))
         now = self.reliability
         if now is not None and not (before is not None and before.warning):
             session.state.tell_trust(session.view.size, now.compressions)
