@@ -249,7 +249,7 @@ def _model_summarizer(
     if policy.summary_request_seconds < patience.each:
         each, setting = policy.summary_request_seconds, "summary_request_seconds"
         patience = replace(patience, each=each, setting=setting)
-    patience = replace(patience, attempts=1, asks_slow_again=False)
+    patience = replace(patience, attempts=min(2, patience.attempts), asks_down_again=False)
     try:
         model = asked_model(models, emit, patience, book)
     except UnknownModel as error:

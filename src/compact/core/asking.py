@@ -53,9 +53,8 @@ class Patience:
     longest_wait (20): up to this. A server that asks for a longer wait is not waited for.
     setting ("patience.each"): which setting the limit of one answer comes from: named where a model
         was too slow.
-    asks_slow_again (True): whether a model that took too long is asked the same again, and one
-        whose server could not even be asked for its limits is asked at all. Whoever can ask for
-        less, or do without, says no.
+    asks_down_again (True): whether a model that did not answer in time, or could not be reached, is
+        asked again without having said when. Whoever can do without the answer says no.
     """
 
     attempts: int = 4
@@ -64,7 +63,7 @@ class Patience:
     first_wait: float = 0.5
     longest_wait: float = 20.0
     setting: str = "patience.each"
-    asks_slow_again: bool = True
+    asks_down_again: bool = True
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:

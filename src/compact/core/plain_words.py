@@ -85,13 +85,6 @@ def sentence(event: Event) -> str:
                 f"The summarizer failed{often}; until {until:%H:%M} UTC "
                 "summaries are extracted without it"
             )
-        case SummarizerChosen(model=model, reason=reason):
-            if reason:
-                return f"Summaries are written by code: {_line(reason)}"
-            return (
-                f"Summaries are written by {model}, the session's model; "
-                "with the summarizer 'extractive' code writes them"
-            )
         case ErrorRaised(stage="summarize", message=message):
             return f"The summarizer failed, and the conversation goes on: {_line(message)}"
         case ErrorRaised(stage="track", message=message):
@@ -133,6 +126,10 @@ def _of_session(event: Event) -> str:
 
 def _of_reports(event: Event) -> str:
     match event:
+        case SummarizerChosen(model="", reason=reason):
+            return f"Summaries are written by code: {_line(reason)}"
+        case SummarizerChosen(model=model):
+            return f"Summaries are written by {model}; with the summarizer 'extractive', by code"
         case EventsDropped(exporter=exporter, count=count):
             return f"{count:,} events did not reach {exporter}; nothing else is affected"
         case RedactionOff():

@@ -172,7 +172,7 @@ class FallbackModel:
         try:
             return await self._timed(model, work, cut)
         except ModelUnavailable as error:
-            if not self._patience.asks_slow_again:
+            if not self._patience.asks_down_again:
                 self._down[model.name] = error
             raise
 
@@ -350,7 +350,7 @@ class FallbackModel:
     def _is_worth_another(self, error: BaseException) -> bool:
         """Whether the same model may do better if it is asked again."""
         if isinstance(error, ModelUnavailable):
-            if _is_slow(error) and not self._patience.asks_slow_again:
+            if error.retry_after is None and not self._patience.asks_down_again:
                 return False
             return (error.retry_after or 0) <= self._patience.longest_wait
         return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)
