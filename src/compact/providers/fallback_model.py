@@ -200,7 +200,7 @@ class FallbackModel:
             if row.last and clock() >= end:
                 break
             if model is not self._models[0]:
-                ask = ask.model_copy(update={"waited": 0.0})
+                ask = ask.model_copy(update={"waited": 0.0, "options": {}})
             turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
                 self._check_up(model)

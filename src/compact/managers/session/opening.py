@@ -340,7 +340,5 @@ def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
     )
 
 
-def _writers(
-    options: SessionOptions, own: wiring.Model | None, setting: Setting
-) -> wiring.Writers:
+def _writers(options: SessionOptions, own: wiring.Model | None, setting: Setting) -> wiring.Writers:
     return wiring.writers(options.get("summarizer", wiring.OWN), own, setting.book)
