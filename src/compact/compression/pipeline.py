@@ -249,6 +249,7 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
             source_tokens=checkpoint.span.tokens,
             tokens=checkpoint.token_count,
             made_by=checkpoint.made_by,
+            seconds=checkpoint.seconds,
             level=checkpoint.level,
             summary=checkpoint.summary,
         )

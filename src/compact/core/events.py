@@ -129,6 +129,8 @@ class SummaryCreated(Event):
     """Of the checkpoint."""
     made_by: str
     """Who wrote it: `extractive`, or a model."""
+    seconds: float | None = None
+    """Time that a model took for it; None where none wrote it."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)

@@ -105,6 +105,8 @@ class ModelSummarizer:
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
+        clock = self._manner.clock
+        start = clock()
         writing = StoryInProgress(self._writer, request, self._progress())
         try:
             written = await writing.write(blocks)
@@ -113,11 +115,12 @@ class ModelSummarizer:
         judged = self._judged(written, writing)
         if judged.wishes and judged.summary.finish != "refusal":
             judged = await self._mended(judged, writing)
+        summary = judged.summary.model_copy(update={"seconds": clock() - start})
         if judged.accepted:
-            self._remembered[key] = judged.summary
+            self._remembered[key] = summary
             if len(self._remembered) > REMEMBERED:
                 self._remembered.popitem(last=False)
-        return judged.summary
+        return summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
         """The better of two stories, the second one told what was wrong with the first."""

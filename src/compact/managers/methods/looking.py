@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.budget import ContextBudget, ContextWindow, WindowUse
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
@@ -99,6 +100,12 @@ class Looking:
         """
         projection = self._session.view.projection
         return self._session.state.setting.reliability(projection.number if projection else 0)
+
+    @property
+    def summarizes_by_model(self) -> bool:
+        """Whether a model, or a summarizer of yours, writes the summaries; else code does."""
+        state = self._session.state
+        return state.policy.summarizes and not isinstance(state.summarizer, ExtractiveSummarizer)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

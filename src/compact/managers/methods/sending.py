@@ -163,5 +163,7 @@ class Sending(Looking):
             session.state.tell_trust(session.view.size, now.compressions)
 
     def _answered(self, reply: Reply) -> Message:
-        """Append the answer of a model."""
-        return taken_in(self._session.state, [reply.message], self.window)[0]
+        """Append the answer of a model; what the next prompt needs is drafted while it is read."""
+        message = taken_in(self._session.state, [reply.message], self.window)[0]
+        self._session.view.draft_ahead()
+        return message
