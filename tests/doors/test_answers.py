@@ -1,5 +1,7 @@
 """How an answer is wanted, and what is done where a provider refuses a prompt twice."""
 
+from typing import Any
+
 import pytest
 
 from compact.errors import ContextOverflow, InvalidArgument
@@ -26,7 +28,7 @@ LENGTHS = {
 @pytest.mark.parametrize("face", SPOKEN)
 def test_what_is_wanted_of_an_answer_is_sent(face, streamed):
     """FR-3: `send(max_tokens=…, temperature=…, stop=…, **provider options)`."""
-    wanted = {"max_tokens": 77, "temperature": 0.3, "top_p": 0.8}
+    wanted: dict[str, Any] = {"max_tokens": 77, "temperature": 0.3, "top_p": 0.8}
     if face in STOPS:
         wanted["stop"] = ["END"]
     with ScriptedServer("Of course.") as server:
@@ -43,7 +45,7 @@ def test_what_is_wanted_of_an_answer_is_sent(face, streamed):
         assert sent[STOPS[face]] == ["END"]
 
 
-WRONG = [
+WRONG: list[dict[str, Any]] = [
     {"max_tokens": 0},
     {"temperature": -1.0},
     {"stop": [""]},

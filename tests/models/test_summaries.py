@@ -1,0 +1,56 @@
+"""The model that a session names writes its stories, by a real llama.cpp server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from compact import CompactPolicy, ContextManager
+from compact.core.events import BreakerOpened, Event, StoryAsked, SummarizerChosen
+from tests.models import tiny_llama
+from tests.models.conversing import turns
+
+WINDOW = 2_048
+
+
+@pytest.mark.slow
+def test_a_session_asks_its_own_model_for_stories_and_is_served(
+    llama: Callable[[int], str],
+) -> None:
+    """FR-2: asked in the background or at the trigger; what it babbles never stands in. Turned off,
+    it is not asked."""
+    key = f"{llama(WINDOW)}/v1#{tiny_llama.NAME}"
+    for summarizer in ("model", "extractive"):
+        events: list[Event] = []
+        policy = CompactPolicy(output_reserve=64)
+        with ContextManager(
+            key, WINDOW, policy=policy, summarizer=summarizer, on_event=events.append
+        ) as ctx:
+            for turn in turns("chat_completions", 5 * WINDOW):
+                ctx.add_messages(turn)
+                assert ctx.active_context().tokens <= ctx.window.usable
+            assert ctx.compressions
+        asked = [event for event in events if isinstance(event, StoryAsked)]
+        said = [event for event in events if isinstance(event, SummarizerChosen)]
+        if summarizer == "model":
+            assert asked
+            assert [event.model for event in said] == [key]
+        else:
+            assert not asked
+            assert not said
+
+
+@pytest.mark.slow
+def test_a_name_that_the_server_refuses_costs_one_request(llama: Callable[[int], str]) -> None:
+    """FR-6: a server that is gone is asked once."""
+    events: list[Event] = []
+    gone = llama(WINDOW).replace("127.0.0.1", "127.0.0.2").rsplit(":", 1)[0] + ":9/v1#gone"
+    with ContextManager(gone, WINDOW, on_event=events.append) as ctx:
+        for turn in turns("chat_completions", 5 * WINDOW):
+            ctx.add_messages(turn)
+            ctx.get_context_for_model()
+        assert ctx.compressions > 1
+        assert {c.made_by for c in ctx.checkpoints} == {"extractive"}
+    assert len([event for event in events if isinstance(event, StoryAsked)]) == 1
+    assert len([event for event in events if isinstance(event, BreakerOpened)]) == 1
