@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from compact import CompactPolicy, ContextManager
-from compact.core.events import BreakerOpened, Event, StoryAsked, SummarizerChosen
+from compact.core.events import Event, StoryAsked, SummarizerChosen
+from tests.doors.talking import turns
 from tests.models import tiny_llama
-from tests.models.conversing import turns
 
 WINDOW = 2_048
 
@@ -27,8 +27,8 @@ def test_a_session_asks_its_own_model_for_stories_and_is_served(
         with ContextManager(
             key, WINDOW, policy=policy, summarizer=summarizer, on_event=events.append
         ) as ctx:
-            for turn in turns("chat_completions", 5 * WINDOW):
-                ctx.add_messages(turn)
+            for message in turns(24):
+                ctx.add_message(message)
                 assert ctx.active_context().tokens <= ctx.window.usable
             assert ctx.compressions
         asked = [event for event in events if isinstance(event, StoryAsked)]
@@ -39,18 +39,3 @@ def test_a_session_asks_its_own_model_for_stories_and_is_served(
         else:
             assert not asked
             assert not said
-
-
-@pytest.mark.slow
-def test_a_name_that_the_server_refuses_costs_one_request(llama: Callable[[int], str]) -> None:
-    """FR-6: a server that is gone is asked once."""
-    events: list[Event] = []
-    gone = llama(WINDOW).replace("127.0.0.1", "127.0.0.2").rsplit(":", 1)[0] + ":9/v1#gone"
-    with ContextManager(gone, WINDOW, on_event=events.append) as ctx:
-        for turn in turns("chat_completions", 5 * WINDOW):
-            ctx.add_messages(turn)
-            ctx.get_context_for_model()
-        assert ctx.compressions > 1
-        assert {c.made_by for c in ctx.checkpoints} == {"extractive"}
-    assert len([event for event in events if isinstance(event, StoryAsked)]) == 1
-    assert len([event for event in events if isinstance(event, BreakerOpened)]) == 1
