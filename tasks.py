@@ -26,7 +26,9 @@ RUN, DEV = "requirements.txt", "requirements-dev.txt"
 EXPORTS: Mapping[str, str] = {RUN: "--no-dev", DEV: "--group=dev"}
 PARALLEL = ("-n", "2", "--dist", "worksteal")
 QUICK = "not slow and not timing"
-"""The markers of the default tests."""
+"""The markers of the tests that take less than a second each."""
+PROOF = "tests/doors"
+"""The tests of each requirement by what users have; the first thing that a newcomer runs."""
 EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
 CACHES = (".venv", "__pycache__", "build", "dist", "site", ".mypy_cache", ".pytest_cache",
           ".ruff_cache", ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
@@ -186,13 +188,19 @@ def report(failed: Sequence[str]) -> None:
 
 
 def test(*arguments: str) -> None:
-    """The default tests (the quick set); arguments go to pytest."""
-    run_tests(QUICK, *arguments)
+    """Each requirement tried through the public names, in a minute; arguments go to pytest."""
+    environment(DEV)
+    say("each requirement is tried by what users have; `make test-all` runs every test")
+    named = any((ROOT / argument.partition("::")[0]).exists() for argument in arguments)
+    if not passes(QUICK, *([] if named else [PROOF]), *arguments):
+        raise SystemExit(1)
 
 
-def slow(*arguments: str) -> None:
-    """The long tests, at the sizes of the day."""
-    run_tests("slow and not timing", *arguments)
+def test_all(*arguments: str) -> None:
+    """Every test that compares no seconds, at the sizes of the day."""
+    environment(DEV)
+    if not passes("not timing", *arguments):
+        raise SystemExit(1)
 
 
 def nightly(*arguments: str) -> None:
@@ -213,13 +221,6 @@ def timing(*arguments: str) -> None:
     """The tests that compare seconds, one after the other: let nothing else run meanwhile."""
     environment(DEV)
     if not passes("timing", *arguments, processes=()):
-        raise SystemExit(1)
-
-
-def run_tests(which: str, *arguments: str) -> None:
-    """Prepare the environment and run the tests of an expression of markers."""
-    environment(DEV)
-    if not passes(which, *arguments):
         raise SystemExit(1)
 
 
@@ -303,12 +304,12 @@ def clean() -> None:
 
 
 TASKS: Mapping[str, Callable[..., None]] = {
-    task.__name__: task
+    task.__name__.replace("_", "-"): task
     for task in (
         check,
         lint,
         test,
-        slow,
+        test_all,
         timing,
         nightly,
         demo,

@@ -228,7 +228,7 @@ def test_the_file_of_models_is_read_once(tmp_path):
     [
         ("models: {a: b}", r"m\.yaml: expected a list of models"),
         ("just words", r"m\.yaml: expected a list of models"),
-        ("- id: a\n  tokens: 7", r"models\[a\]\.tokens: no such field.*m\.yaml"),
+        ("- id: a\n  toknizer: 7", r"models\[a\]\.toknizer: no such field.*m\.yaml"),
         ("- [", r"m\.yaml, line 1: broken YAML"),
     ],
 )

@@ -139,6 +139,7 @@ DOORS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 def test_time_grows_as_the_text_does(name):

@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     from compact.core.plan import Plan as Plan
     from compact.core.policy import CompactPolicy as CompactPolicy
     from compact.core.prompts import PromptParts as PromptParts
+    from compact.core.protecting import mark_protected as mark_protected
     from compact.core.redactor import Redactor as Redactor
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
     from compact.managers.archival_manager import ArchivalManager as ArchivalManager
     from compact.managers.compact_manager import CompactManager as CompactManager
-    from compact.managers.compress import acompress as acompress
-    from compact.managers.compress import aplan as aplan
-    from compact.managers.compress import compress as compress
-    from compact.managers.compress import plan as plan
     from compact.managers.compression_engine import CompressionEngine as CompressionEngine
     from compact.managers.context_manager import ContextManager as ContextManager
     from compact.managers.exchange.migrating import migrate as migrate
     from compact.managers.memory_manager import MemoryManager as MemoryManager
+    from compact.managers.one_call import acompress as acompress
+    from compact.managers.one_call import aplan as aplan
+    from compact.managers.one_call import compress as compress
+    from compact.managers.one_call import plan as plan
     from compact.memory.retention import RetentionPolicy as RetentionPolicy
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
@@ -84,13 +85,14 @@ _HOME = {
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "VectorStore": "compact.storage.sqlite.vector_store",
-    "acompress": "compact.managers.compress",
-    "aplan": "compact.managers.compress",
+    "acompress": "compact.managers.one_call",
+    "aplan": "compact.managers.one_call",
     "chat_model": "compact.wiring",
-    "compress": "compact.managers.compress",
+    "compress": "compact.managers.one_call",
     "embedder": "compact.wiring",
+    "mark_protected": "compact.core.protecting",
     "migrate": "compact.managers.exchange.migrating",
-    "plan": "compact.managers.compress",
+    "plan": "compact.managers.one_call",
 }
 
 __all__ = list(_HOME)

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
+from compact.core import kit_names
 from compact.core.addresses import is_address
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got
@@ -91,8 +92,9 @@ class CompactConfig(CompactPolicy):
     """Whether reports hold texts of the conversation: summaries, reasons and messages of errors."""
     redact: bool = True
     """Whether secrets in reports are replaced."""
-    redact_kinds: tuple[Literal["email", "phone"], ...] = ()
-    """What is taken for a secret beside what always is one, in reports and all other copies."""
+    redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
+    """What is taken for a secret beside what always is one, in reports and all other copies; `pii`
+    is all of them."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
     """Secrets of one's own by kind: a regular expression in RE2's syntax, of which the group
     `value` is taken out, or the whole match."""
@@ -130,12 +132,15 @@ class CompactConfig(CompactPolicy):
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)
+    _adapters: dict[str, object] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - the fields say what each may be
+        typed = kit_names.read(settings, self.names())
         try:
-            super().__init__(**settings)
+            super().__init__(**typed.settings)
         except ValidationError as error:
-            raise _first_wrong(error, self.names()) from None
+            raise _as_typed(_first_wrong(error, self.names()), typed.names) from None
+        self._adapters.update(typed.adapters)
         shares = {"trigger_ratio", "target_ratio"}
         if shares <= self.model_fields_set and self.target_ratio > self.trigger_ratio:
             reason = (
@@ -156,6 +161,13 @@ class CompactConfig(CompactPolicy):
         if not is_address(value):
             raise ValueError("should be an address such as http://127.0.0.1:4318")
         return value
+
+    @field_validator("redact_patterns", mode="before")
+    @classmethod
+    def _numbered(cls, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        return {f"pattern_{number}": each for number, each in enumerate(value, 1)}
 
     @field_validator("redact_patterns")
     @classmethod
@@ -196,28 +208,39 @@ class CompactConfig(CompactPolicy):
             InvalidConfig: an unknown name or a wrong value; the text says where it came from.
         """
         sources: dict[str, tuple[Any, str]] = {}
+        names: dict[str, str] = {}
         if file is not None:
-            sources |= {k: (v, str(file)) for k, v in _from_file(Path(file), cls.names()).items()}
+            read = _from_file(Path(file), cls.names())
+            sources |= {k: (v, str(file)) for k, v in read.settings.items()}
+            names |= read.names
         variables = os.environ if environ is None else environ
         beside = {k: v for k, v in (env_file or {}).items() if k not in variables}
         for given, place in ((beside, ENV_FILE), (variables, "")):
             sources |= _from_environment(given, cls, place)
             sources |= _tiers_of(given, sources.get("tiers"), place)
-        for name, value in arguments.items():
-            if value is not None:
-                _check_name(name, cls.names(), "an argument")
-                sources[name] = (value, ARGUMENT)
-        return cls._of(sources)
+        names = {own: typed for own, typed in names.items() if sources[own][1] == str(file)}
+        read = kit_names.read({k: v for k, v in arguments.items() if v is not None}, cls.names())
+        for name, value in read.settings.items():
+            _check_name(name, cls.names(), "an argument")
+            sources[name] = (value, ARGUMENT)
+        return cls._of(sources, names | read.names, read.adapters)
 
     @classmethod
-    def _of(cls, sources: Mapping[str, tuple[Any, str]]) -> Self:
+    def _of(
+        cls,
+        sources: Mapping[str, tuple[Any, str]],
+        names: Mapping[str, str],
+        adapters: Mapping[str, object],
+    ) -> Self:
         origins = {name: origin for name, (_, origin) in sources.items()}
         try:
             config = cls(**{name: value for name, (value, _) in sources.items()})
         except InvalidConfig as error:
             origin = origins.get(error.field.partition("[")[0], ARGUMENT)
-            raise InvalidConfig(error.field, _placed(error.reason, origin)) from None
+            placed = InvalidConfig(error.field, _placed(error.reason, origin))
+            raise _as_typed(placed, names) from None
         config._origins.update(origins)
+        config._adapters.update(adapters)
         return config
 
     @classmethod
@@ -229,6 +252,12 @@ class CompactConfig(CompactPolicy):
     def origin(self, name: str) -> str:
         """Where a setting came from: `default`, a file's name, a variable's name, or `argument`."""
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
+
+    def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
+        """The object that was given under `adapters` for a port: `estimator`, `exporter`, `storage`
+        or `summarizer`; None where none was.
+        """
+        return self._adapters.get(port)
 
     def policy(self) -> CompactPolicy:
         """The policy among the settings."""
@@ -318,16 +347,20 @@ def _check_name(name: str, known: Iterable[str], place: str) -> None:
 # --- the file -------------------------------------------------------------------------------------
 
 
-def _from_file(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
+def _from_file(path: Path, known: tuple[str, ...]) -> kit_names.Typed:
     value = _value_in(path)
     if value is None:
-        return {}
+        value = {}
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise InvalidConfig(str(path), f"expected settings, one `name: value` a line, got a {kind}")
-    for name in value:
-        _check_name(str(name), known, str(path))
-    return value
+    try:
+        read = kit_names.read({str(name): each for name, each in value.items()}, known)
+    except InvalidConfig as error:
+        raise InvalidConfig(error.field, _placed(error.reason, str(path))) from None
+    for name in read.settings:
+        _check_name(name, known, str(path))
+    return read
 
 
 def _with_file(book: ModelBook, path: Path) -> ModelBook:
@@ -404,21 +437,41 @@ def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
     """What variables set, and from where; `place` is the file that they stand in, if in one."""
-    known = {PREFIX + name.upper(): name for name in cls.names() if name != "tiers"}
-    found: dict[str, tuple[Any, str]] = {}
+    names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
+    known = {PREFIX + name.upper(): name for name in names}
+    texts: dict[str, str] = {}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or _belongs_to_others(variable):
             continue
         if variable in TIER_VARIABLES:
             continue
         if variable not in known:
-            hint = did_you_mean(variable, (*known, *TIER_VARIABLES))
+            ours = (PREFIX + name.upper() for name in cls.names())
+            hint = did_you_mean(variable, (*ours, *TIER_VARIABLES))
             raise InvalidConfig(variable, f"no such setting, in {place or 'the environment'}{hint}")
         if text:
-            name = known[variable]
-            value = _value_of(text, cls.model_fields[name].annotation)
-            found[name] = (value, _origin(variable, place))
+            texts[known[variable]] = text
+    return _by_our_names(texts, cls, place)
+
+
+def _by_our_names(
+    texts: Mapping[str, str], cls: type[CompactConfig], place: str
+) -> dict[str, tuple[Any, str]]:
+    """What the texts of variables set, by our names."""
+    read = kit_names.read(
+        {k: _word(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
+    )
+    found: dict[str, tuple[Any, str]] = {}
+    for name, value in read.settings.items():
+        if isinstance(value, str):
+            value = _value_of(value, cls.model_fields[name].annotation)
+        variable = PREFIX + read.names.get(name, name).upper()
+        found[name] = (value, _origin(variable, place))
     return found
+
+
+def _word(text: str) -> object:
+    return {"true": True, "false": False}.get(text.strip().lower(), text.strip())
 
 
 def _origin(variable: str, place: str) -> str:
@@ -483,6 +536,12 @@ def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
         return InvalidConfig(field, f"no such setting{did_you_mean(last, known)}")
     reason = _reason(last, first["type"], first["msg"])
     return InvalidConfig(field, f"{reason}, got {got(first['input'])}")
+
+
+def _as_typed(error: InvalidConfig, names: Mapping[str, str]) -> InvalidConfig:
+    """The error, by the name that somebody gave the setting."""
+    field, bracket, rest = error.field.partition("[")
+    return InvalidConfig(names.get(field, field) + bracket + rest, error.reason)
 
 
 def _reason(name: str, kind: str, message: str) -> str:

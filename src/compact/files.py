@@ -1,12 +1,24 @@
-"""Files that are written whole or not at all, and that last through a power cut."""
+"""Files and folders that are written whole or not at all, and that last through a power cut."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
+
+from compact.errors import StoreFailed
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks: what was left behind there stays
+    _LOCKS = False
+else:
+    _LOCKS = True
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = True) -> None:
@@ -53,3 +65,84 @@ def make_folders(folder: Path) -> None:
     make_folders(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
+
+
+@contextmanager
+def made_beside(target: Path) -> Iterator[Path]:
+    """A folder beside, in which something is made; it is gone afterwards, and so are those that
+    processes left there when they died, whatever they were making.
+
+    Raises:
+        StoreFailed: nothing can be written there.
+    """
+    if not target.parent.is_dir():
+        raise StoreFailed(f"no folder {target.parent}; make it first")
+    try:
+        for left in target.parent.glob(".*.compact-*"):
+            if left.is_dir() and (lock := _lock(left, waits=False)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+        beside, lock = _locked_folder(target)
+        try:
+            yield beside
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+    except StoreFailed:
+        raise
+    except OSError as error:
+        raise StoreFailed(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def _locked_folder(target: Path) -> tuple[Path, int | None]:
+    """A new folder beside, locked as long as this process lives; again where another process took
+    it for one left behind before it was locked.
+    """
+    while True:
+        made = Path(mkdtemp(prefix=f".{target.name}.compact-", dir=target.parent))
+        lock = _lock(made, waits=True)
+        if made.is_dir():
+            return made, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(folder: Path, *, waits: bool) -> int | None:
+    """The descriptor that holds a folder's lock; None where a process that lives holds it."""
+    if not _LOCKS:
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def put_in_place(made: Path, target: Path) -> None:
+    """Give what was made its name, once it is on the disk.
+
+    Raises:
+        StoreFailed: there is something of that name by now.
+    """
+    for path in (made, *made.rglob("*")):
+        if path.is_dir():
+            sync_folder(path)
+            continue
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+    try:
+        if made.is_dir():
+            made.rename(target)
+        else:
+            os.link(made, target)
+            made.unlink()
+    except FileExistsError:
+        raise StoreFailed(f"{target} is there by now, and stays as it is: name another") from None
+    with suppress(OSError):
+        sync_folder(target.parent)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import check_package as check_package
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
+    from compact.providers.clients import key_for as key_for
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
     from compact.providers.ollama_models import ollama_models as ollama_models
@@ -67,6 +68,7 @@ _ADAPTERS = {
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
+    "key_for": "providers.clients:key_for",
     "leads_to": "providers.clients:leads_to",
     "ollama_models": "providers.ollama_models:ollama_models",
     "put_to_work": "storage.sqlite.backup:put_to_work",
@@ -409,13 +411,9 @@ def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
     try:
         if not create and not file.exists():
             raise NotFound(f"there is no store {str(path)!r}")
-        if file.is_dir():
-            raise StoreFailed(f"{path} is a folder, not a store")
         if not create and file.is_file() and file.stat().st_size == 0:
             raise NotFound(f"{path} is an empty file, not a store")
     except (OSError, ValueError) as error:
-        if isinstance(error, StoreFailed):
-            raise
         raise StoreFailed(f"{str(path)!r} cannot be opened: {error}") from None
     return session_store(file)
 
@@ -523,6 +521,8 @@ def event_bus(
     heard(redactor, bus.emit)
     if listener is not None:
         bus.subscribe(listener)
+    if (exporter := settings.adapter("exporter")) is not None:
+        bus.export_to(exporter)
     if settings.console_events:
         from compact.telemetry.console import ConsoleExporter
 

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -307,3 +308,23 @@ def test_the_apsw_that_encrypts_stands_for_apsw(monkeypatch):
     monkeypatch.setattr(checks, "_version", lambda name: versions.get(name, "1"))
     found = {each.about: each for each in checks.installed()}
     assert (found["apsw"].state, found["apsw"].text) == ("ok", "3.54.0.0")
+
+
+def test_another_package_of_the_same_name_is_told(run, tmp_path, monkeypatch):
+    """PyPI has another `compact`, which puts its own `__init__` in the place of ours."""
+
+    def told() -> list[dict[str, Any]]:
+        parts = json.loads(run("doctor", "--json").out)["installed"]
+        return [each for each in parts if each["about"] == "compact (other)"]
+
+    assert told() == []
+    folder = tmp_path / "compact-0.1.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: compact\nVersion: 0.1.2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = told()
+    assert found["state"] == "broken"
+    assert found["text"].startswith("another package, compact 0.1.2, has the same folder: pip ")
+    monkeypatch.delattr("compact.__getattr__")
+    assert "and has overwritten ours" in told()[0]["text"]
+    assert run("doctor").code == 2

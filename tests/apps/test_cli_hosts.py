@@ -74,6 +74,51 @@ def test_the_folder_may_say_what_stays_here(run, tmp_path, sample, key):
     assert ".env" not in done.err
 
 
+KEYS = (
+    ("OPENAI_API_KEY", "COMPACT_SUMMARIZER", "openai+http://localhost:9/v1#m"),
+    ("OPENAI_API_KEY", "COMPACT_SUMMARIZER_FALLBACKS", "http://127.0.0.1:9/v1#m"),
+    ("OPENAI_API_KEY", "COMPACT_MODEL", "http://127.0.0.1:9/v1#m"),
+    ("ANTHROPIC_API_KEY", "COMPACT_SUMMARIZER", "anthropic+http://[::1]:9#m"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "COMPACT_OTLP_ENDPOINT", "http://127.0.0.1:9"),
+)
+
+
+@pytest.mark.parametrize(("variable", "setting", "value"), KEYS)
+def test_the_folder_sends_no_key_to_a_port_of_this_machine(
+    run, tmp_path, sample, monkeypatch, variable, setting, value
+):
+    """Whatever listens there would have it."""
+    monkeypatch.setenv(variable, "authorization=made-up-key")
+    monkeypatch.setenv("COMPACT_TOKENIZER", "o200k")
+    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8000")
+    (tmp_path / ".env").write_text(f"{setting}={value}\n")
+    line = refused(run(*PLAN, sample))
+    assert (".env" in line, setting in line) == (True, True)
+    monkeypatch.setenv(setting, value)
+    assert run("validate-config").code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "COMPACT_REDACT=false",
+        "COMPACT_REDACT_KINDS=phone",
+        "COMPACT_TELEMETRY_CONTENT=true",
+        "COMPACT_ARCHIVE_KMS_KEY=alias/theirs",
+        "COMPACT_MODELS_FILE=theirs.yaml",
+        "COMPACT_EMBEDDER=openai:text-embedding-3-small",
+        "COMPACT_EMBEDDER=sentence-transformers:evil/model",
+    ],
+)
+def test_the_folder_weakens_no_protection(run, tmp_path, sample, line):
+    """Neither what is taken out of copies, nor what seals them, nor who reads texts."""
+    (tmp_path / "theirs.yaml").write_text("{}\n")
+    (tmp_path / "own.yaml").write_text("redact_kinds: [email]\n")
+    (tmp_path / ".env").write_text(f"{line}\n")
+    told = refused(run(*PLAN, sample, "--config", "own.yaml"))
+    assert (".env" in told, line.partition("=")[0] in told) == (True, True)
+
+
 def test_a_model_of_a_folder_here_stays_here(run, tmp_path):
     (tmp_path / "models" / "own").mkdir(parents=True)
     (tmp_path / ".env").write_text("COMPACT_SUMMARIZER=transformers:models/own\n")

@@ -1,5 +1,6 @@
 """The tasks: one list for make and Python, an environment made once, errors in one line (K-1)."""
 
+import ast
 import os
 import re
 
@@ -83,16 +84,23 @@ def test_tests_run_in_two_processes_and_those_that_compare_times_alone(project, 
     _, commands = project
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     tasks.test("--cov", "-x")
-    assert commands[-1].endswith(
-        "-m pytest -n 2 --dist worksteal -m not slow and not timing --cov -x"
-    )
-    tasks.slow()
-    assert commands[-1].endswith("-m pytest -n 2 --dist worksteal -m slow and not timing")
+    quick = "-m pytest -n 2 --dist worksteal -m not slow and not timing"
+    assert commands[-1].endswith(f"{quick} {tasks.PROOF} --cov -x"), "what a newcomer runs"
+    tasks.test_all()
+    assert commands[-1].endswith("-m pytest -n 2 --dist worksteal -m not timing")
     tasks.timing()
     assert commands[-1].endswith("-m pytest -m timing")
     made = len(commands)
-    tasks.slow("-m", "data")
+    tasks.test_all("-m", "data")
     assert [command.partition(" ")[2] for command in commands[made:]] == ["-m pytest -m data"]
+
+
+def test_a_file_that_is_named_stands_for_the_newcomers_tests(project):
+    folder, commands = project
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_one.py").touch()
+    tasks.test("tests/test_one.py::test_it", "-x")
+    assert commands[-1].endswith("not timing tests/test_one.py::test_it -x")
 
 
 def test_a_night_has_a_seed_of_its_own_that_is_printed(project, monkeypatch, capsys):
@@ -121,3 +129,30 @@ def test_errors_are_one_line(project, capsys):
     assert tasks.main(["clean", "now"]) == 2
     assert tasks.main(["dance"]) == 2
     assert tasks.main(["--help"]) == 0
+
+
+CLOCKS = {"is_linear", "slowness", "process_time", "thread_time"}
+"""What compares speeds. Tests that only end where something hangs read other clocks."""
+
+
+def of_seconds(source: str) -> list[str]:
+    """Tests that read a clock of the processor and are not marked as such."""
+    return [
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if CLOCKS & {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)}
+        if not any("timing" in ast.unparse(mark) for mark in node.decorator_list)
+    ]
+
+
+def test_no_test_of_every_day_compares_seconds():
+    tests = tasks.ROOT / "tests"
+    found = {path.name: of_seconds(path.read_text("utf-8")) for path in tests.rglob("test_*.py")}
+    assert not [name for name, tests in found.items() if tests]
+
+
+def test_a_test_that_compares_seconds_is_seen():
+    timed = "def test_it():\n    assert is_linear(work, text)\n"
+    assert of_seconds(timed) == ["test_it"]
+    assert of_seconds("@pytest.mark.timing\n" + timed) == []

@@ -275,7 +275,7 @@ def late(seconds: float) -> ModelUnavailable:
 
 
 def test_what_takes_too_long_is_asked_for_in_halves():
-    """By the next story: the same again would take as long, and somebody waits (issue 10, item 11)."""
+    """By the next story: the same would take as long, and somebody waits (issue 10, item 11)."""
 
     class Slow(Answering):
         async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:

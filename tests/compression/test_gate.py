@@ -391,6 +391,7 @@ def test_what_asking_again_may_mend_has_a_wish_and_an_echo_has_none():
     assert judged(GOOD).wishes == ()
 
 
+@pytest.mark.timing
 def test_its_time_grows_as_the_span_does():
     """A longer conversation is judged in as much more time (NFR-1)."""
     assert is_linear(lambda talk: judged(GOOD, request(talk)), list(TALK * 40))

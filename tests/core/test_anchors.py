@@ -99,6 +99,7 @@ def test_a_place_in_a_file_names_the_file(line):
     assert [a.text for a in anchors.find_all(line) if a.kind == "path"] == ["src/kiln/journal.py"]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("line", [":1" * 150, "::" * 150, ": : " * 75, "a :" * 100])
 def test_lines_of_colons_are_judged_in_linear_time(line):
     assert anchors.error_lines(line) == []

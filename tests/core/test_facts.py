@@ -147,6 +147,7 @@ def test_any_talk_can_be_chosen_from(rows, budget):
     assert kept == select(items, budget, len)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "piece", ["A", "A ", '"', "'", "1", "1-", "12 ", "$", "A.", "《", "九", "Jan 1", " \n", "Mc-O'"]
 )

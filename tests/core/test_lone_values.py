@@ -87,6 +87,7 @@ def test_the_name_of_a_file_stays_whatever_its_folder_is_called(folder, ending, 
         assert redact(text).text == text
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("opener", "piece"),
     [

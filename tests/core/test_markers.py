@@ -174,6 +174,7 @@ def test_no_text_breaks_the_reader(text):
     assert all(markers_in(marker_line(marker)) for marker in found)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_a_long_text_without_markers_costs_little():
     """FR-7: prose and code with brackets are looked through once."""
@@ -182,6 +183,7 @@ def test_a_long_text_without_markers_costs_little():
     assert is_linear(markers_in, text)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("line", ["[CHECKPOINT] " + " - " * 9_000, "[DECISION] " + "( " * 14_000])
 def test_a_line_that_is_all_dashes_costs_little(line):
     assert is_linear(markers_in, line)

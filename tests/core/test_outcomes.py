@@ -223,6 +223,7 @@ def test_an_outcome_tells_its_kind_apart_from_its_words():
     assert found == Outcome("passed", "2 passed")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "text",
     [

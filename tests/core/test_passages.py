@@ -153,6 +153,7 @@ def test_lines_are_told_apart():
     assert [line for line, is_own in own_lines(text) if is_own] == ["One", "Two", ""]
 
 
+@pytest.mark.timing
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "piece",
@@ -166,6 +167,7 @@ def test_long_texts_are_read_in_linear_time(piece):
     assert is_linear(own_words, piece * (200_000 // len(piece)))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("opener", "piece"),
     [
@@ -188,6 +190,7 @@ def test_labels_are_read_in_linear_time(opener, piece):
     assert is_linear(own_words, opener + piece * (60_000 // len(piece)) + "a")
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_many_quotations_that_nobody_closes_take_no_longer_than_lines():
     lines, opened = "x\n" * 40_000, "„\n" * 40_000

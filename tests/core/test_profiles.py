@@ -255,11 +255,10 @@ WRONG: list[tuple[object, str]] = [
     ({"id": "a", "max_context_window": "8k"}, r"models\[a\].max_context_window: .*'8k'"),
     ({"id": "a", "max_context_window": True}, r"models\[a\].max_context_window"),
     ({"id": "a", "max_contex_window": 8}, r"models\[a\].max_contex_window: no such field"),
-    ({"id": "a", 7: 8}, r"models\[a\].7: no such field"),
     ({"id": "a", "tool_support": "yes"}, r"models\[a\].tool_support"),
     (
-        {"id": "a", "context_profiles": [{"size": 8192}]},
-        r"models\[a\].context_profiles\[0\].ollama_context_size: is missing",
+        {"id": "a", "context_profiles": [{"ollama_context_size": 8192}]},
+        r"models\[a\].context_profiles\[0\].size: is missing",
     ),
     (
         {"id": "a", "context_profiles": [{"size": 9, "ollama_context_size": 0}]},

@@ -448,6 +448,7 @@ ADVERSARIAL: dict[str, str] = {
 }
 
 
+@pytest.mark.timing
 @pytest.mark.no_cover
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ADVERSARIAL)

@@ -211,6 +211,7 @@ def test_such_a_message_stays_a_tools():
     assert list(History([raw], format_named("anthropic"), counter).persons()) == []
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("tool", "is_error", "text"),
     [

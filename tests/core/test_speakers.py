@@ -130,6 +130,7 @@ def test_a_tool_message_is_a_tools():
     assert speaker_of(format_named("chat_completions").parse(raw, 0)) == "tool"
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "text",
     [

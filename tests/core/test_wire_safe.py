@@ -260,6 +260,7 @@ def test_arguments_nested_too_deep_stay_text() -> None:
     assert readable_arguments(wide) == wide
 
 
+@pytest.mark.timing
 def test_a_call_that_is_cut_off_is_read_in_no_time() -> None:
     """Reading follows the length, not its square, also where a text full of quotes has no end."""
     page = '<div class=\\"row\\">{{ x }}[0]</div>\\n' * 8_000

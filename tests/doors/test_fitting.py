@@ -1,6 +1,8 @@
 """FR-3 and FR-5 as they are written: what is sent fits, and half-done work changes nothing."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -250,3 +252,18 @@ def test_where_a_compression_cannot_be_kept_the_old_context_is_served_and_it_is_
         ctx.add_messages(list(turns(2, words=100)))
         ctx.get_context_for_model()
         assert ctx.checkpoints, "it recovers, when it has grown further"
+
+
+def test_importing_the_front_door_models_and_compiles_nothing():
+    """NFR-1: what a program imports is loaded when it is called, and its help is whole before."""
+    script = """
+import sys
+from compact import compress, plan
+assert compress.__doc__ and "summarizer (" in compress.__doc__
+heavy = [name for name in ("pydantic", "re2", "apsw", "numpy", "orjson") if name in sys.modules]
+print(heavy, len(compress([{"role": "user", "content": "hello"}], max_tokens=100)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[] 1"

@@ -329,7 +329,7 @@ def dies(*_):
     left -= 1
     if left < 0:
         os.kill(os.getpid(), 9)
-for name in ("write_whole", "_put", "sync_folder", "_sum"):
+for name in ("write_whole", "put_in_place", "make_folders", "_sum"):
     def wrapped(*given, real=getattr(backup, name), **more):
         dies()
         made = real(*given, **more)

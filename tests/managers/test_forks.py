@@ -173,6 +173,7 @@ def test_a_thread_that_opens_a_branch_meanwhile_is_waited_for() -> None:
     assert time.monotonic() - started < forks.WAITS / 2
 
 
+@pytest.mark.timing
 def test_waiting_costs_what_is_open_and_not_its_square() -> None:
     def cost(number: int) -> float:
         open_ones = [forks.Lock(forks.STORE) for _ in range(number)]

@@ -17,6 +17,7 @@ from compact.compression.extraction import notes
 from compact.core import clock_and_ids
 from compact.core.history import History
 from compact.errors import StoreFailed
+from compact.managers.session import reading_ahead
 
 TALK = history(400)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -115,3 +116,29 @@ def test_a_process_ends_while_a_session_that_nobody_closed_is_read() -> None:
     command = [sys.executable, "-c", LEFT_OPEN]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_whoever_waits_for_a_reader_that_is_about_to_start_meets_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    reading = reading_ahead.ReadingAhead()
+
+    class Late(threading.Thread):
+        """Starts when another thread has had the time to look for it."""
+
+        def start(self) -> None:
+            other = threading.Thread(target=reading.stop)
+            other.start()
+            other.join(0.1)
+            super().start()
+            others.append(other)
+
+    others: list[threading.Thread] = []
+    monkeypatch.setattr(reading_ahead, "Thread", Late)
+    with ContextManager(window=8_192) as ctx:
+        ctx.add_messages(TALK[:20])
+        reading.begin(ctx.history, 0)
+        others[0].join()
+    assert not failed

@@ -11,7 +11,7 @@ import pytest
 import compact
 from compact import ContextManager
 from compact.errors import InvalidArgument, InvalidMessage
-from compact.managers.compress import Options
+from compact.managers.one_call import Options
 from compact.managers.session.opening import SessionOptions
 
 SYSTEM = {"role": "system", "content": "You are a gardener's assistant."}

@@ -37,6 +37,7 @@ for _each in ("openai", "anthropic", "ollama"):
 FACES = ("ollama+{}#m", "{}/v1#m", "anthropic+{}#m")
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_one_answer_takes_no_longer_than_its_time(mute, face):
@@ -54,6 +55,7 @@ def test_one_answer_takes_no_longer_than_its_time(mute, face):
     assert _seconds(lambda: asyncio.run(streamed(model))) < SLACK
 
 
+@pytest.mark.timing
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from compact.core.sessions import (
     Step,
 )
 from compact.storage.sqlite.store import SQLiteManager
+from compact.storage.transcripts import reading
 from compact.storage.transcripts.documents import load
 from compact.storage.transcripts.table import recognized
+from compact.storage.transcripts.transcript import Transcript
 
 
 def session(name: str, **given: Any) -> Session:
@@ -127,3 +129,10 @@ def filled(store: SQLiteManager) -> None:
 def detect(data: Path | bytes) -> str:
     """The format that a file's content shows."""
     return recognized(load(data)).name
+
+
+def every(path: Path | bytes) -> list[Transcript]:
+    """All conversations of a file; none of them is broken."""
+    found = list(reading.each(path))
+    assert all(isinstance(one, Transcript) for one in found)
+    return [one for one in found if isinstance(one, Transcript)]

@@ -374,7 +374,7 @@ def test_home_is_expanded_and_folders_are_not_made(
         assert (tmp_path / "chat.db").exists()
     with pytest.raises(StoreFailed, match=r"no folder .*missing; make it first"):
         SQLiteManager(tmp_path / "missing" / "chat.db")
-    with pytest.raises(StoreFailed, match="cannot be opened"):
+    with pytest.raises(StoreFailed, match="is a folder, not a store"):
         SQLiteManager(tmp_path)
     with pytest.raises(InvalidInput, match="durability must be 'full' or 'normal', got 'none'"):
         SQLiteManager(durability="none")  # type: ignore[arg-type]

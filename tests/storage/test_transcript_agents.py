@@ -2,6 +2,7 @@
 from what a person did, and nothing is left out without being counted (C-2, C-8, MIG)."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -154,9 +155,11 @@ def test_opencode_names_the_message_that_is_wrong(row, reason):
         exported(OPENCODE["messages"][0], row)
 
 
-def test_an_empty_opencode_session_has_no_messages():
+def test_an_empty_opencode_session_is_refused_by_its_name():
     data = b'{"info": {"id": "ses_1", "title": "t"}, "messages": []}'
-    assert (detect(data), read(data).messages) == ("opencode", ())
+    assert detect(data) == "opencode"
+    with pytest.raises(InvalidTranscript, match="holds no messages, read as OpenCode"):
+        read(data)
 
 
 # --- pi -------------------------------------------------------------------------------------------
@@ -269,9 +272,13 @@ def test_pi_a_compaction_is_a_checkpoint_where_its_originals_are_missing():
         ({"type": "message", "message": {"role": "user", "content": ["x"]}}, "message.content"),
     ],
 )
-def test_pi_names_the_line_that_is_wrong(row, reason):
+def test_pi_leaves_one_odd_row_out_and_says_so(row, reason):
+    """Where more rows are odd than right, the first of them refuses the file."""
+    found = read_rows([*rows_of("pi.jsonl")[:2], row, TREE[1]])
+    assert len(found.messages) == 2
+    assert re.fullmatch(rf"1 odd row, left out: line 3: {reason}.*", found.notes[-1])
     with pytest.raises(InvalidTranscript, match=reason) as caught:
-        read_rows([*rows_of("pi.jsonl")[:2], row, TREE[1]])
+        read_rows([*rows_of("pi.jsonl")[:2], row, row])
     assert caught.value.line == 3
 
 
@@ -382,3 +389,7 @@ def test_copilot_cli_names_the_line_that_is_wrong(row, reason):
     with pytest.raises(InvalidTranscript, match=reason) as caught:
         read_rows([event("session.start"), row, event("session.idle")])
     assert caught.value.line == 2
+    said = [event("user.message", content=text) for text in ("a", "b")]
+    found = read_rows([*said, row])
+    assert [m.text for m in found.messages] == ["a", "b"]
+    assert "1 odd row, left out: line 3: " in found.notes[-1]

@@ -73,7 +73,7 @@ def test_a_damaged_file_is_read_or_refused(file):
         chance = random.Random(seed(number))  # repeatable
         is_json = file.suffix not in (".md", ".db") and chance.random() >= 0.4
         damage = with_wrong_values if is_json else with_scraps
-        asked = chance.choice([None, None, None, None, *(known.name for known in FORMATS)])
+        asked = chance.choice([None, None, None, chance.choice(FORMATS).name])
         chosen, active = chance.choice([None, 1, 2]), chance.random() < 0.3
         try:
             found = read(damage(data, chance), format=asked, conversation=chosen, active=active)

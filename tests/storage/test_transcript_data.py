@@ -70,7 +70,7 @@ def conversations(path: Path) -> list[int | None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FORMAT_OF)
 def test_every_file_is_recognized_and_read(folder, capsys):
-    """NFR-2: no file is refused, and each message has an id of its own and its rows."""
+    """NFR-2: no file that says something is refused; each message has its own id and its rows."""
     paths = files(folder)
     if not paths:
         pytest.skip(f"no files in {folder}")
@@ -78,7 +78,12 @@ def test_every_file_is_recognized_and_read(folder, capsys):
     speakers: Counter[str] = Counter()
     for path in paths:
         assert detect(path) == ("chat" if path.name.startswith("sft-") else FORMAT_OF[folder])
-        numbers = conversations(path)
+        try:
+            numbers = conversations(path)
+        except InvalidTranscript as error:
+            counts[error.reason.partition(",")[0]] += 1  # nobody said anything yet
+            assert set(counts) <= {"files", "conversations", "messages read", "holds no messages"}
+            continue
         for number in numbers if len(numbers) <= 3 else [*numbers[:2], numbers[-1]]:
             transcript = read(path, conversation=number)
             assert len({m.id for m in transcript.messages}) == len(transcript.messages)

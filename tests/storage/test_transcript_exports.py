@@ -12,7 +12,7 @@ from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import load
 from compact.storage.transcripts.reading import read, titles
 from compact.storage.transcripts.writing import write
-from tests.storage.making import detect
+from tests.storage.making import detect, every
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 CHATGPT, CLAUDE = FIXTURES / "chatgpt_export.json", FIXTURES / "claude_export.json"
@@ -39,7 +39,7 @@ def test_one_of_many_conversations_is_chosen(path):
         read(path)
     with pytest.raises(InvalidTranscript, match="there is no conversation 3"):
         read(path, conversation=3)
-    assert {read(path, conversation=n).conversations for n in (1, 2)} == {2}
+    assert {found.conversations for found in every(path)} == {2}
 
 
 @pytest.mark.parametrize("path", [CHATGPT, CLAUDE])
@@ -55,8 +55,7 @@ def test_a_conversation_alone_is_read_too(path):
 @pytest.mark.parametrize("path", [CHATGPT, CLAUDE])
 def test_what_is_written_is_read_again_the_same(path):
     """C-3, K-4: as chat completions."""
-    for number in (1, 2):
-        transcript = read(path, conversation=number)
+    for transcript in every(path):
         if transcript.messages:
             again = read(write(transcript, transcript.messages).encode())
             assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
@@ -248,8 +247,10 @@ def test_claude():
 
 
 def test_claude_an_empty_conversation_has_no_messages():
-    """Exports are full of them."""
-    assert read(CLAUDE, conversation=1).messages == ()
+    """Exports are full of them: who asks for one is told, who reads all goes on."""
+    with pytest.raises(InvalidTranscript, match="holds no messages, read as Claude's export"):
+        read(CLAUDE, conversation=1)
+    assert [len(found.messages) > 0 for found in every(CLAUDE)] == [False, True]
     assert titles(load(CLAUDE)) == [None, "Tide pools"]
 
 

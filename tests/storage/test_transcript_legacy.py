@@ -148,9 +148,20 @@ def test_sessions_of_the_successor_are_read():
     assert (message.id, message.timestamp.isoformat()) == ("m", "2026-03-01T09:00:00+00:00")
 
 
-def test_an_empty_session_has_no_messages():
+def test_an_empty_session_is_refused():
     data = b'{"sessionId": "s", "lastActivity": "x", "messages": [], "toolCalls": []}'
-    assert (detect(data), read(data).messages) == ("legacy_session", ())
+    assert detect(data) == "legacy_session"
+    with pytest.raises(InvalidTranscript, match="holds no messages, read as older assistants"):
+        read(data)
+
+
+@pytest.mark.parametrize("messages", [[], [said("user", "And the jib?")]])
+def test_summaries_of_checkpoints_come_along(messages):
+    """A session may hold nothing else any more."""
+    known = {"checkpoints": [{"id": "k", "summary": "The mainsail is mended.", "timestamp": 5}]}
+    found = session(metadata=known, messages=messages)
+    assert told(found)[0] == ("checkpoint", "The mainsail is mended.")
+    assert (found.session_id, len(found.messages)) == ("s", 1 + len(messages))
 
 
 def test_parts_of_other_types_are_kept():
@@ -297,7 +308,8 @@ def test_a_database_is_read():
     assert (transcript.title, transcript.model) == ("Nets", "llama3.2:3b")
     assert transcript.session_id == "c-1"
     assert titles(load(DATABASE)) == ["Nets", "Empty", None]
-    assert read(DATABASE, conversation=2).messages == ()
+    with pytest.raises(InvalidTranscript, match="holds no messages"):
+        read(DATABASE, conversation=2)
     assert told(read(DATABASE, conversation=3)) == [("person", "Whose am I?")]
     with pytest.raises(InvalidTranscript, match="holds 3 conversations: choose one"):
         read(DATABASE)

@@ -7,6 +7,10 @@ from pydantic import AnyHttpUrl, TypeAdapter, ValidationError
 _ADDRESS = TypeAdapter(AnyHttpUrl)
 
 
+ARIADNE = "http://127.0.0.1:5175"
+"""Where Ariadne listens where nobody says otherwise."""
+
+
 def is_address(text: str) -> bool:
     """Whether it is the address of a server that is spoken to by HTTP."""
     try:

@@ -1,29 +1,25 @@
 """Public calls: their arguments are what their annotations say, and their options show in `help()`.
 
 `checked` stands before a function, `checked_methods` before a class: each argument is compared with
-its annotation when it is called, so that no function looks itself. Options that a function takes as
-`**options: Unpack[Options]` become parameters of its signature, with what `Options` says of each in
-the docstring. Messages have a door of their own (`core.given`).
+its annotation when it is called, so that no function looks itself. Messages have a door of their
+own (`core.given`). How options are shown is said in `core.options`.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
 import functools
 import inspect
-import itertools
 import math
 import operator
 import reprlib
-import sys
-import textwrap
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 from compact.core.given import Dumps
+from compact.core.options import show_options
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidArgument
 
@@ -35,14 +31,6 @@ _NONE = frozenset(("self", "fields", "return"))
 """Names among the annotations that are no arguments."""
 
 
-class _Left:
-    """The default of an option that is no constant: its description says what happens without."""
-
-    def __repr__(self) -> str:
-        return "…"
-
-
-LEFT = _Left()
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _GIVEN = (*_PLACED, inspect.Parameter.KEYWORD_ONLY)
 
@@ -58,7 +46,10 @@ class _Parameters:
         self._takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         """Whether it has keywords of any name."""
         if options is not None:
-            hints, self._takes_any = {**hints, **hints_of(options)}, False
+            names = (
+                function.__globals__
+            )  # an `Options` of a light module leaves its types to this one
+            hints, self._takes_any = {**hints, **hints_of(options, localns=names)}, False
         self._hints = {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)}
         most = sum(p.kind in _PLACED for p in parameters.values())
         needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}
@@ -111,8 +102,7 @@ def checked(function: F) -> F:
             return function(*args, **given)
 
     if options is not None:
-        run.__signature__ = _shown(function, options)  # type: ignore[attr-defined]  # read by help()
-        run.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{_described(options)}"
+        show_options(run, options)
     return cast("F", run)
 
 
@@ -158,56 +148,6 @@ def _name_of(function: Callable[..., Any]) -> str:
 def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     """Whether messages are meant, which are looked at one by one."""
     return hint is Dumps or any(map(_are_messages, get_args(hint)))
-
-
-def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
-    """The signature with the options as parameters. Their defaults are what `DEFAULTS` beside them
-    says, else None where that may be given.
-    """
-    signature = inspect.signature(function)
-    own = list(signature.parameters.values())[:-1]
-    known = vars(sys.modules[options.__module__]).get("DEFAULTS", {})
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=known.get(name, None if kind.endswith("| None") else LEFT),
-            annotation=kind,
-        )
-        for name, annotation in options.__annotations__.items()
-        if (kind := str(getattr(annotation, "__forward_arg__", annotation)))
-    ]
-    return signature.replace(parameters=[*own, *added])
-
-
-def _described(options: type) -> str:
-    """The options, each with its type and what its docstring says."""
-    lines = ["Options:"]
-    said = _docstrings(options)
-    for name, annotation in options.__annotations__.items():
-        kind = getattr(annotation, "__forward_arg__", annotation)
-        words = " ".join(said.get(name, "").split())
-        text = f"{name} ({kind}): {words}"
-        lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
-    return "\n".join(lines)
-
-
-def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below each field of a class; nothing where its source is not there."""
-    try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    except (OSError, SyntaxError):
-        return {}
-    fields = body.body if isinstance(body, ast.ClassDef) else []
-    said: dict[str, str] = {}
-    for field, after in itertools.pairwise(fields):
-        match field, after:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                said[name] = text
-    return said
 
 
 # --- what is given --------------------------------------------------------------------------------

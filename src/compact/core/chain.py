@@ -17,13 +17,13 @@ import orjson
 
 from compact.core.codec import dump, load
 from compact.core.formats.known import FORMATS
-from compact.core.messages import Message
+from compact.core.messages import META, Message
 
 START = b""
 """The chain before the first message."""
 SIZE = 16
 """Bytes of a hash."""
-_NOT_SAID = frozenset(("metadata", "id", "timestamp"))
+_NOT_SAID = frozenset((*META, "id", "timestamp"))
 """Keys of a dictionary that are ours, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
 """Null and what is empty: clients turn the one into the other."""

@@ -28,12 +28,12 @@ from compact.core.secret_values import (
     is_header,
     is_issued,
     is_jwt,
-    is_marked,
     is_pair,
     is_random,
     is_session,
     is_set_password,
     is_smtp,
+    is_token,
     is_url_password,
 )
 
@@ -54,10 +54,12 @@ class SecretFinder(NamedTuple):
     places: Callable[[str], Iterable[Place]]
 
 
-_LINE = r"(?<=\\[nrt])"
-"""Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
+_LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
+"""Behind a line's end, or a tab, as JSON writes it (calls hold texts within texts), or a mark as
+addresses do.
+"""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
-STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt])"
+STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
 """The same for RE2, which cannot look back; how the hints begin of what stands alone, and is
 rare."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
@@ -108,7 +110,8 @@ class Shape:
             return True
         least = max(0, start - 300)  # arguments of one command
         name, place = max(
-            ((x, text.rfind(x, least, start)) for x in self.behind), key=lambda each: each[1]
+            ((x, text.rfind(x, least, start)) for x in self.behind),
+            key=lambda each: (each[1] + len(each[0]) * (each[1] >= 0), len(each[0])),
         )
         if place < 0 or (place > 0 and _IN_WORD.match(text, place - 1)):
             return False
@@ -186,6 +189,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("npm_token", "npm_", _START + r"npm_[A-Za-z0-9]{36,}"),
     _issued("pypi_token", "pypi-", 50),
     _issued("stripe_key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", 16, is_filled),
+    _issued("api_key", "rzp_live_ rzp_test_", 14),
     _shape("stripe_key", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     _shape("sendgrid_key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
     _shape("twilio_key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
@@ -201,14 +205,16 @@ SHAPES: tuple[Shape, ...] = (
         "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
         "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
         "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
-        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret-",
+        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- vercel_blob_rw_ "
+        "aio_ squ_ sqp_ sqa_ access-sandbox- access-production- access-development- e2b_ pa- "
+        "v1.0-",
     ),
     _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
     _shape(  # with so little before them that their length must tell
         "api_key",
-        "AKCp AKID ATBB EAA EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
+        "AKCp AKID ATBB EAA pat EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
-        rf"EAAAE[\w-]{{59}}|EAA[A-Z][A-Za-z0-9]{{100,}}|EZ[AT]K[A-Za-z0-9]{{54}}|"
+        rf"EAAA[\w-]{{60}}|pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}|EAA[A-Z][A-Za-z0-9]{{100,}}|EZ[AT]K[A-Za-z0-9]{{54}}|"
         rf"LTAI[A-Za-z0-9]{{12,24}}|ABSK[A-Za-z0-9+/]{{90,}}=*|cio[A-Za-z0-9]{{32}}|"
         rf"dapi[0-9a-f]{{32}}(?:-\d)?|key-[0-9a-f]{{32}}|oy2[a-z0-9]{{43}}|sl\.[\w-]{{60,}}){_END}",
         is_issued,
@@ -272,6 +278,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "AUTH", r"AUTH(?: PLAIN| LOGIN)? ([A-Za-z0-9+/]{12,}={0,2})", is_smtp),
+    _shape("authorization", "_auth=", r"_auth=[\"']?([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
     _shape(
@@ -294,6 +301,34 @@ SHAPES: tuple[Shape, ...] = (
         rf"(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
         r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,128})",
         is_pair,
+    ),
+    _option("7z 7za 7zz rar unrar", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
+    _option("zip unzip", "-P", rf"-P ?{_QUOTE}{_WORD}", is_set_password),
+    _option(
+        "ldapsearch ldapmodify ldapadd ldapwhoami", "-w", rf"-w ?{_QUOTE}{_WORD}", is_set_password
+    ),
+    _option(
+        "smbclient smbmap rpcclient",
+        "-U --user",
+        rf"(?:-U|--user)[ =]?{_QUOTE}[\w.\\/-]{{1,64}}%{_WORD}",
+        is_set_password,
+    ),
+    _shape(
+        "password",
+        "htpasswd ",
+        r"htpasswd -\w{0,6}b\w{0,6} \S{1,128} \S{1,64} (\S{4,128})",
+        is_set_password,
+    ),
+    _shape("password", "/user:", r"/user:\S{1,64} {1,3}(\S{5,128})", is_bare_password),
+    _shape(
+        "secret",
+        "Fernet( createHmac( createCipheriv( hmac.new( HMAC.new( jwt.encode( jwt.decode( jwt.sign( "
+        "jwt.verify( JWT.encode( JWT.decode( SecretKeySpec( AES.new( .encrypt( .decrypt( "
+        "scryptSync( pbkdf2Sync( hash_hmac( openssl_encrypt( URLSafeSerializer( TimestampSigner(",
+        r"[\w.]{1,20}\("
+        r"(?:(?:[\"'][\w-]{1,16}[\"']|[\w.$]{1,40}|\{[^{}\n]{0,80}\}),\s{0,4}){0,2}"
+        r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
+        is_token,
     ),
     _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
     _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
@@ -318,8 +353,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "password",
         "echo printf",
-        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}([^\s\"'`\\$<]{{6,128}}){_QUOTE} {{0,3}}\|"
-        r"[^|\n]{1,120}--password-stdin",
+        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}(?:\w{{1,32}}:)?([^\s\"'`\\$<]{{6,128}}){_QUOTE}"
+        r" {0,3}\|"
+        r"[^|\n]{1,120}(?:--password-stdin|chpasswd|sudo -S|--stdin|--passphrase-fd|cryptsetup)",
         is_url_password,
     ),
     Shape(
@@ -350,7 +386,7 @@ _KEY_HEAD = re.compile(
     r"(?i:-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}(?:PRIVATE|STATIC) KEY(?: BLOCK| V\d)?-----)"
     r"|Private-Lines: \d{1,4}"
 )
-_BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}→){1,24}"
+_BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}(?:[→\t:|]| \|)){1,24}"
 """Between two lines of a key: line ends, also escaped ones, quotes, a diff's marks."""
 _KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
 _KEY_LINE = re.compile(rf"{_BETWEEN}([A-Za-z0-9+/=]{{16,}})")
@@ -394,7 +430,7 @@ def _cookies(text: str) -> Iterator[Place]:
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
             is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
-            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_marked(value)):
+            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_token(value)):
                 yield Place(found.start(1), found.end(1), "cookie")
 
 

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from compact.core.arguments import DEEPEST
-from compact.core.messages import Message
+from compact.core.messages import META, Message, metadata_in
 from compact.errors import InvalidMessage
 
 MOST_VALUES = 200_000
@@ -35,7 +35,7 @@ class Dumps(Protocol):
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
 _FIELDS = frozenset(
     (
-        *("role", "content", "id", "timestamp", "name", "metadata", "importance_score", "type"),
+        *("role", "content", "id", "timestamp", "name", "importance_score", "type", *META),
         *("tool_calls", "tool_call_id", "tool_name", "function_call", "refusal", "images"),
         *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
     )
@@ -107,13 +107,13 @@ def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
     if fields.keys() <= _FIELDS:
         return fields
     marks = {name: value for name, value in fields.items() if name in _MARKS}
-    made = {name: value for name, value in fields.items() if name not in marks}
+    made = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
     for name in made:
         if name not in _FIELDS:
             reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
             instead = "what only a provider knows is given in a dictionary"
             raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
-    known = made.get("metadata")
+    known = metadata_in(fields)
     made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
     return made
 

@@ -19,7 +19,7 @@ from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
-from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.messages import SYSTEM_ROLES, Message, metadata_in
 from compact.core.own_text import OwnText, keyed
 from compact.core.redaction import Known
 from compact.core.speakers import marked, may_be_persons, own_words_of
@@ -247,7 +247,8 @@ class History:
         without marks is not parsed for it.
         """
         item = self._items[position] if self._items else self[position]
-        return (isinstance(item, Message) or "metadata" in item) and self[position].is_important
+        may_be = isinstance(item, Message) or "metadata" in item or "meta" in item
+        return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
         """Tokens of what a person said there that may be an instruction; asked once."""
@@ -288,8 +289,10 @@ class History:
 
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     """Which items may never be pruned, where all are dictionaries: one quick look at each."""
-    noticed = [i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x]
-    return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i]["metadata"])]
+    noticed = (
+        i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x or "meta" in x
+    )
+    return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i])]
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
@@ -301,9 +304,9 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
         if isinstance(item, Message):
             marked = item.role in roles or item.is_pinned
         elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
-            marked = item["role"] in roles or _flagged(item.get("metadata"))
+            marked = item["role"] in roles or _flagged(item)
         elif has_items and isinstance(item, Mapping) and isinstance(item.get("type"), str):
-            marked = _flagged(item.get("metadata"))
+            marked = _flagged(item)
         else:
             raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
         if marked:
@@ -311,7 +314,8 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
     return found
 
 
-def _flagged(metadata: object) -> bool:
+def _flagged(item: Mapping[str, Any]) -> bool:
+    metadata = metadata_in(item)
     return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
 
 

@@ -11,8 +11,9 @@ chatter (requirement C-4).
     code         .05 where code stands in fences
     recency      .15 × 2^(−age / 20), the age in messages
 
-The constants are a judgement, not a measurement. A message that carries a score of its own keeps
-it; pinned and protected messages count 1, important ones at least .8.
+The constants are a judgement, not a measurement. A session writes the score without recency when a
+message is appended; one that was given or set (`SQLiteManager.update_importance_score`) counts
+instead. Pinned and protected messages count 1, important ones at least .8.
 """
 
 from __future__ import annotations
@@ -45,18 +46,22 @@ LOOKED_AT = 4_000
 
 def importance(message: Message, *, age: float = 0) -> float:
     """The importance of a message, 0 to 1; `age` is how many messages came after it."""
-    if message.importance_score is not None:
-        return message.importance_score
     if message.is_pinned:
         return 1.0
-    score = lasting(message) + RECENCY * math.exp2(-age / HALF_LIFE)
+    score = message.importance_score
+    if score is None:
+        score = lasting(message) + RECENCY * math.exp2(-age / HALF_LIFE)
     if message.metadata.important:
         score = max(score, IMPORTANT)
     return min(1.0, score)
 
 
 def lasting(message: Message) -> float:
-    """The part of the importance that does not depend on age."""
+    """The part of the importance that does not depend on age: the message's own score, if it has
+    one.
+    """
+    if message.importance_score is not None:
+        return message.importance_score
     speaker = speaker_of(message)
     text = message.text[:LOOKED_AT]
     score = SPEAKER.get(speaker, 0.0)

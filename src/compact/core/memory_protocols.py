@@ -241,11 +241,11 @@ class SessionBackup(Protocol):
     def copy_into(
         self, file: str, archive: str, *, progress: Callable[[int, int], None] | None = None
     ) -> BackupCounts:
-        """Copy the database to a new file, and the archives of its sessions into a folder beside
-        that. `progress` is told how many bytes are done, and of how many.
+        """Copy the database to a new file, and the archives of its sessions into a new folder
+        beside that. `progress` is told how many bytes are done, and of how many.
 
         Raises:
-            StoreFailed: something cannot be read or written.
+            StoreFailed: something of these names is there already, or cannot be read or written.
             StoreDamaged: an archive is missing or altered.
         """
         ...

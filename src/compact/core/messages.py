@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     SkipValidation,
     ValidationError,
+    model_validator,
 )
 
 from compact.core import clock_and_ids
@@ -156,6 +157,16 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
 
 
 NO_METADATA = MessageMetadata()
+META = ("metadata", "meta")
+"""What a message's metadata are called, in a dictionary too; what is said by either name counts."""
+
+
+def metadata_in(raw: Raw) -> object:
+    """What a dictionary says of its metadata: by both names together, where it has both."""
+    named = [raw[name] for name in META if name in raw]
+    if len(named) == 2 and all(isinstance(each, Mapping) for each in named):
+        return {**named[0], **named[1]}
+    return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
 
 
 class Message(BaseModel, frozen=True, extra="forbid"):
@@ -184,6 +195,19 @@ class Message(BaseModel, frozen=True, extra="forbid"):
     """The name of the wire format `wire` is in."""
     edited: bool = Field(default=False, exclude=True)
     """Whether the content no longer is what `wire` says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_either_name(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or "meta" not in value:
+            return value
+        own = metadata_in({k: dict(v) if isinstance(v, BaseModel) else v for k, v in value.items()})
+        return {**{k: v for k, v in value.items() if k != "meta"}, "metadata": own}
+
+    @property
+    def meta(self) -> MessageMetadata:
+        """The metadata, by its other name."""
+        return self.metadata
 
     @classmethod
     def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:

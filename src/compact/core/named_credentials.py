@@ -13,20 +13,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from compact.core.credentials import Place, SecretFinder
+from compact.core.near_names import words_of
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     Check,
-    is_auth,
     is_bare_password,
-    is_credentials,
-    is_generated_key,
     is_jumbled,
-    is_key,
     is_knotted,
     is_password,
-    is_random,
     is_secret,
-    is_session,
     is_set_password,
     is_spaced_password,
     is_spoken_password,
@@ -34,40 +29,64 @@ from compact.core.secret_values import (
     is_token,
 )
 
-_NAMES = (
-    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
-    r"identified by|psk|community|encrypt|appid|"
-    r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
+_COMMON_NAMES = (
+    r"passwor[dt]|passwd|pass ?phrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
+    r"identified by|psk|community|"
+    r"密码|口令|パスワード|secret|token|key|密钥"
 )
-_RARE_NAMES = (
-    *("convertto-securestring", "senha", "hasło", "parola", "wachtwoord", "lösenord", "passord"),
-    *("adgangskode", "salasana", "heslo", "jelszó", "şifre", "κωδικός", "סיסמה", "كلمة المرور"),
-    *("비밀번호", "密碼", "暗証番号"),
+_RARE = "|".join(
+    (
+        "convertto-securestring",
+        *sorted(words_of("key name"), key=len, reverse=True),
+        *(name for name in words_of("password") if not re.fullmatch(_COMMON_NAMES, name)),
+    )
 )
-"""All of passwords. They are searched for where one occurs."""
-_KINDS_OF_ONE = r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+"""Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
+_COPULAS = f"(?:{'|'.join(words_of('copula'))})"
+_TO = r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|от|за|till?|od)"
+_KINDS_OF_ONE = (
+    r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+    r"(?: \([^()\n]{1,40}\)(?=[ ]?[:=]))?"
+    rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
+)
 _OF_WHAT = (
-    r"(?P<of> (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
-    r"(?: (?!in )[\w.'@/-]{1,24}){1,4}(?=[ ]?[:=：]| (?:is|was|ist|war|lautet|est|es|é|è) ))?"
+    rf"(?P<of> {_TO}(?: [\w.'@/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
+    rf"(?=[ ]?[:=：]| {_COPULAS} | to ))?"
 )
 """What it is the password of, where what assigns comes thereafter."""
-_OPENS = r"(?=[bf]?\\{0,3}[\"'`])"
+_OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
+_SPACE = r"[ \t\u00a0\u202f]"
+_GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
+"""Also with the number of the next line."""
+_IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
+_FIELD = rf"{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
+"""What stands before the field with the value."""
+_TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
+_WRAPPED = (
+    r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
+    rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS})?"
+)
+"""What makes a value of a text."""
 _ASSIGNS = (
     r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
-    r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
-    r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
+    rf"{_TYPED}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
+    rf"(?:value|default|plaintext|stringvalue){_IS}"
+    rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
+    r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]"
+    r"|(?:[)\]][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
+    rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
-    r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>[ \t]?){1,4})"
+    r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
 """Characters around a name in which it is looked for what it is part of, and what assigns."""
-_NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
-_RARE_NAME = re.compile(f"(?P<name>{'|'.join(_RARE_NAMES)})(?: -string)?{_OF_WHAT}{_ASSIGNS}")
+_NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
+_RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
-_RARE = "|".join(_RARE_NAMES)
-_FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_NAMES})"
-_FLAG = re.compile(rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_NAMES})(?P<of>) {{1,3}}")
+_FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
+_FLAG = re.compile(
+    rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
+)
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
     r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
@@ -84,23 +103,31 @@ _NO_TOKEN = re.compile(
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
 )
 """Tokens of a vocabulary or of a list's pages."""
-_IN_TAG = re.compile(r"<[\w:.-]{0,32}\Z")
+_IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
-_QUOTED = re.compile(r"[bfru]{0,2}\\{0,3}[\"'`]([^\s\"'`\\]{6,})")
-_SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
-_BARE = re.compile(
-    r"((?:[A-Za-z0-9\u00b5-\u1fff+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){6,}={0,2})"
+_JOINT = (
+    r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
+    r"[bfr]?[\"']"
 )
-"""Ends before a query's next parameter, a URL's host, and what assigns to another name."""
+"""Between two halves of a text."""
+_JOINTS = re.compile(_JOINT)
+_QUOTED = re.compile(
+    rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})"
+    rf"[^\s\"'`\\]+(?:{_JOINT}[^\s\"'`\\]+)*)"
+)
+_SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
 _WIDE = re.compile(
     r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
-    r"<(?!/)|=(?![a-z]{5})){8,128})"
+    r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
-"""The same, and what brackets, commas and other marks are part of."""
+"""A value without quotes: ends before a query's next parameter, a URL's host, and what assigns to
+another name; brackets, commas and other marks are part of it.
+"""
+_NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
+"""What of it cannot belong to what it stands in."""
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
-_SET = re.compile(r"((?:[^\s\"'`\\;,&|<>(){}\[\]]|[&,](?![&\s]|[A-Za-z_-]{1,32}=)){6,256})")
 _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
@@ -108,16 +135,11 @@ _PHRASE = re.compile(
 """Words in quotes, or up to the line's end, without such short ones as a sentence has."""
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
-    ("token", "token", is_token, is_token),
-    ("key", "api_key", is_key, is_key),
-    ("密钥", "api_key", is_key, is_key),
-    ("auth", "authorization", is_auth, is_auth),
-    ("credential", "credentials", is_credentials, is_credentials),
-    ("appid", "api_key", is_session, is_session),
-    ("encrypt", "encryption_key", is_random, is_random),
+    ("token|токен|トークン|토큰|令牌", "token", is_secret, is_token),
+    ("key|api|密钥", "api_key", is_secret, is_secret),
     ("", "password", is_password, is_bare_password),
 )
-"""How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
+"""A part of a name, the kind of its value, and what must hold of a quoted and of a bare one."""
 
 
 def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
@@ -134,8 +156,9 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     `base`.
     """
     name, start, end = found["name"], base + found.start("name"), base + found.end()
-    assign = lower[max(found.end("of"), found.end("name")) : found.end()]
-    before = lower[max(0, found.start("name") - 32) : found.start("name")]
+    is_option = found.re is _FLAG
+    assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
+    before = lower[max(0, found.start("name") - 64) : found.start("name")]
     is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
@@ -143,11 +166,11 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     if is_markup and not _IN_TAG.search(before):
         return
     kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
-    is_told = assign.strip() not in ("", "to") or found.re is _FLAG
+    is_told = assign.strip(" \t\"'`\\()]") not in ("", "to")
     if kind == "password":
         of_bare = (
             is_set_password
-            if is_set or (found.re is _FLAG and "-" in text[end : end + 64].partition(" ")[0])
+            if is_set or (is_option and "-" in text[end : end + 64].partition(" ")[0])
             else of_bare
             if is_told
             else is_spoken_password
@@ -155,28 +178,25 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     elif not (is_told or _QUOTED.match(text, end)):
         return
     place = (
-        _words(text, end, name, assign, is_set=is_set or found.re is _FLAG)
-        if kind == "password"
-        else None
+        _words(text, end, name, assign, is_set=is_set or is_option) if kind == "password" else None
     )
     if place is None and (quoted := _QUOTED.match(text, end)):
-        place = quoted.span(1) if of_quoted(quoted[1]) else None
+        place = quoted.span(1) if of_quoted(_JOINTS.sub("", quoted[1])) else None
     elif place is None:
         place = _bare(text, end, kind, of_bare, is_set=is_set)
-    is_weak = name == "pass" and before[-1:] not in ("_", "-") and not is_set
+    is_weak = name == "pass" and before[-1:] not in ("_", "-") and not is_option
     if place and not (
-        is_weak and not is_strong_password(text[slice(*place)], is_glued=before[-1:].isalpha())
+        is_weak
+        and not is_strong_password(
+            text[slice(*place)], is_glued=before[-1:].isalpha() and text[start].islower()
+        )
     ):
         yield Place(*place, kind)
 
 
 def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     """The kind of a name's value, and what must hold of a quoted and of a bare one."""
-    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if name == "token" and (is_set or before[-1:] in tuple("-&?")):
-        of_quoted = of_bare = is_key
-    elif name == "key" and not _KEY_OF.search(before):
-        of_quoted = of_bare = is_key if is_set else is_generated_key
+    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if re.search(row[0], name))
     if kind == "api_key" and _AWS.search(before):
         kind = "aws_secret_key"
     return kind, of_quoted, of_bare
@@ -184,7 +204,7 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
     """Where a password of several words stands."""
-    if name == "passphrase" and (phrase := _PHRASE.match(text, start)):
+    if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         return phrase.span(phrase.lastindex or 0)
     spaced = _SPACED.match(text, start) if assign.strip() or is_set else None
     return spaced.span(2) if spaced and is_spaced_password(spaced[2], is_set=is_set) else None
@@ -192,15 +212,17 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
     """Where a secret without quotes and spaces stands, by what must hold of it."""
-    if wide := _WIDE.match(text, start):
-        value = wide[1].rstrip(_CLOSES)
-        is_whole = is_jumbled(value) and (kind == "password" or len(value) >= 32)
-        if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
-            return start, start + len(value)
-    bare = (_SET if is_set or kind == "credentials" else _BARE).match(text, start)
-    if bare is None or text[bare.end() : bare.end() + 1] in tuple("([{="):
+    if not (wide := _WIDE.match(text, start)):
         return None
-    return (start, start + len(bare[1].rstrip(".?"))) if check(bare[1]) else None
+    value = wide[1].rstrip(_CLOSES)
+    is_whole = is_jumbled(value) and (kind == "password" or is_set or len(value) >= 32)
+    if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
+        return start, start + len(value)
+    narrow = _NARROW.match(wide[1])
+    if narrow is None or text[start + narrow.end() : start + narrow.end() + 1] in tuple("([{="):
+        return None
+    value = narrow[0].rstrip(".?")
+    return (start, start + len(value)) if check(narrow[0]) else None
 
 
 def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
@@ -214,31 +236,36 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
-            is_any = assign.strip() and not _NO_SECRET_OF.search(before)
-            return bool(_KEY_OF.search(before) or is_any)
-        case "pw" | "auth":
+            return bool(_KEY_OF.search(before) or (is_set and not _NO_SECRET_OF.search(before)))
+        case "pw":
             return not before[-1:].isalpha()
         case _:
             return True
 
 
-_MAY_OPEN = r"[bf]?\\{0,3}[\"'`]"
+_MAY_OPEN = r"[bflnru@]?\\{0,3}[\"'`]"
 _MAY_ASSIGN = (
-    r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?"
-    r"(?: (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
-    r"(?: \S{1,24}){1,4})?"
+    r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?(?: \([^()\n]+\))?"
+    rf"(?: {_COPULAS} (?:generated|set|created|reset|changed))?"
+    rf"(?: {_TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
     r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    r"[ \t]{0,4}[=:：|]|[ \t](?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]|[ \t]?[是为]"
-    r"|,?[\s\pZ\pC]{1,24}\\{0,3}[\"']?value"
+    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\["
+    rf"|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
+    r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
+    r"\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
-    rf"|\({_MAY_OPEN}|,[ \t]?{_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
+    r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]](?:default:|[ \t])?\S{0,64}\pN"
+    rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
-        f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_NAMES, _MAY_ASSIGN))
+        f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})",
+        partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
-    SecretFinder(f"(?i: --?[a-z-]*(?:{_NAMES}) )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
+    SecretFinder(
+        f"(?i: --?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+    ),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )
 """Of everything that a name gives away."""

@@ -17,6 +17,7 @@ from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     has_digit,
+    is_bare_password,
     is_generated_key,
     is_joined,
     is_passphrase_like,
@@ -35,7 +36,8 @@ _VALUE = re.compile(
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
 _ALONE = re.compile(
-    r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
+    r"[^\n]{0,80}\n\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
+    r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{6,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
@@ -116,7 +118,10 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _passwords(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_passphrase_like) or _below(text, start, is_passphrase_like)
+    above = text[text.rfind("\n", 0, start) + 1 : _line(text, start)].strip("\r *_`")
+    is_asked = above.endswith(("?", ":")) or "# " in above
+    below = is_bare_password if is_asked else is_passphrase_like
+    return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
 
 def _keys(text: str, start: int) -> Span | None:

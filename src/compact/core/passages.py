@@ -1,7 +1,8 @@
 """Passages of a text that its speaker passes on rather than says: what a program put there, what
 is quoted, what is code or data.
 
-They are found by their form, whoever made them: a pair of tags or brackets that is named as what
+They are found by their form, whoever made them. `core.pasted` finds blocks that a person pasted
+bare. The others have marks: a pair of tags or brackets that is named as what
 tools give, or as a kind of text (`<page>`), or tells where its text is from; a fence, lines that
 open with `>`, lines between quotation marks, indented code, JSON, and what follows the label that
 an agent puts before what a tool said. Other tags are how people divide a request (`<rules>`), and
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from compact.core.cached import cached_property
 from compact.core.characters import piecewise
+from compact.core.pasted import MATERIAL, block, closing
 
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
@@ -49,16 +51,6 @@ _PERSONS = frozenset(("user", "human"))
 """A tag whose name begins so says that a person typed what stands in it."""
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
 """One that begins so is somebody else's."""
-_MATERIAL = frozenset(
-    (  # noqa: SIM905
-        "document doc page webpage website site article file content text context source data "
-        "dataset input body html xml json csv code codebase snippet diff patch log trace traceback "
-        "dump transcript conversation chat history mail email message thread post comment review "
-        "passage chunk excerpt extract quote example search attachment paste selection clipboard "
-        "book chapter paper abstract summary report letter contract manual readme table record"
-    ).split()
-)
-"""Kinds of text: a tag whose name ends so holds some, and says nothing."""
 _SOURCED = re.compile(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
 """What else in a tag tells where its text is from."""
 _HTML = frozenset(
@@ -100,9 +92,10 @@ _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ip
 """A tool's turn, as templates of chats write it."""
 _BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:])")
+_QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
 _CODE = re.compile(r"[={}<>;\\|$`_]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _MARKS = {
@@ -121,6 +114,9 @@ class Passage(NamedTuple):
     stop: int
     is_tools: bool = False
     """Whether a tool said it; else it may have been quoted or pasted by whoever speaks."""
+    is_marked: bool = True
+    """Whether marks stand around it, so that a program may have put them; else its form alone
+    gives it away."""
 
 
 class _Tags:
@@ -171,6 +167,21 @@ class _Lines:
         """Its tags in pairs."""
         return _Tags(self.text)
 
+    def is_marked(self, number: int) -> bool:
+        """Whether a passage that has marks around it begins in a line."""
+        return _passage(self, number, self[number]) is not None
+
+    @cached_property
+    def heading(self) -> int:
+        """The line of its first heading; that behind its last where it has none."""
+        found = _HEADING.search(self.text)
+        return self.number(found.start()) if found else len(self)
+
+    @cached_property
+    def closing(self) -> int:
+        """Where the question begins that closes the text."""
+        return closing(self.text)
+
     def next(self, mark: str, start: int) -> int:
         """Where a mark stands next, asked in order; -1 where it does not."""
         if mark not in self._next or 0 <= self._next[mark] < start:
@@ -217,6 +228,8 @@ def _passages(lines: _Lines) -> Iterator[Passage]:
     while number < len(lines):
         start, line = lines.starts[number], lines[number]
         found = _passage(lines, number, line) if start >= at else None
+        if found is None and start >= at and not lines.is_answer:
+            found = _pasted(lines, number)
         if found is None and start >= at and state.is_code(line):
             found = Passage(start, lines.end(number))
         if found is not None:
@@ -252,6 +265,11 @@ def own_words(text: str) -> str:
     return _without(text, passages(text))
 
 
+def not_pasted(text: str) -> str:
+    """The text without the blocks in it that no marks stand around."""
+    return _without(text, [p for p in passages(text) if not p.is_marked])
+
+
 def own_lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines of a model's answer, each with whether it begins with its own words."""
     start, rest = 0, iter(passages(text, is_answer=True))
@@ -272,7 +290,7 @@ def _without(text: str, left_out: Sequence[Passage]) -> str:
 
 
 def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
-    """The passage that begins with a line, but for indented code."""
+    """The passage that begins with a line and has marks around it."""
     opening = line.lstrip()[:1]
     if not opening:
         return None
@@ -287,6 +305,19 @@ def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
         or _between_marks(lines, number, line)
         or _tagged_within(lines, number, line)
     )
+
+
+def _pasted(lines: _Lines, number: int) -> Passage | None:
+    """A block that nothing but its form gives away."""
+    found = block(lines, number)
+    if found is None:
+        return None
+    start, stop = lines.starts[number] + found.column, max(lines.closing, lines.end(number))
+    if found.stops_at is not None:
+        stop = lines.starts[number] + found.stops_at
+    elif found.stop < len(lines):
+        stop = lines.end(found.stop - 1)
+    return Passage(start, stop, is_marked=False)
 
 
 def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
@@ -305,7 +336,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
     head = words[-1]
     if head in _OUTPUT:
         return True
-    is_others = words[0] in _OTHERS or {head, head.removesuffix("s")} & _MATERIAL
+    is_others = words[0] in _OTHERS or {head, head.removesuffix("s")} & MATERIAL
     return False if is_others or is_answer or _SOURCED.search(more) else None
 
 

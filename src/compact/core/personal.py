@@ -1,5 +1,6 @@
 """Numbers of payment cards, which are always secrets, and what is one only where a setting says so:
-e-mail addresses and phone numbers. Each pattern is linear: what may repeat is bounded.
+e-mail addresses, phone numbers, accounts, social security numbers, digits from the back of a card.
+Each pattern is linear: what may repeat is bounded.
 """
 
 from __future__ import annotations
@@ -36,6 +37,24 @@ _PHONE = re.compile(
 )
 """In international or national form; no date, no social security number, and nothing behind four
 digits, where the number of an account goes on."""
+_IBAN = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,3})?"
+    r"(?![A-Za-z0-9])"
+)
+"""In one piece, or in groups of four as it is printed; the word behind it may look like a group."""
+_LEAST_IBAN = 15
+"""Characters of the shortest, Norway's."""
+_SSN = re.compile(
+    r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d\d\1(?!0000)\d{4}(?![\w-]|\.\d)"
+    r"|(?i:\b(?:ssn|social security)\b[^\d\n]{0,16})(?P<value>\d{9})(?!\d)"
+)
+"""A social security number as it is printed, or in one piece behind its name."""
+_CVV = re.compile(
+    r"(?i:\b(?:cv[vc]2?|csc|(?:card )?(?:security|verification|validation) (?:code|value|number))\b"
+    r"[^\w\n]{0,4}(?:(?:code|number|is|was|of|the card)\b[^\w\n]{0,4}){0,3})"
+    r"(?P<value>\d{3,4})(?!\w)"
+)
+"""Digits from the back of a card, which only their name gives away."""
 _PHONE_DIGITS = range(8, 16)
 """Digits of a phone number: fewer are an extension or a date, more than 15 no network dials."""
 
@@ -62,12 +81,30 @@ def _is_any(_: str) -> bool:
     return True
 
 
+def _ibans(text: str) -> Iterator[Place]:
+    """Numbers of accounts whose check digits fit."""
+    for found in _IBAN.finditer(text):
+        written = found[0]
+        while not _is_account(written):
+            written = written[: max(written.rfind(" "), written.rfind("-"), 0)]
+            if len(written) < _LEAST_IBAN:
+                break
+        else:
+            yield Place(found.start(), found.start() + len(written), "iban")
+
+
+def _is_account(written: str) -> bool:
+    number = "".join(filter(str.isalnum, written))
+    return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
+
+
 def _found(
     kind: str, pattern: re.Pattern[str], check: Callable[[str], bool], text: str
 ) -> Iterator[Place]:
     for found in pattern.finditer(text):
         if check(found[0]):
-            yield Place(*found.span(), kind)
+            group = "value" if found.re.groupindex and found["value"] else 0
+            yield Place(*found.span(group), kind)
 
 
 FINDERS: tuple[SecretFinder, ...] = (
@@ -77,5 +114,10 @@ FINDERS: tuple[SecretFinder, ...] = (
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "email": partial(_found, "email", _EMAIL, _is_any),
     "phone": partial(_found, "phone", _PHONE, _is_phone),
+    "iban": _ibans,
+    "ssn": partial(_found, "ssn", _SSN, _is_any),
+    "cvv": partial(_found, "cvv", _CVV, _is_any),
 }
 """What is taken out where a setting names it, by its kind."""
+GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}
+"""Kinds that one name turns on."""

@@ -5,11 +5,14 @@ It computes nothing: whoever decides something reads it there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from compact.core import kit_names
 from compact.core.checkpoints import Level
+from compact.core.kit_names import POLICY
 from compact.core.messages import ROLES
 
 Strategy = Literal["task_state", "brief", "decision_log", "code_delta", "mask", "off"]
@@ -65,6 +68,23 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     pin_first_request: bool = True
     """Whether the session's first request stays word for word until roll-over, if it is small
     compared to the available tokens; the plan says if it is not."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_kits_names(cls, given: object) -> object:
+        if not isinstance(given, Mapping) or POLICY.keys().isdisjoint(given):
+            return given
+        return kit_names.read(given, cls.model_fields).settings
+
+    @property
+    def trigger_pct(self) -> float:
+        """`trigger_ratio`, by its other name."""
+        return self.trigger_ratio
+
+    @property
+    def keep_tool_io_pairs(self) -> int:
+        """`keep_tool_pairs`, by its other name."""
+        return self.keep_tool_pairs
 
     @property
     def summarizes(self) -> bool:

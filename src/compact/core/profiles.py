@@ -9,6 +9,7 @@ enough to be safe. What a tokenizer's name stands for lives in `providers.tokeni
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from compact.core.given import did_you_mean
 from compact.core.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
 from compact.core.redaction import without_credentials
 from compact.core.tool_support import ToolSource, ToolSupport
@@ -39,10 +41,14 @@ RESERVE_SHARE = 8
 OF_OTHERS = frozenset(
     {
         *("abilities", "creator", "description", "installed", "last_seen", "manual_context"),
-        *("ollama_url", "quantization", "thinking_enabled", "warmup_timeout"),
+        *("context_window", "ollama_url", "quantization", "thinking_enabled", "warmup_timeout"),
     }
 )
 """What other programs' files of models hold beside; it is left alone."""
+TEMPLATE = "user-unknown-model"
+"""The entry in such a file that stands for every local model it does not list."""
+SAFE = 0.85
+"""The share of a size that a server is told where a row does not say it."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
 
@@ -177,8 +183,14 @@ class ModelBook:
     """Everything that is known of models: listed ones, families, and the template for others."""
 
     def __init__(
-        self, models: Iterable[Profile], families: Iterable[Profile], template: Profile
+        self,
+        models: Iterable[Profile],
+        families: Iterable[Profile],
+        template: Profile,
+        passed_over: Mapping[str, int] | None = None,
     ) -> None:
+        self.passed_over = dict(passed_over or {})
+        """Fields of a person's own entries that are not known, and how often each stands there."""
         self.models = tuple(models)
         self.families = tuple(families)
         self.template = template
@@ -268,23 +280,28 @@ class ModelBook:
 
         An entry with the `id` of a listed model changes that one; with the name of a family's
         model, what is said of the family. Any other is new, and where it says nothing of its window
-        it has the template's sizes. `source` is named in errors.
+        it has the template's sizes. Fields that are not known are passed over and counted. `source`
+        is named in errors.
 
         Raises:
             InvalidConfig: naming the entry, the field and the source.
         """
-        models = dict(self._named)
+        models, template = dict(self._named), self.template
         seen: set[tuple[str, ...]] = set()
+        unknown: Counter[str] = Counter()
         for number, row in enumerate(rows, 1):
             name = _name_of(row, number, source)
             if _pieces(name) in seen:
                 raise InvalidConfig(f"models[{name}]", f"stands twice (from {source})")
             seen.add(_pieces(name))
-            models[_pieces(name)] = self._laid_over(name, row, source)
-        return ModelBook(models.values(), self.families, self.template)
+            profile = self._laid_over(name, _known_fields(name, row, unknown, source), source)
+            if name == TEMPLATE:
+                template = profile
+            else:
+                models[_pieces(name)] = profile
+        return ModelBook(models.values(), self.families, template, unknown)
 
-    def _laid_over(self, name: str, row: Any, source: str) -> Profile:  # noqa: ANN401 - a checked row
-        own = {str(key): value for key, value in row.items() if key not in OF_OTHERS}
+    def _laid_over(self, name: str, own: dict[str, Any], source: str) -> Profile:
         before = self._listed(name) or self._family(name)
         if before is None and not own.keys() & {"max_context_window", "context_profiles"}:
             before = self.template
@@ -395,12 +412,51 @@ def _name_of(row: object, number: int, source: str) -> str:
     return _LOCAL.sub("", name.strip().lower())
 
 
+def _known_fields(
+    name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
+) -> dict[str, Any]:
+    """The fields of an entry that a profile has, by our names; others are counted. A buffer that is
+    a word, such as `Variable`, says that the model thinks, and not for how long.
+    """
+    own = _fields_of(Profile, row, unknown, f"models[{name}]", source)
+    if "context_window" in row:
+        own.setdefault("max_context_window", row["context_window"])
+    if isinstance(own.get("reasoning_buffer"), str):
+        del own["reasoning_buffer"]
+        own.setdefault("reasoning", True)
+    if isinstance(rows := own.get("context_profiles"), list | tuple):
+        own["context_profiles"] = [_row_of(name, i, x, unknown, source) for i, x in enumerate(rows)]
+    return own
+
+
+def _row_of(name: str, number: int, row: object, unknown: Counter[str], source: str) -> object:
+    if not isinstance(row, Mapping):
+        return row
+    place = f"models[{name}].context_profiles[{number}]"
+    own = _fields_of(ContextRow, row, unknown, place, source)
+    if isinstance(size := own.get("size"), int):
+        own.setdefault("ollama_context_size", int(size * SAFE))
+    return own
+
+
+def _fields_of(
+    kind: type[BaseModel], row: Mapping[Any, Any], unknown: Counter[str], place: str, source: str
+) -> dict[str, Any]:
+    own: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in kind.model_fields:
+            own[key] = value
+        elif key not in OF_OTHERS:
+            if meant := did_you_mean(str(key), kind.model_fields):
+                raise InvalidConfig(f"{place}.{key}", f"no such field{meant} (from {source})")
+            unknown[str(key)] += 1
+    return own
+
+
 def _wrong_entry(name: str, error: ValidationError, source: str) -> InvalidConfig:
     first = error.errors(include_url=False)[0]
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    if first["type"] == "extra_forbidden":
-        reason = f"no such field; there are {', '.join(Profile.model_fields)}"
-    elif first["type"] == "missing":
+    if first["type"] == "missing":
         reason = "is missing"
     else:
         said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")

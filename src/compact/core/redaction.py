@@ -10,6 +10,7 @@ up to the line's end.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -147,8 +148,32 @@ def places_in(text: str) -> Iterator[Place]:
             yield from finders[number].places(text)
 
 
+_UNSEEN = re.compile(
+    "(?:\x1b|\\\\(?:u001b|x1b|033))\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b-\u200f\u2060\ufeff]"
+)
+"""What no reader sees: colours of a terminal, and letters without width."""
+_UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u200d\u2060\ufeff")
+
+
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """The places of all secrets, in order; where two overlap, one place that holds both."""
+    """The places of all secrets, in order; where two overlap, one place that holds both. What no
+    reader sees hides none.
+    """
+    if not any(map(text.__contains__, _UNSEEN_MARKS)):
+        return _find(text, known)
+    starts, lost, seen = [0], [0], _UNSEEN.split(text)
+    for piece, hidden in zip(seen, _UNSEEN.finditer(text), strict=False):
+        starts.append(starts[-1] + len(piece))
+        lost.append(lost[-1] + len(hidden[0]))
+
+    def at(place: int) -> int:
+        return place + lost[bisect_right(starts, place) - 1]
+
+    found = _find("".join(seen), known)
+    return [Place(at(start), at(end - 1) + 1, kind) for start, end, kind in found]
+
+
+def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
     places = list(places_in(text))
     if known is not None:
         known = known if isinstance(known, Known) else Known(known.items())

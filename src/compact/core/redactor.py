@@ -1,7 +1,8 @@
 """`Redactor`: what an application takes for a secret beside what always is one.
 
-E-mail addresses and phone numbers, and patterns of its own with validators. It is handed to whoever
-makes copies. Nothing in it blocks: what a validator fails at is taken out, and is told of once.
+E-mail addresses, phone numbers and the like, and patterns of its own with validators. It is handed
+to whoever makes copies. Nothing in it blocks: what a validator fails at is taken out, and is told
+of once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 import re2
 
 from compact.core.credentials import Place
-from compact.core.personal import OPTIONAL
+from compact.core.personal import GROUPS, OPTIONAL
 from compact.errors import InvalidArgument
 
-KINDS = tuple(OPTIONAL)
-"""The kinds that are taken out where they are named."""
+KINDS = (*OPTIONAL, *GROUPS)
+"""The kinds that are taken out where they are named, and the groups of these."""
 Validator = Callable[[str], bool]
 """Says of a text that was matched whether it counts."""
 _NAME = re2.compile("[a-z][a-z0-9_]{0,63}")
@@ -43,7 +44,8 @@ class Redactor:
         patterns: Mapping[str, str] | None = None,
         validators: Mapping[str, Validator] | None = None,
     ) -> None:
-        self._finders = {kind: OPTIONAL[kind] for kind in map(_known_kind, kinds)}
+        named = (each for kind in kinds for each in GROUPS.get(kind, (kind,)))
+        self._finders = {kind: OPTIONAL[kind] for kind in map(_known_kind, named)}
         self._patterns = {name: _compiled(name, x) for name, x in (patterns or {}).items()}
         self._validators = dict(validators or {})
         for name in self._validators:
@@ -102,7 +104,7 @@ class Redactor:
 
 def _known_kind(kind: str) -> str:
     if kind not in OPTIONAL:
-        raise InvalidArgument("kinds", f"no kind {kind!r}; there are {', '.join(OPTIONAL)}")
+        raise InvalidArgument("kinds", f"no kind {kind!r}; there are {', '.join(KINDS)}")
     return kind
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from compact.core.credentials import Place, SecretFinder
 from compact.core.near_names import words_of
 from compact.core.occurring import Spots
-from compact.core.secret_values import Check, is_bare_password, is_key, is_number
+from compact.core.secret_values import Check, is_bare_password, is_number, is_token
 
 _ROWS = 1_000
 """Rows of a table that are looked at."""
@@ -26,7 +26,7 @@ _AROUND = " \t\"'`*\r_#"
 _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("password", frozenset({*words_of("password"), "pwd", "pass", "pw"}), is_bare_password),
     ("pin", frozenset(words_of("pin")), is_number),
-    ("api_key", frozenset(words_of("key")), is_key),
+    ("api_key", frozenset(words_of("key")), is_token),
 )
 """A kind, how its column is headed, and what must hold of a value."""
 _HEADINGS = "|".join(sorted(map(re.escape, set().union(*(names for _, names, _ in _KINDS)))))
@@ -52,7 +52,7 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
             for kind, names, check in _KINDS
             if head in names
         }
-        if told and len(heads) > 1 and not any(map(str.isdigit, heads)):
+        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
             break
     else:
         return end
@@ -69,7 +69,11 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
 
 def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     value = cell[1].strip(_AROUND)
-    if not value or not (check(value) or (kind == "password" and is_number(value))):
+    if (
+        not value
+        or "=" in value.rstrip("=")
+        or not (check(value) or (kind == "password" and is_number(value)))
+    ):
         return None
     start = cell.start(1) + cell[1].find(value)
     return Place(start, start + len(value), kind)

@@ -24,7 +24,7 @@ _KEY_LENGTH, _SHORT_KEY = 16, 8
 key or a password that is said in a sentence."""
 _PLACEHOLDER = re.compile(
     r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[-])|"
-    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{)|\$[{(]|\{\{|\*\*\*|"
+    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z])|\{[a-z_][\w.]*\}|\$[{(]|\{\{|\*\*\*|"
     r"\.\.\.|…|xxxx|"
     r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
     r"change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)|"
@@ -35,7 +35,7 @@ _PLACEHOLDER = re.compile(
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
-    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.\w{1,4}$)"
+    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.[a-z]{1,4}\d?$)"
 )
 """A URL, a path or a file: names a place, and is no secret by itself."""
 _FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
@@ -62,13 +62,13 @@ _COMMON = frozenset(
 _PARTS = re.compile("[A-Z]*[a-z]+|[A-Z]+")
 _CODE_WORDS = frozenset(
     """
-    arg args argon auth base bcrypt char config cred creds crypt data default env field hash id
-    input int key md name number option param pass passwd password pwd scrypt secret sha str
-    string test token type url user username utf uuid value
+    arg args argon auth base bcrypt char config cred creds credential credentials crypt data default
+    env field hash id input int key length login max md min name number option param pass passwd
+    password ptr pwd ref reset scrypt secret secrets session sha str string test token tokens type
+    url user username utf uuid value var vault
     """.split()  # noqa: SIM905 - a table to read
 )
 """Words of which one makes a value without quotes a name in code."""
-_OF_ITSELF = re.compile("pass|pwd|secret|token|login|prompt", re.IGNORECASE)
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
@@ -84,8 +84,14 @@ _FOLLOWS = {
 _UNUSUAL, _FEW_LETTERS = 3, 10
 """Pairs beyond that table that make a value no word; of so few characters it takes one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
-_WORDS = re.compile(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){3,}-?\d+")
-"""Four words or more, and a number."""
+_JOINED = re.compile(
+    r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
+)
+"""Words and a number that somebody joined: a name in code seldom has one of two digits."""
+_PHRASE = re.compile(
+    r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
+)
+"""Four words or more."""
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
@@ -96,21 +102,17 @@ _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
 _CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
 _DIGIT, _SMALL = re.compile(r"\d"), re.compile(r"[a-z]")
-_NO_NAMES = re.compile(r"[!#%^*$?&~]")
 _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
 )
 _MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
-_JOINED = re.compile(
-    r"(?=.{0,64}[A-Za-z]{4})(?:[A-Za-z]\w*[-_.])+\w*\d{1,5}|\w*\d{2,4}(?:[-_.]\w*[A-Za-z]{3})+"
-)
 _MADE_UP = re.compile(
     r"(?=.{0,80}[A-Za-z]{3})[A-Za-z][\w.-]{1,40}[!^#%&*~$+@][\w.!^#%&*~$+-]{1,40}"
 )
 _NO_PASSWORD = re.compile(
     r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
-    r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
+    r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])|^[A-Za-z]\w*[*+%]\d{1,3}$|\w\.\w+\+"
 )
 """A reference, an address, a version, a share, a path, a date."""
 Check = Callable[[str], bool]
@@ -221,65 +223,52 @@ def _is_name(value: str) -> bool:
     return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
-def is_key(value: str) -> bool:
-    """A generated key, a short one that is no name in code, or a password that names no thing."""
-    changes = _changes(value)
-    is_path = value[:1] != "/" or changes < _PATH_CHANGES * len(value)
-    if is_path and _PLACE_NAMES.match(value):
-        return False
-    if is_marked(value):
-        return True
-    if len(value) >= _KEY_LENGTH:
-        return is_random(value) or (is_scrambled(value) and is_filled(value))
-    is_short = len(value) >= _SHORT_KEY and changes >= _LEAST_CHANGES
-    return is_short and not (_is_code(value) or _COUNTED.search(value)) and is_filled(value)
-
-
-def is_token(value: str) -> bool:
-    """A generated key that is no mere id."""
-    return is_key(value) and not UUID.fullmatch(value)
-
-
-def is_marked(value: str) -> bool:
-    """Whether it has a digit, and a mark that no name of a thing has."""
-    return bool(_DIGIT.search(value) and _NO_NAMES.search(value)) and is_bare_password(value)
-
-
-def _is_code(value: str) -> bool:
-    """Whether it may be a name in code, or holds a word of one."""
-    return _is_name(value) or _has_code_word(value)
-
-
 def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
 
 def is_password(value: str) -> bool:
-    """Whether a quoted value is a password rather than a word, a label or a selector."""
+    """Whether what stands in quotes behind an explicit name is the secret: anything but a
+    placeholder, a place, a rule of a form, or plain words.
+    """
     if value.isdigit():
         return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
     if not any(map(str.isalpha, value)) or _RULES.fullmatch(value):
         return is_jumbled(value)
-    if _PLACE_NAMES.match(value) or not is_filled(value):
+    if _is_place(value) or not is_filled(value):
         return False
     if _DIGIT.search(value) or is_generated(value):
         return True
-    return bool(_STRONG.search(value)) and not _WORD_PARTS.search(value)
+    if _STRONG.search(value):
+        return not _WORD_PARTS.search(value)
+    return bool(_PHRASE.fullmatch(value)) and not _has_code_word(value)
+
+
+def _is_place(value: str) -> bool:
+    is_path = value[:1] != "/" or _changes(value) < _PATH_CHANGES * len(value)
+    return is_path and _PLACE_NAMES.match(value) is not None
 
 
 def is_bare_password(value: str) -> bool:
-    """The same of a value without quotes, which may be a name in code, or end a sentence."""
-    judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
-    if not is_password(judged):
+    """The same where a name in code may stand instead, or it may end a sentence."""
+    value = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
+    if not is_password(value):
         return False
-    if is_generated(judged) or not _is_code(judged) or is_made_name(judged):
+    if is_generated(value) or (is_knotted(value) and not _ATTRIBUTE.fullmatch(value)):
         return True
-    return _WORDS.fullmatch(judged) is not None and not _has_code_word(judged)
+    if _CALL.match(value) or _CODE_MARKS.search(value) or _has_code_word(value):
+        return False
+    return bool(_JOINED.fullmatch(value) or _PHRASE.fullmatch(value)) or not _is_name(value)
 
 
-def is_made_name(value: str) -> bool:
-    """Whether what may be a name in code is rather words and a number that somebody joined."""
-    return is_knotted(value) and not _ATTRIBUTE.fullmatch(value)
+def is_secret(value: str) -> bool:
+    """The same of a token or a key, which is no counter, and no mere id."""
+    return is_bare_password(value) and not (_COUNTED.search(value) or UUID.fullmatch(value))
+
+
+def is_token(value: str) -> bool:
+    """The same where lists and texts have tokens, too, and ids of them."""
+    return len(value) >= _SHORT_KEY and is_secret(value)
 
 
 def is_set_password(value: str) -> bool:
@@ -289,7 +278,7 @@ def is_set_password(value: str) -> bool:
     if not (value.isalpha() or _REFERENCE.fullmatch(value)) or _ATTRIBUTE.fullmatch(value):
         return False
     is_own = value.lower() not in _COMMON and not _has_code_word(value)
-    return is_own and is_filled(value) and not _OF_ITSELF.search(value)
+    return is_own and is_filled(value)
 
 
 def is_spaced_password(value: str, *, is_set: bool) -> bool:
@@ -299,14 +288,17 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
         return False
     if is_set and len(words) > 2 and any(map(str.isdigit, words)):
         return True
-    return any(_KNOTTED_WORD.search(x) and not _is_code(x) for x in words)
+    return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
 
 
 def is_strong_password(value: str, *, is_glued: bool) -> bool:
     """Whether it can only be a password, and no name with a number, behind a weak name."""
-    if value.isdigit() or _is_name(value):
+    if value.isdigit() or (_is_name(value) and not _JOINED.fullmatch(value)):
         return False
-    return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
+    return not (
+        _NUMBERED.fullmatch(value)
+        or (is_glued and (_COUNTED.search(value) or _JOINED.fullmatch(value)))
+    )
 
 
 def is_spoken_password(value: str) -> bool:
@@ -388,15 +380,6 @@ def _names_nothing(value: str) -> bool:
     return is_filled(value) and not _CODE_MARKS.search(value)
 
 
-def is_secret(value: str) -> bool:
-    """A key, or a shorter password that is no name in code."""
-    return (
-        is_key(value)
-        or is_made_name(value)
-        or (len(value) < _KEY_LENGTH and is_bare_password(value))
-    )
-
-
 def is_url_password(value: str) -> bool:
     """Whether it is more than a port or a word that stands for a password."""
     if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
@@ -430,17 +413,6 @@ def is_smtp(value: str) -> bool:
     """Whether it decodes to a name and a password as mail servers are told them."""
     said = _plain(value)
     return said.count(b"\0") >= 2 and said.isascii()
-
-
-def is_auth(value: str) -> bool:
-    """Whether it is a name and a password in base64, or a token."""
-    return is_basic(value) or is_token(value)
-
-
-def is_credentials(value: str) -> bool:
-    """The same, or both as they are."""
-    name, colon, password = value.partition(":")
-    return is_auth(value) or bool(colon and name and is_bare_password(password))
 
 
 def is_jwt(value: str) -> bool:

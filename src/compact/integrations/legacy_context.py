@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from compact.core.calls import checked_methods
 from compact.core.migrated import MigratedConversation
+from compact.core.profiles import ModelBook
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
 from compact.managers.compact_manager import CompactManager
@@ -190,6 +191,25 @@ class LegacyContextAdapter:
             StoreFailed: it cannot be stored; nothing was.
         """
         return self._migrated(data, only=legacy_snapshots.FORMAT)
+
+    def migrate_profile(self, data: Mapping[str, Any] | Sequence[Any] | str | bytes) -> ModelBook:
+        """What is known of models with the host's own file of profiles laid over it, such as
+        `LLM_profiles.json`: give it as `models=` to `ContextManager`, or name the file in the
+        setting `models_file`. Fields that are not known are counted in `passed_over`.
+
+        Raises:
+            InvalidConfig: it lists no models, or an entry is wrong; the text names it.
+        """
+        value = data
+        if isinstance(value, str | bytes):
+            try:
+                value = json.loads(value)
+            except ValueError as error:
+                raise InvalidConfig("profiles", f"broken JSON: {error}") from None
+        rows = value.get("models") if isinstance(value, Mapping) else value
+        if not isinstance(rows, list | tuple):
+            raise InvalidConfig("profiles", "expected a list of models, or one under `models`")
+        return self.manager.config.book().with_entries(rows, "profiles")
 
     def _migrated(
         self, data: Mapping[str, Any] | str | bytes, only: str | None = None

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from compact import wiring
-from compact.core.copies import copied
 from compact.core.events import (
     Committed,
     ErrorRaised,
@@ -32,6 +31,7 @@ from compact.core.events import (
 from compact.core.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.core.given import plain
 from compact.core.profiles import ModelBook
+from compact.core.protecting import mark_protected as mark_protected
 from compact.core.protocols import SessionStore
 from compact.core.redaction import redact
 from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
@@ -147,19 +147,6 @@ def run_config(
             manager, session_id, model=key, trace_content=trace_content
         ),
     )
-
-
-def mark_protected(item: str | TResponseInputItem | Mapping[str, Any]) -> TResponseInputItem:
-    """The item, marked to stay word for word in every call; of a text, a developer message.
-
-    The mark is compact's own and is taken off before a call, so runs that have it need the filter.
-    """
-    if isinstance(item, str):
-        item = {"role": "developer", "content": item}
-    made = copied(dict(item))
-    known = made.get("metadata")
-    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), "protected": True}
-    return cast("TResponseInputItem", made)
 
 
 class _Windows:

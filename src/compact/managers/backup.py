@@ -11,10 +11,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, cast
 
 from compact import wiring
@@ -26,7 +24,7 @@ from compact.core.memory_protocols import SessionBackup
 from compact.core.protocols import SessionStore
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed
-from compact.files import make_folders, sync_folder, write_whole
+from compact.files import made_beside, make_folders, put_in_place, write_whole
 
 SCHEMA = "compact/backup"
 VERSION = 1
@@ -52,14 +50,14 @@ def make_backup(
     target = Path(path).expanduser().absolute()
     if os.path.lexists(target):
         raise StoreFailed(f"{target} is there already, and stays as it is: name a new folder")
-    with _beside(target) as beside:
+    with made_beside(target) as beside:
         copy = cast("SessionBackup", store)
         counts = copy.copy_into(str(beside / DATABASE), str(beside / ARCHIVE), progress=progress)
         told = _without_secrets(settings.model_dump(mode="json"))
         write_whole(beside / SETTINGS, _json(told))
         manifest = _manifest(beside, counts)
         write_whole(beside / MANIFEST, _json(manifest))
-        _put(beside, target)
+        put_in_place(beside, target)
     return _report(target, manifest)
 
 
@@ -81,7 +79,7 @@ def restore_backup(
     for taken in (target, *(Path(f"{target}{x}") for x in ("-wal", "-shm")), archives):
         if os.path.lexists(taken) and not (taken == archives and _is_ours(taken, manifest)):
             raise StoreFailed(f"{taken} is there already, and stays as it is: name a new file")
-    with _beside(target) as beside:
+    with made_beside(target) as beside:
         made, kept = beside / target.name, beside / archives.name
         copies = beside / "copies"
         for name in _verified(folder, manifest, copies, progress):
@@ -93,8 +91,8 @@ def restore_backup(
         if counts != BackupCounts(*(manifest[name] for name in BackupCounts._fields)):
             raise StoreDamaged(f"{folder} does not hold what its manifest says: {counts}")
         if kept.is_dir() and not archives.is_dir():
-            _put(kept, archives)
-        _put(made, target)
+            put_in_place(kept, archives)
+        put_in_place(made, target)
     return _report(target, manifest)
 
 
@@ -220,69 +218,3 @@ def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(
         "utf-8", "backslashreplace"
     )
-
-
-# --- whole or not at all --------------------------------------------------------------------------
-
-
-@contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A folder beside, in which something is made; it is gone afterwards, and so are those of
-    processes that died.
-
-    Raises:
-        StoreFailed: nothing can be written there.
-    """
-    begins = f".{target.name}.compact-"
-    if not target.parent.is_dir():
-        raise StoreFailed(f"no folder {target.parent}; make it first")
-    try:
-        for left in target.parent.glob(f"{begins}*"):
-            if not _is_alive(left.name.removeprefix(begins).partition("-")[0]):
-                shutil.rmtree(left, ignore_errors=True)
-        beside = Path(mkdtemp(prefix=f"{begins}{os.getpid()}-", dir=target.parent))
-        try:
-            yield beside
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    except StoreFailed:
-        raise
-    except OSError as error:
-        raise StoreFailed(f"{target} cannot be written: {error.strerror or error}") from error
-
-
-def _is_alive(process: str) -> bool:
-    """Whether a process is there that may still write; of what is no number, it is not known."""
-    if not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
-def _put(made: Path, target: Path) -> None:
-    """Give what was made its name, once it is on the disk.
-
-    Raises:
-        StoreFailed: there is something of that name by now.
-    """
-    for path in (made, *made.rglob("*")):
-        if path.is_dir():
-            sync_folder(path)
-            continue
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-    try:
-        if made.is_dir():
-            made.rename(target)
-        else:
-            os.link(made, target)
-            made.unlink()
-    except FileExistsError:
-        raise StoreFailed(f"{target} is there by now, and stays as it is: name another") from None
-    with suppress(OSError):
-        sync_folder(target.parent)

@@ -89,7 +89,7 @@ class CompactManager:
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
         """The store of all its sessions."""
-        archive = options.get("archive") or self.config.archive
+        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = options.get("scope", DEFAULT_SCOPE)
         """Of all its sessions."""
@@ -233,9 +233,11 @@ class CompactManager:
             format=format,
             session_id=session_id,
             scope=self.scope,
-            tokenizer=options.get("tokenizer") or config.tokenizer,
+            tokenizer=options.get("tokenizer") or config.adapter("estimator") or config.tokenizer,
             policy=config.policy(),
-            summarizer=options.get("summarizer", config.summarizers()),
+            summarizer=options.get("summarizer")
+            or config.adapter("summarizer")
+            or config.summarizers(),
             models=config.book(),
             tiers=config.tiers,
             memory=self._memory,

@@ -1,19 +1,21 @@
-"""Compress in one call, with no set-up and no key. `compress` returns messages; `plan` says what it
-would do and why.
-"""
+"""Compress in one call, with no set-up and no key: what the functions of `one_call` load."""
 
+# Imported "as" themselves: types that `Options` names, looked up here when arguments are checked.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable as Callable
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Mapping
+from typing import Any, Unpack
 
 from compact import wiring
 from compact.compression import pipeline
 from compact.compression.values import Budget
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got, whole_number
-from compact.core.events import ErrorRaised, Event
+from compact.core.events import ErrorRaised
+from compact.core.events import Event as Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
 from compact.core.given import Given, messages_given
@@ -22,10 +24,14 @@ from compact.core.messages import Message
 from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook
-from compact.core.protocols import ChatModel, Summarizer, TokenEstimator
-from compact.core.redactor import NOTHING_ELSE, Redactor
+from compact.core.profiles import ModelBook as ModelBook
+from compact.core.protocols import ChatModel as ChatModel
+from compact.core.protocols import Summarizer as Summarizer
+from compact.core.protocols import TokenEstimator as TokenEstimator
+from compact.core.redactor import NOTHING_ELSE
+from compact.core.redactor import Redactor as Redactor
 from compact.errors import CompactError, InvalidArgument
+from compact.managers.one_call import Options
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop, off_loop
 from compact.managers.running.timeout_summarizer import TimeoutSummarizer
@@ -40,61 +46,11 @@ larger one there is room for them anyway."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
-class Options(TypedDict, total=False):
-    """Options of `compress`, `plan` and their async forms, beside the messages and the limit."""
-
-    pin: Iterable[int] | None
-    """Positions of messages that stay word for word."""
-    system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in its own field: counted, never changed."""
-    tools: Sequence[Mapping[str, Any]] | None
-    """Tool schemas that are sent along: counted, never changed."""
-    model: str | None
-    """A model key; it selects the tokenizer."""
-    tokenizer: str | TokenEstimator | None
-    """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer."""
-    format: str | None
-    """The wire format, if not clear from the messages: `chat_completions`, `anthropic`, `responses`
-    or `ollama`."""
-    policy: CompactPolicy | None
-    """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
-    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """The summarizer: `extractive` (the default), a model's key (`ollama:qwen3:8b`), several keys
-    to ask in this order, your own object, or None for a receipt only."""
-    models: ModelBook | None
-    """The known facts about models. Default: the built-in book."""
-    key: bytes | None
-    """A secret for the heading of a checkpoint, by which it is recognized when it comes back. The
-    default lasts for this process. Give your own if other processes continue with the result, or if
-    the same messages must give the same bytes everywhere."""
-    redactor: Redactor | None
-    """What is a secret beside what always is one: taken out of what a summarizer is shown, and of
-    summaries."""
-    on_event: Callable[[Event], None] | None
-    """Called with each event, in order."""
-
-
-DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE}
-"""Defaults of options, other than None."""
-
-
 @checked
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
-    """Fit messages into `max_tokens`, in their own format. Messages that fit come back unchanged.
-
-    The system prompt, pins and a person's newest message stay word for word. Tool calls keep their
-    results, and the order stays the same. A call without a result gets a note as its result,
-    because providers refuse it otherwise.
-
-    Raises:
-        CannotFit: the floor, which may not be shortened, exceeds `max_tokens`; the text lists its
-            parts.
-        InvalidMessage: a message is malformed; the text names the field.
-        BlockingCallInLoop: the summarizer waits, and this thread runs an event loop: await
-            `acompress`.
-    """
+    """`one_call.compress`."""
     return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
 
 
@@ -102,26 +58,21 @@ def compress(
 async def acompress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
-    """`compress` for async callers."""
+    """`one_call.acompress`."""
     task = _Task(messages, max_tokens, options)
     return task.render(await task.work())
 
 
 @checked
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """Each step that `compress` takes with these messages, and why. The plan contains the new
-    context.
-
-    Raises:
-        CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
-    """
+    """`one_call.plan`."""
     task = _Task(messages, max_tokens, options)
     return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
 
 
 @checked
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """`plan` for async callers."""
+    """`one_call.aplan`."""
     return await _Task(messages, max_tokens, options).work()
 
 

@@ -17,8 +17,9 @@ from compact.core.given import Given, plain
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Destination
 from compact.managers.context_manager import ContextManager
+from compact.managers.entering import OURS
 from compact.managers.lists.syncing import in_force
-from compact.managers.session.intake import OURS, parsed_all, taken_in
+from compact.managers.session.intake import parsed_all, taken_in
 from compact.managers.session.state import SessionState
 from compact.managers.views import time_travel
 

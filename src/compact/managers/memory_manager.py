@@ -36,9 +36,10 @@ from compact.core.found import (
     SearchResult,
     TimelineEntry,
 )
+from compact.core.given import Given, fields_given
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.core.memory_status import MemoryStatus
-from compact.core.messages import Role
+from compact.core.messages import Message, Role
 from compact.core.protocols import ChatModel, Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
@@ -46,6 +47,7 @@ from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.enriching import enrich
+from compact.managers.entering import added
 from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
 from compact.managers.telling import Telling
@@ -190,6 +192,31 @@ class MemoryManager(WholeMemory):
             return None
         parts = (self._file, self._file.with_name(f"{self._file.name}-wal"))
         return sum(each.stat().st_size for each in parts if each.exists())
+
+    # --- what is remembered -----------------------------------------------------------------------
+
+    def add_message(
+        self,
+        session_id: str,
+        message: Given | str | None = None,
+        content: str = "",
+        **fields: object,
+    ) -> Message:
+        """Append a message to a session of the scope, which is made where there is none: a message,
+        its role and its content, or its fields. Returns it with its id, time and importance.
+
+            memory.add_message("garden", "user", "The fern stands by the window.")
+            memory.add_message("garden", role="user", content="And in winter?")
+
+        Raises:
+            InvalidMessage: it is malformed; the text names the field.
+            NotFound: the session is another scope's.
+            StoreFailed: it could not be stored.
+        """
+        if isinstance(message, str):
+            fields["role"], message = message, None
+        given = {**fields, "content": content} if content else fields
+        return added(self._store, self._scope, session_id, message or fields_given(given))
 
     # --- search -----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from compact.core.addresses import is_address
+from compact.core.addresses import ARIADNE, is_address
 from compact.core.events import Event
 from compact.errors import InvalidArgument
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
@@ -43,7 +43,7 @@ class AriadneExporter:
     that grows.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str = ARIADNE) -> None:
         self._place = _place(url)
         self._spans = Spans()
         self._named: dict[str, None] = {}

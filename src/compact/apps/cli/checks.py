@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import compact
 from compact import wiring
 from compact.apps.cli.errors import without_secrets
 from compact.apps.cli.settings import name_of_store
@@ -47,6 +48,7 @@ def installed() -> Iterator[Finding]:
     """Python, compact, the packages they need, and those that may be added."""
     own = _version("compactctl")
     yield Finding("compact", "ok", own or "not installed, run from its source")
+    yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
     seen = set[str]()
@@ -66,6 +68,17 @@ def installed() -> Iterator[Finding]:
     search += ", encrypts files" if engine["encrypts"] else ""
     state = "ok" if engine["fts5"] else "broken"
     yield Finding("sqlite", state, f"{engine['sqlite']}, {search}", engine)
+
+
+def _other_compact() -> Iterator[Finding]:
+    """Whether another package of the same name has put its files in the place of ours."""
+    if (other := _version("compact")) is None and hasattr(compact, "__getattr__"):
+        return
+    what = f"another package, compact {other}, has" if other else "another package had"
+    again = "pip uninstall compact, then pip install --force-reinstall --no-deps compactctl"
+    overwritten = not hasattr(compact, "__getattr__")
+    text = f"{what} the same folder{', and has overwritten ours' if overwritten else ''}: {again}"
+    yield Finding("compact (other)", "broken", text, {"other": other, "overwritten": overwritten})
 
 
 def _version(package: str) -> str | None:

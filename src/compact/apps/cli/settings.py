@@ -27,6 +27,16 @@ _LINE = re.compile(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?
 _QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
 _COMMENT = re.compile(r"\s+#.*$")
 
+_OTLP_KEYS = tuple(
+    f"OTEL_EXPORTER_OTLP_{what}HEADERS" for what in ("", "TRACES_", "METRICS_", "LOGS_")
+)
+"""Variables that hold a collector's key."""
+_PROTECTS = (
+    *("redact", "redact_kinds", "redact_patterns", "telemetry_content"),
+    *("archive_kms_key", "models_file"),
+)
+"""Settings that no folder may choose: what is taken out of copies, and what seals them."""
+
 SETTING_OF = {
     "tokenizer": "tokenizer",
     "store": "store",
@@ -63,11 +73,11 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
         if error.field == "max_context_tokens" and asked.get("window") is not None:
             raise Stop(f"--window: {error.reason}") from None
         raise
+    _check_reports(settings)
     REDACTOR.set(settings.redactor())
     if not settings.redact:
         say(sentence(RedactionOff()))
     hosts = _check_models(settings, summarizer)
-    _check_reports(settings)
     if "summarizer" in asked and settings.strategy != "off":
         for where in hosts:
             say(f"summaries are requested from {where}")
@@ -106,6 +116,8 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
     keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
     if settings.model and "://" in settings.model:
         keys.append(("model", settings.model))
+    if ":" in (settings.embedder or ""):
+        keys.append(("embedder", str(settings.embedder).removeprefix("sentence-")))
     hosts: list[str] = []
     for setting, key in keys:
         try:
@@ -116,15 +128,17 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
                 raise Stop(f"--summarizer: {error}; or extractive, or off") from None
             raise settings.wrong(setting, str(error)) from None
         if where is None:
+            _check_key(settings, setting, key)
             continue
-        _check_origin(settings, setting, where)
-        if setting != "model" and parse_key(key).provider != "transformers":
+        _check_origin(settings, setting, f"{where} is another machine, which")
+        if setting.startswith("summarizer") and parse_key(key).provider != "transformers":
             hosts.append(where)
     return list(dict.fromkeys(hosts))
 
 
 def _check_reports(settings: CompactConfig) -> None:
-    """Refuse that only the `.env` of this folder sends reports or archives to another machine.
+    """Refuse that only the `.env` of this folder sends reports, or archives to another
+    machine, or a key to a port of this one, or that it weakens what protects a person.
 
     Raises:
         InvalidConfig: naming the setting.
@@ -132,20 +146,34 @@ def _check_reports(settings: CompactConfig) -> None:
     for setting in ("ariadne_url", "otlp_endpoint"):
         address = getattr(settings, setting)
         if address not in (None, OTEL) and not wiring.is_here(address):
-            _check_origin(settings, setting, without_credentials(address))
+            _check_origin(
+                settings, setting, f"{without_credentials(address)} is another machine, which"
+            )
+    if settings.otlp_endpoint != OTEL and any(map(os.environ.get, _OTLP_KEYS)):
+        _check_origin(settings, "otlp_endpoint", f"it would get {_OTLP_KEYS[0]}; where that goes")
     for setting in ("archive", "memory_archive"):
         place = getattr(settings, setting) or ""
         if place.startswith("s3://"):
-            _check_origin(settings, setting, place)
+            _check_origin(settings, setting, f"{place} is another machine, which")
+    for setting in _PROTECTS:
+        _check_origin(settings, setting, "it says how a person is protected, which")
+
+
+def _check_key(settings: CompactConfig, setting: str, key: str) -> None:
+    """Refuse that only the `.env` of this folder has a key of the environment sent to a server of
+    this machine: any program may listen at a port.
+    """
+    if key == wiring.EXTRACTIVE or (named := parse_key(key)).base_url is None:
+        return
+    if wiring.key_for(named.provider, named.base_url):
+        where = f"{without_credentials(named.base_url)} would get the environment's key, which"
+        _check_origin(settings, setting, where)
 
 
 def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
     if settings.origin(setting).endswith(f" in {ENV_FILE}"):
-        reason = (
-            f"{where} is another machine, which the .env of a folder cannot choose: "
-            "use an option or the environment itself"
-        )
-        raise settings.wrong(setting, reason)
+        reason = f"{where} the .env of a folder cannot choose: use an option or the environment"
+        raise settings.wrong(setting, f"{reason} itself")
 
 
 # --- the file `.env` ------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ by how the id begins.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,8 +161,7 @@ def opened(
     if create and settings.store is None:
         _make_folder(Path(file).parent)
     try:
-        with _private() if create else nullcontext():
-            store = wiring.store_at(file, create=create)
+        store = wiring.store_at(file, create=create)
     except NotFound as error:
         raise NotFound(
             f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
@@ -188,16 +186,6 @@ def opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatal
             empty = stack.enter_context(closing(wiring.session_store(None)))
             catalog = SessionCatalog(empty, name_of_store(settings), settings, options.scope)
         yield catalog
-
-
-@contextmanager
-def _private() -> Iterator[None]:
-    """Files that are made in the block are for their owner only."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def _make_folder(folder: Path) -> None:

@@ -23,8 +23,8 @@ from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
-from compact.core.sentences import beginning
-from compact.core.speakers import own_words_of, person_text, speaker_of
+from compact.core.sentences import beginning, lines_of
+from compact.core.speakers import host_instructions, own_words_of, person_text, speaker_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
 """Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
@@ -53,6 +53,9 @@ SPOKE = ("User: ", "Assistant: ")
 """How lines begin by which plain talk is told."""
 REFERENCE = re.compile(r"\d+ more, ")
 """How the line begins that names the messages of rules that found no room."""
+_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+HOST = "Host: "
+"""How a rule begins that the host's standing instructions hold."""
 KEPT_RULE = 0.6
 """Least score of a rule that an earlier checkpoint has kept."""
 
@@ -105,6 +108,7 @@ class Notes:
         return self
 
     def _read(self, message: Message) -> None:
+        self._read_host(host_instructions(message), message.id)
         match speaker_of(message):
             case "person":
                 self._read_person(message)
@@ -177,6 +181,14 @@ class Notes:
         for commit in self.work.commits:
             self.turns.committed(commit, self.position)
         self.work.commits.clear()
+
+    def _read_host(self, text: str, message_id: str) -> None:
+        """Take down a host's standing instructions, line by line: each is a rule."""
+        for line in lines_of(_HEADING.sub("", text)):
+            if not line.endswith(":"):
+                words = HOST + line
+                same = " ".join(words.lower().split())
+                self.rules.append(Instruction(words, 1.0, message_id, self.position, same))
 
     def _read_words_within(self, message: Message) -> None:
         """Take down what a person said inside results: answers, and why something was refused."""

@@ -27,6 +27,7 @@ from compact.core.messages import (
     Refusal,
     Text,
     ToolResult,
+    metadata_in,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.core.tokens import Framing
@@ -37,6 +38,18 @@ NO_IMAGE = "[image]"
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages are words, or nothing."""
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
+    ),
+    **dict.fromkeys(("functionCall", "functionResponse", "inlineData"), "Gemini's contents"),
+    **dict.fromkeys(
+        ("tool-call", "tool-result", "toolInvocations"), "the Vercel AI SDK's messages"
+    ),
+    "parts": "the Vercel AI SDK's messages or Gemini's contents",
+    "text": "Bedrock Converse",
+}
+"""What only messages and parts of other formats have: a key, or a type."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Content = str | tuple[Part, ...]
@@ -85,8 +98,8 @@ class WireFormat(ABC):
         raw = record_at(raw, path)
         role, content = self.said(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
-        if "metadata" in raw:
-            fields["metadata"] = read_metadata(raw["metadata"], path)
+        if "metadata" in raw or "meta" in raw:
+            fields["metadata"] = read_metadata(metadata_in(raw), path)
         return Message.trusted(
             role=role, content=content, wire=raw, wire_format=self.name, **fields
         )
@@ -157,6 +170,8 @@ class WireFormat(ABC):
             named = raw.get("image_url")
             detail = (named if isinstance(named, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
+        if kind is None or kind in _OTHERS:
+            _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
     def result(
@@ -280,9 +295,22 @@ def record_at(value: object, path: str) -> Raw:
         if not isinstance(named := record.get(name), _TEXT_OR_NONE):
             reason = f"expected a text, got {type(named).__name__}"
             raise InvalidMessage(f"{path}.{name}", reason)
+    if "parts" in record or "toolInvocations" in record:
+        _refuse_others({k: v for k, v in record.items() if k in ("parts", "toolInvocations")}, path)
     if record.get("role") in _SPEAKERS:
         _refuse_nothing_said(record, path)
     return record
+
+
+def _refuse_others(raw: Raw, path: str) -> None:
+    """Refuse what is told to be of a format that is read from files only."""
+    for told in (str(raw.get("type")), *raw):
+        if other := _OTHERS.get(told):
+            reason = (
+                f"the list is in the format of {other}, which is not taken as a list: give chat "
+                "completions, Anthropic messages or Responses items (a file of it is read)"
+            )
+            raise InvalidMessage(path, reason)
 
 
 def _refuse_nothing_said(record: Raw, path: str) -> None:

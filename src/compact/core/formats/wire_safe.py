@@ -14,11 +14,11 @@ from hashlib import sha256
 from typing import Any
 
 from compact.core.arguments import arguments_of, readable_arguments
-from compact.core.messages import Raw
+from compact.core.messages import META, Raw
 
 Served = dict[str, Any]
 
-_OURS = frozenset(("timestamp", "metadata"))
+_OURS = frozenset(("timestamp", *META))
 """Fields of a message that are read here, and are none of the APIs'."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that are read here, and what servers call them."""

@@ -17,8 +17,8 @@ from compact.core.sessions import DEFAULT_SCOPE, Branch, Session, free_branch_id
 from compact.core.whole_session import NewIds, OwnPart, WholeSession, renamed
 from compact.errors import InvalidTranscript, NotFound
 from compact.managers.context_manager import ContextManager
+from compact.managers.entering import new_branch
 from compact.managers.exchange.session_file import SessionFile, check_tools
-from compact.managers.session.state import new_branch
 
 RECORD = "record"
 """The key of a session's metadata that holds what its file says beside its messages."""

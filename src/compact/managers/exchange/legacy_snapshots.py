@@ -19,6 +19,8 @@ FORMAT = "legacy_snapshot"
 NOTE = "legacy snapshot:"
 """How the name of the session's note begins that holds what the file says; the snapshot's id
 follows."""
+_BEGINNING = 100
+"""Characters of an archived message of a person's that such programs keep."""
 _ENDED = frozenset(("completed", "done", "achieved"))
 """What such programs call a goal that is done."""
 
@@ -53,7 +55,7 @@ def _position(said: Sequence[Message], history: Sequence[Message]) -> int | None
     """How many messages the history had when the last of these was said."""
     at, found = 0, False
     for role, text in _words(said):
-        while at < len(history) and (history[at].role, history[at].text.strip()) != (role, text):
+        while at < len(history) and not _is_said(history[at], role, text):
             at += 1
         if at == len(history):
             return None
@@ -61,6 +63,13 @@ def _position(said: Sequence[Message], history: Sequence[Message]) -> int | None
     while found and at < len(history) and history[at].role == "tool":
         at += 1
     return at if found else None
+
+
+def _is_said(message: Message, role: str, text: str) -> bool:
+    """Whether a message says that, or begins so where the file keeps only beginnings."""
+    said = message.text.strip()
+    is_beginning = len(text) >= _BEGINNING and said.startswith(text.rstrip(".…"))
+    return message.role == role and (said == text or is_beginning)
 
 
 def _words(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
@@ -76,6 +85,10 @@ def goals_in(record: Mapping[str, Any]) -> Iterator[Goal]:
     for name in ("conversationState", "state", "context"):
         if isinstance(inner := record.get(name), dict):
             record = {**record, **inner}
+    stack = record.get("goalStack")
+    if isinstance(stack, dict):
+        listed = [stack.get("activeGoal"), *(stack.get("goals") or ())]
+        record = {"goals": [each for each in listed if each], **record}
     rows = record.get("goals")
     for row in rows if isinstance(rows, list) else ():
         value = row if isinstance(row, dict) else {"text": row}

@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from compact.core.messages import SYSTEM_ROLES, Message
+from compact.managers.entering import parsed
 from compact.managers.lists.system_prompt import show_system
-from compact.managers.session.intake import parsed
 from compact.managers.session.state import SessionState
 
 

@@ -26,6 +26,7 @@ from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.speakers import marked, may_be_persons
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, Superseded
+from compact.managers.entering import entry_of, scored
 
 PAGE = 32
 """Messages that are read from the store at once."""
@@ -124,7 +125,7 @@ class SessionHistory(History):
             for _ in range(100):
                 if expected is not None and expected != self._length:
                     raise Superseded(f"the branch has {self._length} messages, not {expected}")
-                messages = list(make(self._length))
+                messages = [scored(message) for message in make(self._length)]
                 entries: list[Entry] = []
                 for message in messages:
                     entries.append(self._entry(copied_message(message), entries))
@@ -145,9 +146,7 @@ class SessionHistory(History):
                 return new[-1].message
             return self[self._length - 1] if self._length else None
 
-        fixed = message.role in self._never_pruned or message.is_pinned
-        person = may_be_persons(message, before)
-        return Entry(message, self.counter.message(message), FIXED * fixed | PERSON * person)
+        return entry_of(message, self.counter, before, self._never_pruned)
 
     def _take(self, entries: Sequence[Entry]) -> None:
         """Go on with entries that the store has."""

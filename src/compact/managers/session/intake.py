@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.budget import ContextWindow
-from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.core.formats.wire import WireFormat
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.speakers import marked
+from compact.managers.entering import parsed
 from compact.managers.session import goal_tracking
 from compact.managers.session.state import SessionState
 
 Given = Message | Mapping[str, Any]
-OURS = ("metadata", "importance_score")
-"""Fields of a message that no provider is sent."""
 
 
 def taken_in(
@@ -65,27 +64,3 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
     """What stands before a message, newest first."""
     yield from reversed(made)
     yield from map(history.__getitem__, range(at)[::-1])
-
-
-def parsed(
-    wire: WireFormat,
-    raw: Message | Mapping[str, Any],
-    position: int,
-    before: Before = NOTHING_BEFORE,
-) -> Message:
-    """A message that somebody gave, in a session of that wire format; `before` is what it follows.
-
-    Raises:
-        InvalidMessage: it is malformed; the text names the field.
-    """
-    if isinstance(raw, Message):
-        if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
-            return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
-        return raw
-    message = wire.parse(raw, position, before)
-    if raw.keys().isdisjoint(OURS):
-        return message
-    sent = {k: v for k, v in (message.wire or {}).items() if k not in OURS}
-    given = {"role": message.role, "importance_score": raw.get("importance_score")}
-    score = Message.of(given, path=f"messages[{position}]").importance_score
-    return message.model_copy(update={"wire": sent, "importance_score": score})

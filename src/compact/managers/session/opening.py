@@ -37,13 +37,14 @@ from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, NotFound
+from compact.managers.entering import new_branch
 from compact.managers.memory_manager import MemoryManager
 from compact.managers.running.off_loop import delivered_on_loop
 from compact.managers.session.archiving import Archive
 from compact.managers.session.prompt_parts import checked_size, parts_beside
 from compact.managers.session.prompting import Prompting, mode_in
 from compact.managers.session.recalling import TurnRecall
-from compact.managers.session.state import SessionState, new_branch
+from compact.managers.session.state import SessionState
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from weakref import WeakSet
 
+from compact import forks
 from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
 from compact.compression.forms import forms_of
 from compact.core.history import History
@@ -22,6 +23,8 @@ class ReadingAhead:
         self._thread: Thread | None = None
         self._stops = False
         self._compressing = 0
+        self._beginning = forks.Lock(forks.HISTORY)
+        """Whoever begins to read or to compress sees who else has begun."""
 
     def begin(self, history: History, since: int) -> None:
         """Read what the history holds now, unless something is being read, and make the forms of
@@ -30,24 +33,28 @@ class ReadingAhead:
         The first reading of a long history is left to the compression, which knows the record that
         it may begin with.
         """
-        if self._compressing or (self._thread is not None and self._thread.is_alive()):
-            return
-        if history.notes is not None or len(history) <= FEW_MESSAGES:
-            self._stops = False
-            read = history, since, len(history)
-            self._thread = Thread(target=self._read, args=read, name="compact-reading", daemon=True)
-            _READERS.add(self)
-            self._thread.start()
+        with self._beginning:
+            if self._compressing or (self._thread is not None and self._thread.is_alive()):
+                return
+            if history.notes is not None or len(history) <= FEW_MESSAGES:
+                self._stops = False
+                read = history, since, len(history)
+                name = "compact-reading"
+                self._thread = Thread(target=self._read, args=read, name=name, daemon=True)
+                _READERS.add(self)
+                self._thread.start()
 
     @contextmanager
     def finished(self) -> Iterator[None]:
         """Wait until what was begun is read, and begin nothing meanwhile: notes have one reader."""
-        self._compressing += 1
+        with self._beginning:
+            self._compressing += 1
         try:
             self._finish()
             yield
         finally:
-            self._compressing -= 1
+            with self._beginning:
+                self._compressing -= 1
 
     def stop(self) -> None:
         """Leave the rest to be read when it is needed, and wait until nobody reads."""
@@ -55,7 +62,9 @@ class ReadingAhead:
         self._finish()
 
     def _finish(self) -> None:
-        if (thread := self._thread) is not None:
+        with self._beginning:
+            thread = self._thread
+        if thread is not None:
             thread.join()
 
     def _read(self, history: History, since: int, until: int) -> None:

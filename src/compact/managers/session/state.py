@@ -34,9 +34,10 @@ from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.resolving import Setting
-from compact.core.sessions import Branch, Move, Projection, free_branch_id
+from compact.core.sessions import Branch, Move, Projection
 from compact.core.tokens import TokenCounter
-from compact.errors import NotFound, StoreFailed
+from compact.errors import StoreFailed
+from compact.managers.entering import new_branch
 from compact.managers.running import blocking
 from compact.managers.session.archiving import Archive
 from compact.managers.session.history import SessionHistory
@@ -358,17 +359,3 @@ class SessionState:
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""
         return self.log.covers(branch_id, at)
-
-
-def new_branch(store: SessionStore, session_id: str) -> Branch:
-    """The next branch of a session, or its first one, by an id that no branch of the store has."""
-
-    def is_taken(name: str) -> bool:
-        try:
-            store.branch(name)
-        except NotFound:
-            return False
-        return True
-
-    name = free_branch_id(session_id, len(store.branches(session_id)), is_taken)
-    return Branch(id=name, session_id=session_id)

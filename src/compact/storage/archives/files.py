@@ -12,13 +12,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from compact.core.events import Event
+from compact.core.kit_names import ARCHIVES
 from compact.core.messages import Message
 from compact.errors import StoreFailed
 from compact.files import sync_folder, write_whole
 from compact.storage.archives import contents
 
-DEFAULT_FOLDER = ".compact/archive"
-"""Where archives are kept where nobody says it, below the working directory."""
 LONGEST_NAME = 100
 """Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -36,7 +35,7 @@ class FileStorage:
     as it is: remove secrets before.
     """
 
-    def __init__(self, folder: str | Path = DEFAULT_FOLDER) -> None:
+    def __init__(self, folder: str | Path = ARCHIVES) -> None:
         self.folder = Path(folder)
 
     def place_of(self, session_id: str) -> str:

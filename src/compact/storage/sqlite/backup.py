@@ -17,6 +17,7 @@ import apsw
 from compact.core.backups import BackupCounts
 from compact.core.memory_protocols import BlobStore
 from compact.errors import StoreDamaged, StoreFailed
+from compact.files import made_beside, put_in_place
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.memory_archives import folder as archive_folder
 from compact.storage.sqlite import archived_rows, checking
@@ -26,6 +27,8 @@ from compact.storage.sqlite.failures import EXPECTED, said
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import query, text
 
+BESIDE = ("-wal", "-shm", "-journal")
+"""Ends of the names of files that belong to a database."""
 PAGES = 4_096
 """Of the database that are copied before `progress` is told."""
 Progress = Callable[[int, int], None]
@@ -35,20 +38,31 @@ Progress = Callable[[int, int], None]
 def copy_into(
     pool: Pool, file: Path, archive: Path, progress: Progress | None = None
 ) -> BackupCounts:
-    """Copy the database to a new file, and its archives into a folder beside that.
+    """Copy the database to a new file, and its archives into a new folder beside that: both whole,
+    or neither.
 
     Raises:
-        StoreFailed: it cannot be read or written; or archives leave again and again meanwhile.
+        StoreFailed: something of these names is there; it cannot be read or written; or archives
+            leave again and again meanwhile.
         StoreDamaged: an archive is missing or altered.
     """
+    for taken in (file, *(Path(f"{file}{x}") for x in BESIDE), archive):
+        if os.path.lexists(taken):
+            raise StoreFailed(f"{taken} is there already, and stays as it is: name a new one")
     missing = ""
     for _ in range(ATTEMPTS):
-        _remove(file)
-        _copy_database(pool, file, progress)
-        try:
-            return _copy_archives(pool, file, archive, progress)
-        except _LeftTheArchive as error:
-            missing = str(error)
+        with made_beside(file) as beside:
+            made, kept = beside / file.name, beside / archive.name
+            _copy_database(pool, made, progress)
+            try:
+                counts = _copy_archives(pool, made, kept, progress)
+            except _LeftTheArchive as error:
+                missing = str(error)
+                continue
+            if kept.is_dir():
+                put_in_place(kept, archive)
+            put_in_place(made, file)
+            return counts
     raise StoreFailed(
         f"no backup was made: sessions left the archive {ATTEMPTS} times while it was copied, "
         f"{missing} the last time; try again"
@@ -57,11 +71,6 @@ def copy_into(
 
 class _LeftTheArchive(Exception):
     """A session is not archived any more."""
-
-
-def _remove(file: Path) -> None:
-    for ending in ("", "-wal", "-shm", "-journal"):
-        Path(f"{file}{ending}").unlink(missing_ok=True)
 
 
 def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:

@@ -53,6 +53,8 @@ def conversations(data: bytes, beside: Mapping[str, bytes], source: str) -> list
 def _read(db: apsw.Connection, source: str) -> list[Cells]:
     db.pragma("trusted_schema", False)
     names = {str(name).lower() for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    if "responses" in names:
+        return list(_llm_logs(db, names).values())
     if missing := [name for name in _TABLES if name not in names]:
         what = "a SQLite database without " + " and ".join(f"the table {x}" for x in missing)
         if "branches" in names and "sessions" in names:
@@ -71,6 +73,64 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
             found[owner] = {"conversation": {key: owner}, "messages": []}
         found[owner]["messages"].append(row)
     return list(found.values())
+
+
+def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
+    """The logs of the program `llm`, whose rows hold a prompt and a response each, as messages."""
+    listed = (
+        db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
+    )
+    found: dict[Any, Cells] = {
+        key: {"conversation": {"id": key, "name": name, "model": model}, "messages": []}
+        for key, name, model in listed
+    }
+    beside: dict[tuple[str, Any], list[Cells]] = {}
+    for table, sql in _LLM_BESIDE.items():
+        for row in _rows(db, sql) if table in names else ():
+            beside.setdefault((table, row["response_id"]), []).append(row)
+    system: object = None
+    for row in _rows(db, "SELECT * FROM responses ORDER BY datetime_utc, rowid"):
+        key, own = row.get("conversation_id"), row["id"]
+        chat = found.setdefault(key, {"conversation": {"id": key}, "messages": []})["messages"]
+        system = None if not chat else system
+        texts = {
+            name: "\n\n".join(
+                str(text)
+                for text in (
+                    *(x["content"] for x in beside.get((f"{name}_fragments", own), ())),
+                    row[name],
+                )
+                if text
+            )
+            for name in ("system", "prompt")
+        }
+        said: list[Cells] = [
+            {**each, "role": "tool"} for each in beside.get(("tool_results", own), ())
+        ]
+        if texts["system"] and texts["system"] != system:
+            said.insert(0, {"role": "system", "content": texts["system"]})
+        system = texts["system"]
+        if texts["prompt"]:
+            said.append({"role": "user", "content": texts["prompt"]})
+        calls = beside.get(("tool_calls", own))
+        said.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
+        chat += [
+            {**each, "id": f"{own}-{n}", "timestamp": row.get("datetime_utc")}
+            for n, each in enumerate(said)
+        ]
+    return found
+
+
+_LLM_BESIDE = {
+    "tool_calls": "SELECT response_id, name, arguments, tool_call_id FROM tool_calls",
+    "tool_results": "SELECT response_id, name, output AS content, tool_call_id FROM tool_results",
+    **{
+        f"{name}_fragments": f"SELECT response_id, content FROM {name}_fragments "
+        'JOIN fragments ON fragments.id = fragment_id ORDER BY "order"'
+        for name in ("system", "prompt")
+    },
+}
+"""A table beside the responses of `llm` → how its rows are read."""
 
 
 def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:

@@ -9,6 +9,7 @@ in memory is one connection that all threads take turns with.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,6 +59,8 @@ class Pool:
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
+        if path != MEMORY:
+            _refuse_other_kinds(self.path)
         self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
         """What the file is encrypted with; None where it is not."""
         self.places = ArchivePlaces(Path(self.path).parent, passphrase)
@@ -255,6 +258,9 @@ class Pool:
                 raise self._said(error) from error
 
     def _try_to_open(self) -> apsw.Connection:
+        if not self.in_memory:
+            with suppress(OSError):  # it is there, or SQLite says why it cannot be made
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
         try:
             return self._prepared(connect(self.path, self.key, flags=WRITABLE))
         except (apsw.CantOpenError, apsw.ReadOnlyError):
@@ -353,6 +359,21 @@ class Pool:
                     db.close(True)
         self._writer = None
         self._set_up_locks()
+
+
+def _refuse_other_kinds(path: str) -> None:
+    """Refuse what no database can be: SQLite would wait for the other end of a pipe.
+
+    Raises:
+        StoreFailed: it is a folder, a pipe, a socket or a device.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):  # it is new, or SQLite says what is wrong with the name
+        return
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -403,15 +403,16 @@ class SQLiteManager:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> BackupCounts:
-        """Copy all of the file to a new one, and the archives of its sessions into a folder beside
-        that, while others read and write. `progress` is told how many bytes are done, and of how
-        many.
+        """Copy all of the file to a new one, and the archives of its sessions into a new folder
+        beside that, while others read and write. `progress` is told how many bytes are done, and of
+        how many.
 
         Raises:
-            StoreFailed: something cannot be read or written.
+            StoreFailed: something of these names is there already, or cannot be read or written.
             StoreDamaged: an archive is missing or altered.
         """
-        return backup.copy_into(self._pool, Path(file), Path(archive), progress)
+        places = (Path(each).expanduser().absolute() for each in (file, archive))
+        return backup.copy_into(self._pool, *places, progress)
 
     # --- is it whole? -----------------------------------------------------------------------------
 

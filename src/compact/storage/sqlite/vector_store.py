@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import apsw
 
@@ -16,7 +16,7 @@ from compact import forks
 from compact.core.calls import checked
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
-from compact.errors import InvalidInput, StoreFailed
+from compact.errors import InvalidArgument, InvalidInput, StoreFailed
 from compact.storage.sqlite import vectors
 from compact.storage.sqlite.pool import MEMORY, Pool
 from compact.storage.sqlite.store import SQLiteManager
@@ -93,13 +93,19 @@ class VectorStore:
     # --- vectors under names ----------------------------------------------------------------------
 
     @checked
-    def add(self, given: Mapping[str, Numbers]) -> None:
+    def add(self, given: Mapping[str, Numbers] | str, vector: Numbers | None = None) -> None:
         """Store vectors under their names, durably and all or none; each takes the place of the one
-        of its name. They are stored with length 1.
+        of its name. They are stored with length 1. A name may be the id of a message:
+        `add(message_id, vector)` stores one.
 
         Raises:
             InvalidInput: one has other dimensions, length 0, or a number that is none.
+            InvalidArgument: a name without a vector, or a vector beside a mapping.
         """
+        if isinstance(given, str) == (vector is None):
+            raise InvalidArgument("vector", "add(name, vector), or add({name: vector, …})")
+        if isinstance(given, str):
+            given = {given: cast("Numbers", vector)}
         from compact.storage.sqlite.vector_embedding import as_stored
 
         data = as_stored(list(given.values()), len(given), self.dimensions)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from compact.core.formats.known import FORMATS, format_of, told_by
@@ -25,8 +26,8 @@ from compact.storage.transcripts.documents import Document, JsonLines, JsonValue
 from compact.storage.transcripts.transcript import Collected, Container, Transcript, text_or
 
 NAME = "chat"
-_ITEMS = ("messages", "input")
-"""Keys of an object at which its messages stand; `input` is the Responses API's."""
+_ITEMS = ("messages", "input", "output", "items")
+"""Keys of an object at which its messages stand: all but the first are the Responses API's."""
 _SYSTEM = ("system", "instructions")
 """Keys of a system prompt that stands beside the messages: Anthropic's, the Responses API's."""
 _SYSTEM_ID = "m0"
@@ -150,10 +151,12 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     if beside is not None:
         system = {"role": "system", "content": fields[beside]}
         found.add(found.parsed(wire, system, beside), system)
+    places: list[tuple[int, int | None]] = []
     for index, (line, raw) in enumerate(items):
-        message = found.parsed(wire, raw, f"{key}[{index}]", line=line)
-        found.add(message, raw)
-    _check_calls(found, [line for line, _ in items], key)
+        if found.attempt(partial(_add, found, wire, raw, f"{key}[{index}]", line)):
+            places.append((index, line))
+    notes = (*found.notes(), *document.notes)
+    _check_calls(found, places, key)
     return Transcript(
         source=document.source,
         format=NAME,
@@ -163,15 +166,19 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
         model=text_or(fields.get("model")),
         tools=_tools(fields.get("tools"), document.source),
         rows=found.rows,
-        notes=document.notes,
+        notes=notes,
         conversations=len(document.rows) if container.shape == "object" else 1,
         container=container,
     )
 
 
+def _add(found: Collected, wire: WireFormat, raw: Any, place: str, line: int | None) -> None:  # noqa: ANN401 - checked
+    found.add(found.parsed(wire, raw, place, line=line), raw)
+
+
 def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
     """The format of the messages. Where none of them tells, what stands beside them does."""
-    if "input" in fields and "messages" not in fields:
+    if _items_at(fields) == "input":
         try:
             refuse_server_state({**fields, "input": raws})
         except ServerHeldState as error:
@@ -198,12 +205,12 @@ def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, li
     return given, list(messages)
 
 
-def _check_calls(found: Collected, lines: Sequence[int | None], key: str) -> None:
+def _check_calls(found: Collected, places: Sequence[tuple[int, int | None]], key: str) -> None:
     """Refuse tool calls and results that no provider would take."""
-    offset = len(found.messages) - len(lines)
+    offset = len(found.messages) - len(places)
     for index, reason in _broken_calls(found.messages):
-        at = index - offset
-        raise InvalidTranscript(found.source, f"{key}[{at}]: {reason}", line=lines[at])
+        at, line = places[index - offset]
+        raise InvalidTranscript(found.source, f"{key}[{at}]: {reason}", line=line)
 
 
 def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,8 @@ What is decided here:
   after the result of one of several parallel calls: a provider wants the calls together. Other
   pieces with results between them stay apart and share their `reply_id`. Parts keep the row's own
   block as `raw`, so that a writer finds the row again.
-- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent's conversation, and rows that
+- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent's conversation: left out where
+  the file has others. Rows that
   the tool made up in the assistant's name (`<synthetic>`: an API error, "No response requested.")
   were said by no model: both left out.
 - An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
@@ -50,6 +52,8 @@ _EVENTS = frozenset(("user", "assistant", "system", "progress", "summary", "file
 _OTHER_EVENTS = frozenset(
     ("queue-operation", "attachment", "custom-title", "ai-title", "last-prompt")
 )
+_SPOKEN = ("user", "assistant")
+"""Types of rows that are messages."""
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
 """How the names of tools begin that are not the program's own."""
@@ -73,10 +77,11 @@ def read(
         InvalidTranscript: naming the line of a row that is no event or holds no valid message.
     """
     log = _Log(document.source)
-    rows = [(n, _checked(row, n, document.source)) for n, row in document.rows]
+    rows = log.checked(document.rows, _has_type, "an event with a type")
+    log.takes_sidechain = all(_is_side(row) for _, row in rows if row["type"] in _SPOKEN)
     start = _last_boundary(rows) if active else 0
     for number, row in rows[start:]:
-        log.take(number, row)
+        log.attempt(partial(log.take, number, row))
     log.finish()
     notes = (*log.notes(), *document.notes)
     if active and not start:
@@ -87,7 +92,7 @@ def read(
         wire="anthropic",
         messages=tuple(log.messages),
         title=_title(rows),
-        session_id=_last_of(rows, "sessionId"),
+        session_id=_last_of(rows, "sessionId") or _last_of(rows, "session_id"),
         rows=log.rows,
         notes=notes,
         container=Container(
@@ -103,17 +108,20 @@ def _is_event(row: object) -> bool:
     kind = row.get("type")
     if not isinstance(kind, str):
         return False
-    if kind in ("user", "assistant"):
+    if kind in _SPOKEN:
         return isinstance(row.get("message"), dict)
     return (
         kind in _OTHER_EVENTS or (kind in _EVENTS and "content" not in row) or "parentUuid" in row
     )
 
 
-def _checked(row: object, number: int, source: str) -> dict[str, Any]:
-    if not isinstance(row, dict) or not isinstance(row.get("type"), str):
-        raise InvalidTranscript(source, "not an event with a type", line=number)
-    return row
+def _has_type(row: Row) -> bool:
+    return isinstance(row.get("type"), str)
+
+
+def _is_side(row: Row) -> bool:
+    """Whether a row is of a sub-agent's conversation."""
+    return bool(row.get("isSidechain") or row.get("parent_tool_use_id"))
 
 
 def _last_boundary(rows: list[tuple[int, dict[str, Any]]]) -> int:
@@ -150,10 +158,12 @@ class _Log(Collected):
     _later: list[Message] = field(default_factory=list)
     """Results that came before the reply they belong to was whole."""
     _has_originals: bool = False
+    takes_sidechain: bool = False
+    """Whether the file is a sub-agent's own: all that is said in it is."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row."""
-        if row["type"] not in ("user", "assistant"):
+        if row["type"] not in _SPOKEN:
             self.left_out[f"{row['type']} row"] += 1
             if not row.get("isSidechain"):
                 self._queue.take(number, row, self._count())
@@ -255,7 +265,7 @@ class _Log(Collected):
         return True
 
     def _reason_to_leave_out(self, row: dict[str, Any], message: dict[str, Any]) -> str | None:
-        if row.get("isSidechain"):
+        if _is_side(row) and not self.takes_sidechain:
             return "sidechain"
         if str(row.get("uuid")) in self._seen:
             return "repeated"

@@ -1,5 +1,6 @@
 """Reading OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`, of which the
-`response_item` rows are the conversation, as items of the Responses API.
+`response_item` rows are the conversation, as items of the Responses API. Older ones are the items
+themselves, behind a head.
 
 What is decided here:
 
@@ -17,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from compact.core.formats.responses import Responses
 from compact.core.messages import MessageMetadata
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.documents import Document, JsonLines
 from compact.storage.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcript, time_of
 
 NAME = "codex_cli"
@@ -37,7 +39,25 @@ def recognizes(document: Document) -> bool:
     match document.rows:
         case [(_, {"type": str(kind), "payload": dict()}), *_]:
             return kind in _TYPES
+        case [(_, {"id": str(), "timestamp": str(), "instructions": _} as head), *_]:
+            return "role" not in head and isinstance(document, JsonLines)
     return False
+
+
+def _is_record(row: Row) -> bool:
+    return isinstance(row.get("type"), str) or not {"record_type", "instructions"}.isdisjoint(row)
+
+
+def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is written today: older files have the items themselves, and records without a
+    type.
+    """
+    if "payload" in row or row.get("type") in _TYPES:
+        return row
+    if "type" in row:
+        return {"type": "response_item", "payload": row, "timestamp": row.get("timestamp")}
+    kind = "session_meta" if "instructions" in row else str(row["record_type"])
+    return {"type": kind, "payload": row}
 
 
 def read(
@@ -49,8 +69,8 @@ def read(
         InvalidTranscript: naming the line of a row that is no record, or of an item that is wrong.
     """
     rollout = _Rollout(document.source, active=active)
-    for number, row in document.rows:
-        rollout.take(number, row)
+    for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
+        rollout.attempt(partial(rollout.take, number, _enveloped(row)))
     rollout.finish()
     notes = (*rollout.notes(), *document.notes)
     if active and not rollout.left_out["compacted row"]:
@@ -100,14 +120,12 @@ class _Rollout(Collected):
     _typed: set[str] = field(default_factory=set)
     _summaries: set[str] = field(default_factory=set)
 
-    def take(self, number: int, row: object) -> None:
+    def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row.
 
         Raises:
-            InvalidTranscript: it is no record, or one that lacks its payload.
+            InvalidTranscript: it lacks its payload.
         """
-        if not isinstance(row, dict) or not isinstance(row.get("type"), str):
-            raise InvalidTranscript(self.source, "not a record with a type", line=number)
         match row:
             case {"type": "response_item", "payload": {"type": "ghost_snapshot"}}:
                 pass  # the state of the files, which no model is sent
@@ -152,13 +170,16 @@ class _Rollout(Collected):
             InvalidTranscript: naming the line of an item that is wrong.
         """
         for item in self._items:
-            message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
-            update: dict[str, Any] = {}
-            if (time := time_of(item.row.get("timestamp"))) is not None:
-                update["timestamp"] = time
-            if item.role == "user" and (source := self._source_of(item)) is not None:
-                update["metadata"] = MessageMetadata(source=source)
-            self.add(message.model_copy(update=update), item.row)
+            self.attempt(partial(self._add, item))
+
+    def _add(self, item: _Item) -> None:
+        message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
+        update: dict[str, Any] = {}
+        if (time := time_of(item.row.get("timestamp"))) is not None:
+            update["timestamp"] = time
+        if item.role == "user" and (source := self._source_of(item)) is not None:
+            update["metadata"] = MessageMetadata(source=source)
+        self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
         """Who made an item of the role `user`; None where the file does not tell."""

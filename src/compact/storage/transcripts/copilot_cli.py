@@ -17,6 +17,7 @@ What is decided here:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolResult
@@ -53,12 +54,12 @@ def read(
         InvalidTranscript: naming the line of a row that is no event, or of a message that is wrong.
     """
     log = _Events(document.source)
-    rows = [(n, _checked(row, n, document.source)) for n, row in document.rows]
+    rows = log.checked(document.rows, _is_event, "an event with a type and data")
     bounds = [i for i, (_, row) in enumerate(rows) if _summary(row)]
     start = bounds[-1] if active and bounds else 0
     for index, (number, row) in enumerate(rows):
         if index >= start or row["type"] == _SYSTEM:
-            log.take(number, row)
+            log.attempt(partial(log.take, number, row))
     log.finish()
     starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
     head: Row = starts[0] if starts else {}
@@ -78,11 +79,8 @@ def read(
     )
 
 
-def _checked(row: object, number: int, source: str) -> dict[str, Any]:
-    found = row if isinstance(row, dict) else {}
-    if not isinstance(found.get("type"), str) or not isinstance(found.get("data"), dict):
-        raise InvalidTranscript(source, "not an event with a type and data", line=number)
-    return found
+def _is_event(row: Row) -> bool:
+    return isinstance(row.get("type"), str) and isinstance(row.get("data"), dict)
 
 
 def _summary(row: Row) -> str | None:

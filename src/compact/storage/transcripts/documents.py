@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
 
@@ -25,6 +25,9 @@ Item = TypeVar("Item")
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
 _SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
+          ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
+"""How texts in UTF-16 begin."""
 LARGEST_FILE = 500_000_000
 """Bytes of the largest file that is read."""
 
@@ -176,8 +179,59 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
         raise InvalidTranscript(name, "the file is empty", is_foreign=True)
     if content.startswith(_SQLITE):
         return _database(content, name, str(data) if isinstance(data, Path) else name)
-    if b"\0" in content[:8192]:
+    content, notes = _as_utf8(content, name)
+    document = _text_document(content, name)
+    halves = [row for row in document.rows if not _is_whole(row)] if b"\\ud" in content else []
+    if halves:
+        many = "1 row has" if len(halves) == 1 else f"{len(halves)} rows have"
+        notes = (*notes, f"{many} half of a character in it (a lone surrogate)")
+    return replace(document, notes=(*document.notes, *notes))
+
+
+def _is_whole(row: tuple[int, Any]) -> bool:
+    """Whether all texts of a row are whole characters."""
+    try:
+        orjson.dumps(row[1])
+    except (TypeError, ValueError) as error:
+        return "surrogates" not in str(error)
+    return True
+
+
+def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
+    """A file's text as UTF-8, without the zero bytes that a cut write leaves at its end; and what
+    was mended, in words.
+
+    Raises:
+        InvalidTranscript: it is binary data, or a mixture.
+    """
+    order = next((order for marks, order in _UTF16 if content.startswith(marks)), None)
+    if order is not None:
+        try:
+            return content.decode(order).lstrip("\ufeff").encode(), ("UTF-16, read as such",)
+        except UnicodeError:
+            raise InvalidTranscript(name, "UTF-16 that is broken: save it as UTF-8") from None
+    text = content.rstrip(b"\0\r\n ")
+    zeros = content[len(text) :].count(b"\0")
+    if b"\0" in text and text.removeprefix(_BOM)[:1] in (b"{", b"["):
+        reason = "binary data in it: zero bytes, as a cut write leaves them"
+        raise InvalidTranscript(name, reason, line=text.count(b"\n", 0, text.index(b"\0")) + 1)
+    if b"\0" in text[:8192] or (zeros and not _is_utf8(text)):
         raise InvalidTranscript(name, "binary data, not a text file", is_foreign=True)
+    if not zeros:
+        return content, ()
+    return text + b"\n", (f"{zeros} zero bytes at the end, which a cut write left",)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_document(content: bytes, name: str) -> Document:
+    """The document of a text."""
     body = content.removeprefix(_BOM)
     first = body.lstrip()[:1]
     if first == b"{":
@@ -239,9 +293,9 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     """One object, or one a line: the latter where the first line is complete and others follow."""
     numbered = enumerate(body.split(b"\n"), 1)
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
-    if len(lines) == 1:
-        return JsonValue(name, content, [(1, _whole(body, name))])
     exact = _HUGE_INTEGER.search(body) is not None
+    if len(lines) == 1 and b"}{" not in lines[0][1].replace(b" ", b""):
+        return JsonValue(name, content, [(1, _whole(body, name))])
     try:
         _parse(lines[0][1], exact=exact)
     except ValueError:
@@ -250,13 +304,32 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     rows: list[tuple[int, Any]] = []
     for number, line in lines:
         try:
-            rows.append((number, _parse(line, exact=exact)))
+            rows += [(number, value) for value in _values(line, exact=exact)]
         except ValueError as error:
             if number == lines[-1][0] and rows and _is_cut(line, error):
                 end = content.rstrip().rfind(b"\n") + 1
                 return JsonLines(name, content[:end], rows, ("the last line is half written",))
             _refuse(name, error, line=number)
-    return JsonLines(name, content, rows)
+    return (JsonValue if len(rows) == 1 else JsonLines)(name, content, rows)
+
+
+def _values(line: bytes, *, exact: bool) -> list[object]:
+    """The value of a line, or its objects where several stand on it."""
+    try:
+        return [_parse(line, exact=exact)]
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data") or b"\r{" in line:
+            raise
+        decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+        text, at, found = error.doc.strip(), 0, []
+        while at < len(text):
+            try:
+                value, at = decoder.raw_decode(text, at)
+            except ValueError:
+                raise error from None
+            found.append(value)
+            at += len(text[at:]) - len(text[at:].lstrip())
+        return found
 
 
 def _is_object(line: bytes) -> bool:
@@ -324,7 +397,12 @@ def _finite(literal: str) -> float:
 
 def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
     if isinstance(error, UnicodeDecodeError):
-        reason = f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x})"
+        reason = (
+            f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x}); if it is in "
+            "another encoding, such as Windows-1252, save it as UTF-8"
+        )
+    elif isinstance(error, json.JSONDecodeError) and "}\r{" in error.doc:
+        reason = "its lines end in CR alone, as on old Macs: save it with LF"
     elif isinstance(error, json.JSONDecodeError):
         column = f" at column {error.colno}"
         said = error.msg.removesuffix(" at")

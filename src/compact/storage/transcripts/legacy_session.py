@@ -7,6 +7,7 @@ What is decided here:
 - Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each is
   put at its time: behind the last message that is no later, as a reply that calls and its result.
   A call that a message makes itself is made once, its result taken from there.
+- Summaries of checkpoints stand before the messages, as checkpoints.
 - The messages are kept in the order of the file; what its times say decides nothing else.
 - Roles and parts: see `roles`. The other keys are in the container's fields, as `record`; the
   counts in them are not believed.
@@ -19,9 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from compact.core.messages import ToolResult
+from compact.core.messages import Text, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, json_object, rows_at
+from compact.storage.transcripts.documents import Document, json_object, objects_in, rows_at
+from compact.storage.transcripts.pairing import CHECKPOINT
 from compact.storage.transcripts.roles import ByRole, call_ids, made_result
 from compact.storage.transcripts.transcript import Container, Row, Transcript, text_or, time_of
 
@@ -40,7 +42,14 @@ def recognizes(document: Document) -> bool:
             return True
         case [{"type": _}, *_]:
             return False
-    return bool(_OWN & value.keys())
+    return bool(_OWN & value.keys() or _checkpoints(value))
+
+
+def _checkpoints(value: Row) -> list[dict[str, Any]]:
+    """The checkpoints that a session tells of."""
+    known = value.get("metadata")
+    beside = known.get("checkpoints") if isinstance(known, dict) else None
+    return objects_in(beside) or objects_in(value.get("checkpoints"))
 
 
 def read(
@@ -54,6 +63,7 @@ def read(
     value = json_object(document)
     session = ByRole(document.source)
     rows = rows_at(value, "messages", source=document.source)
+    say_summaries(session, _checkpoints(value))
     take_messages(session, rows, calls=value.get("toolCalls"))
     session.finish()
     known = ("messages", "toolCalls")
@@ -97,6 +107,17 @@ def take_messages(
         session.take(row.get("role"), content, row, place=place, time=times[index])
         _say_calls(session, behind.get(index, ()), own)
     _say_calls(session, behind.get(len(rows), ()), own)
+
+
+def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
+    """Say the summaries of these rows, as checkpoints: a text each, or a message that holds one."""
+    for row in rows:
+        summary = row.get("summary")
+        if isinstance(summary, dict):
+            summary = summary.get("content") or summary.get("text")
+        if text := text_or(summary):
+            time = time_of(row.get("timestamp"))
+            session.say("user", [Text(text)], row, time=time, metadata=CHECKPOINT)
 
 
 def _asked(source: str, calls: object) -> list[dict[str, Any]]:

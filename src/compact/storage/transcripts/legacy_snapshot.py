@@ -7,22 +7,21 @@ beside `messages`; and all of it in a `conversationState`. What is decided here:
 - Summaries in it (`checkpoints[].summary`, a `summary` of its own) stand before the messages, as
   checkpoints: their originals are not in the file.
 - The person's messages that were kept beside the others come at their times; one with the id of
-  another, or that says at the same time what another says, is there once.
+  another, or that says at the same time what another says, is there once. Of the archived ones
+  some have no role, and a `summary` that is their first hundred characters.
 - The goals, and all other keys, are in the container's fields, as `record`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from compact.core.messages import Text
 from compact.errors import InvalidTranscript
 from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import Document, json_object, objects_in
-from compact.storage.transcripts.legacy_session import take_messages
-from compact.storage.transcripts.pairing import CHECKPOINT
+from compact.storage.transcripts.legacy_session import say_summaries, take_messages
 from compact.storage.transcripts.roles import ByRole
 from compact.storage.transcripts.transcript import (
     Container,
@@ -36,6 +35,8 @@ from compact.storage.transcripts.transcript import (
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
 """Where the messages stand, if not in the snapshot itself."""
+BEGINNING = 100
+"""Characters of an archived message that such programs keep."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
 _TOLD = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
@@ -64,15 +65,17 @@ def read(
     value = json_object(document)
     state = _state(value)
     session = ByRole(document.source)
-    for row, text in _summaries(value, state):
-        time = time_of(row.get("timestamp"))
-        session.say("user", [Text(text)], row, time=time, metadata=CHECKPOINT)
+    say_summaries(session, (*objects_in(state.get("checkpoints")), value))
     for name in _lists(state):
         if not isinstance(state[name], list):
             raise InvalidTranscript(document.source, f"{name}: expected a list of messages")
     rows, repeated = _in_order(state)
     if repeated:
         session.left_out["message that is in two lists|messages that are in two lists"] = repeated
+    if cut := sum(len(row["summary"]) >= BEGINNING for row in rows if _is_beginning(row)):
+        words = "of which only the beginning is kept"
+        session.left_out[f"message {words}|messages {words}"] = cut
+    rows = [_whole(row) for row in rows]
     take_messages(session, rows, calls=state.get("toolCalls") or value.get("toolCalls"))
     session.finish()
     record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
@@ -137,6 +140,21 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
     return [row for _, row in sorted(timed, key=lambda each: each[0])], repeated
 
 
+def _is_beginning(row: object) -> bool:
+    """Whether a row tells of a message by its beginning."""
+    match row:
+        case {"role": _} | {"content": _}:
+            return False
+        case {"summary": str()}:
+            return True
+    return False
+
+
+def _whole(row: Any) -> Any:  # noqa: ANN401 - what JSON carries
+    """The message that a row stands for."""
+    return {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
+
+
 def _keys(row: object) -> set[str]:
     """By what a message is known to be the same as one of another list."""
     if not isinstance(row, dict):
@@ -145,22 +163,6 @@ def _keys(row: object) -> set[str]:
         return {own}
     said = row["parts"] if "parts" in row else row.get("content")
     return {write_json([row.get("role"), said, row.get("timestamp")])}
-
-
-def _summaries(value: Row, state: Row) -> Iterator[tuple[Row, str]]:
-    """The texts that stand in for what was before, oldest first."""
-    for row in objects_in(state.get("checkpoints")):
-        if text := _text_of(row.get("summary")):
-            yield row, text
-    if text := text_or(value.get("summary")):
-        yield value, text
-
-
-def _text_of(summary: object) -> str | None:
-    """A summary is a text, or a message that holds one."""
-    if isinstance(summary, dict):
-        summary = summary.get("content") or summary.get("text")
-    return text_or(summary)
 
 
 def _goals(state: Row) -> tuple[str, ...]:

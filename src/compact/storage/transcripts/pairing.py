@@ -141,7 +141,8 @@ class Paired(Collected):
         """A message of a result with the further ones of its call."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):
-                texts = texts_of([first.text, *(each.text for each, _ in more)])
+                said = dict.fromkeys([first.text, *(each.text for each, _ in more)])
+                texts = texts_of([*said])
                 images = [image for each, _ in more for image in each.images]
                 result = replace(first, text="\n\n".join(texts), images=(*first.images, *images))
                 self.rows[message.id] = (*self.rows[message.id], *(row for _, row in more))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from compact.core.messages import Image, Part, Text, Thinking, ToolResult
@@ -68,13 +69,13 @@ def read(
     Raises:
         InvalidTranscript: naming the line of a row that is no entry, or of a message that is wrong.
     """
-    entries = [(n, _checked(row, n, document.source)) for n, row in document.rows]
     session = _Entries(document.source)
+    entries = session.checked(document.rows, _has_type, "an entry with a type")
     rows, has_boundary = _active(entries) if active else (entries, True)
     for number, row in rows:
-        session.take(number, row)
+        session.attempt(partial(session.take, number, row))
     session.finish()
-    head = entries[0][1]
+    head = entries[0][1] if entries else {"type": ""}
     notes = (*newer_than(_VERSION, head.get("version")), *session.notes(), *document.notes)
     if not has_boundary:
         notes = (*notes, NO_BOUNDARY)
@@ -91,10 +92,8 @@ def read(
     )
 
 
-def _checked(row: object, number: int, source: str) -> dict[str, Any]:
-    if not isinstance(row, dict) or not isinstance(row.get("type"), str):
-        raise InvalidTranscript(source, "not an entry with a type", line=number)
-    return row
+def _has_type(row: Row) -> bool:
+    return isinstance(row.get("type"), str)
 
 
 def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:

@@ -34,14 +34,14 @@ def read(
     Raises:
         InvalidTranscript: the file cannot be read, is of no known format, is broken (a half-written
         last line of JSON
-            Lines is not), or holds several conversations and none was chosen.
+            Lines is not), holds no message, or holds several conversations and none was chosen.
     """
     document = data if isinstance(data, Document) else load(data, source=source)
     chosen = _format_of(document, format, formats)
     found = chosen.read(document, conversation=conversation, active=active)
     if conversation is not None:
         choose(range(found.conversations), conversation, source=document.source)
-    return found
+    return _with_messages(found, chosen)
 
 
 def titles(
@@ -56,7 +56,7 @@ def titles(
     chosen = _format_of(document, format, formats)
     if chosen.titles is not None:
         return chosen.titles(document)
-    found = chosen.read(document, conversation=1)
+    found = chosen.read(document)
     return [found.title] if found.conversations == 1 else [None] * found.conversations
 
 
@@ -96,6 +96,19 @@ def _one(chosen: Format, document: Document, number: int) -> Transcript | Invali
         return chosen.read(document, conversation=number)
     except InvalidTranscript as error:
         return error
+
+
+def _with_messages(found: Transcript, chosen: Format) -> Transcript:
+    """What was read, if it says something.
+
+    Raises:
+        InvalidTranscript: it has no message; says what there was instead.
+    """
+    if found.messages:
+        return found
+    there = f"; left out: {', '.join(found.notes)}" if found.notes else ""
+    reason = f"holds no messages, read as {chosen.title}{there}"
+    raise InvalidTranscript(found.source, reason, is_foreign=True)
 
 
 def _check_override(document: Document, chosen: Format) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from compact.errors import InvalidTranscript
@@ -18,15 +20,18 @@ from compact.storage.transcripts import (
     claude_export,
     codex_cli,
     copilot_cli,
-    gemini_cli,
     legacy_session,
     legacy_snapshot,
+    markdown_chats,
     opencode,
     pi_agent,
+    shape_reading,
+    shapes,
     specstory,
     sqlite_chats,
 )
-from compact.storage.transcripts.documents import Document, Kind, kind_of
+from compact.storage.transcripts.documents import Document, Kind, PlainText, kind_of
+from compact.storage.transcripts.markdown_chats import AIDER, CURSOR
 from compact.storage.transcripts.transcript import Transcript
 
 
@@ -58,7 +63,19 @@ class Format:
     found without reading one."""
 
 
+def _shaped(shape: shape_reading.Shape) -> Format:
+    """The format of a row of `shapes`."""
+    return Format(
+        shape.name,
+        shape.title,
+        partial(shape_reading.recognizes, shape),
+        partial(shape_reading.read, shape),
+        titles=partial(shape_reading.titles, shape),
+    )
+
+
 FORMATS: tuple[Format, ...] = (
+    *map(_shaped, shapes.SHAPES),
     Format("claude_code", "Claude Code (JSONL)", claude_code.recognizes, claude_code.read),
     Format("codex_cli", "Codex CLI (JSONL)", codex_cli.recognizes, codex_cli.read),
     Format("copilot_cli", "Copilot CLI (JSONL)", copilot_cli.recognizes, copilot_cli.read),
@@ -90,13 +107,29 @@ FORMATS: tuple[Format, ...] = (
         legacy_session.recognizes,
         legacy_session.read,
     ),
-    Format("gemini_cli", "Gemini CLI (JSON)", gemini_cli.recognizes, gemini_cli.read),
     Format(
         "chat",
         "chat messages (JSON, JSONL)",
         chat_json.recognizes,
         chat_json.read,
         titles=chat_json.titles,
+    ),
+    Format(
+        "guessed", "anything like it (JSON)", shapes.recognizes, shapes.read, titles=shapes.titles
+    ),
+    Format(
+        "aider",
+        "Aider's chat history (Markdown)",
+        partial(markdown_chats.recognizes, AIDER),
+        partial(markdown_chats.read, AIDER),
+        kind="text",
+    ),
+    Format(
+        "cursor_export",
+        "Cursor's exports (Markdown)",
+        partial(markdown_chats.recognizes, CURSOR),
+        partial(markdown_chats.read, CURSOR),
+        kind="text",
     ),
     Format("specstory", "SpecStory", specstory.recognizes, specstory.read, kind="text"),
     Format(
@@ -133,6 +166,36 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
     for known in formats:
         if known.kind == kind and known.recognizes(document):
             return known
-    titles = "; ".join(x.title for x in formats)
-    reason = f"an unknown format; known are: {titles}"
+    programs = len(formats) - len(_FALLBACKS)
+    reason = (
+        f"an unknown format: {_seen(document)}. Looked for: what {programs} programs write "
+        "(docs/guides/files.md names them), then any list of objects with a role and a text"
+    )
     raise InvalidTranscript(document.source, reason, is_foreign=True)
+
+
+_FALLBACKS = ("chat", "guessed")
+"""Formats that are no program's."""
+
+
+def _seen(document: Document) -> str:
+    """What a file has, in words."""
+    if isinstance(document, PlainText):
+        lines = document.data.decode().strip().split("\n")
+        begins = f"{lines[0][:40]!r}"
+        return f"text of {len(lines)} {'line' if len(lines) == 1 else 'lines'}, the first {begins}"
+    values = [value for _, value in document.rows]
+    listed = values[0] if len(values) == 1 else values
+    if not isinstance(listed, list):
+        return f"the file has {_kind(listed)}"
+    kinds = list(dict.fromkeys(map(_kind, listed[:20])))
+    return f"the file has {len(listed):,} values, {'; '.join(kinds[:3]) or 'none'}"
+
+
+def _kind(value: object) -> str:
+    """What a JSON value is: of an object the keys."""
+    if not isinstance(value, dict):
+        return f"a {type(value).__name__}"
+    keys = [f"{key} ({type(each).__name__})" for key, each in islice(value.items(), 8)]
+    more = ", …" * (len(value) > len(keys))
+    return f"an object with {', '.join(keys) or 'no keys'}{more}"

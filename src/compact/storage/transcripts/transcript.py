@@ -7,7 +7,7 @@ Reading files lives in `reading`, writing them in `writing`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -73,6 +73,32 @@ class Collected:
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """How many of what were left out; `one|many` where many have no -s."""
+    odd: list[InvalidTranscript] = field(default_factory=list)
+    """What is wrong with each row that was left out for it."""
+
+    def attempt(self, take: Callable[[], object]) -> bool:
+        """Take a row; whether it is right. What is wrong with it is kept in mind."""
+        try:
+            take()
+        except InvalidTranscript as error:
+            self.odd.append(error)
+            return False
+        return True
+
+    def checked(
+        self,
+        rows: Iterable[tuple[int, object]],
+        is_row: Callable[[dict[str, Any]], bool],
+        what: str,
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """The rows that are what they should be; the others are odd."""
+        found: list[tuple[int, dict[str, Any]]] = []
+        for number, row in rows:
+            if isinstance(row, dict) and is_row(row):
+                found.append((number, row))
+            else:
+                self.odd.append(InvalidTranscript(self.source, f"not {what}", line=number))
+        return found
 
     def parsed(
         self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
@@ -109,11 +135,22 @@ class Collected:
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out, in words."""
+        """What was left out, in words.
+
+        Raises:
+            InvalidTranscript: not more messages are right than rows are odd; it is the first one's.
+        """
+        if self.odd and len(self.odd) >= len(self.messages):
+            raise self.odd[0]
         found: list[str] = []
         for name, count in sorted(self.left_out.items()):
             one, _, many = name.partition("|")
-            found.append(f"{count} {one if count == 1 else many or one + 's'}")
+            if count:
+                found.append(f"{count} {one if count == 1 else many or one + 's'}")
+        if self.odd:
+            rows, first = "odd row" if len(self.odd) == 1 else "odd rows", self.odd[0]
+            at = "" if first.line is None else f"line {first.line}: "
+            found.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
         return tuple(found)
 
 

@@ -38,9 +38,13 @@ def models(
       compactctl models qwen
       compactctl models ollama:llama3.2:3b
     """
-    told = cli.known_models.known_of(cli.settings.settings_of(options), name)
+    settings = cli.settings.settings_of(options)
+    told = cli.known_models.known_of(settings, name)
     yield told
     yield from _list(told["models"]) if "models" in told else _one(told)
+    if passed_over := settings.book().passed_over:
+        fields = ", ".join(f"{times} × {one_line(name)}" for name, times in passed_over.items())
+        yield f"Passed over in {settings.models_file}, as not known: {fields}."
 
 
 def _list(models: list[dict[str, Any]]) -> Iterator[Part]:

@@ -1,0 +1,83 @@
+"""Options of a call, as `help()` shows them.
+
+Options that a function takes as `**options: Unpack[Options]` become parameters of its signature,
+with what `Options` says of each in the docstring. Only the standard library is imported here,
+because the front door uses this module before anything else is loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+
+class _Left:
+    """The default of an option that is no constant: its description says what happens without."""
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+LEFT = _Left()
+
+
+def show_options(function: Callable[..., Any], options: type) -> None:
+    """Give a function a signature with all options, and a docstring that describes them."""
+    shown: Any = function
+    shown.__signature__ = _shown(function, options)
+    shown.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{_described(options)}"
+
+
+def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
+    """The signature with the options as parameters. Their defaults are what `DEFAULTS` beside them
+    says, else None where that may be given.
+    """
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())[:-1]
+    known = vars(sys.modules[options.__module__]).get("DEFAULTS", {})
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=known.get(name, None if kind.endswith("| None") else LEFT),
+            annotation=kind,
+        )
+        for name, annotation in options.__annotations__.items()
+        if (kind := str(getattr(annotation, "__forward_arg__", annotation)))
+    ]
+    return signature.replace(parameters=[*own, *added])
+
+
+def _described(options: type) -> str:
+    """The options, each with its type and what its docstring says."""
+    lines = ["Options:"]
+    said = _docstrings(options)
+    for name, annotation in options.__annotations__.items():
+        kind = getattr(annotation, "__forward_arg__", annotation)
+        words = " ".join(said.get(name, "").split())
+        text = f"{name} ({kind}): {words}"
+        lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
+    return "\n".join(lines)
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """What stands below each field of a class; nothing where its source is not there."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    except (OSError, SyntaxError):
+        return {}
+    fields = body.body if isinstance(body, ast.ClassDef) else []
+    said: dict[str, str] = {}
+    for field, after in itertools.pairwise(fields):
+        match field, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                said[name] = text
+    return said

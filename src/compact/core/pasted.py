@@ -1,0 +1,324 @@
+"""Blocks of text that a person pasted without marks around them, told by the form of lines.
+
+Three things give one away. A line *announces* it: it ends in a colon, and what follows is no list;
+lists are how people write what they want, and are theirs unless the line says that it hands over a
+text. A *label* stands before somebody's words on the same line. Or a line begins as people begin
+none: as a diff, a table, a comment, a prompt, a header. In doubt the words are not the person's:
+what is missed there is told as said, what is wrongly theirs would be obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Protocol
+
+MATERIAL = frozenset(
+    (  # noqa: SIM905
+        "document doc page webpage website site article file content text context source data "
+        "dataset input body html xml json csv code codebase snippet diff patch log trace traceback "
+        "dump transcript conversation chat history mail email message thread post comment review "
+        "passage chunk excerpt extract quote example search attachment paste selection clipboard "
+        "book chapter paper essay poem paragraph sentence email "
+        "abstract summary report letter contract manual readme table record"
+    ).split()
+)
+"""Kinds of text: what is called so says nothing by itself."""
+_HANDED = frozenset(
+    (  # noqa: SIM905
+        "translate summarize summarise review proofread rewrite rephrase paraphrase explain "
+        "analyze analyse classify critique correct improve shorten compare check read tl;dr "
+        "forwarded original quoted pasted copied says said wrote writes told tells sent posted "
+        "replied answered commented reads feedback system user human assistant "
+        "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
+    ).split()
+)
+"""Words by which a text is handed over, or somebody else is said to speak."""
+_WISHES = frozenset(
+    (  # noqa: SIM905
+        "rule requirement constraint instruction goal task plan step preference important remember "
+        "reminder want need must should note update correction decision question todo fix ps nb "
+        "regel wichtig hinweis ziel aufgabe"
+    ).split()
+)
+"""Words by which people announce what they want themselves."""
+_POINTS = frozenset("following below folgende folgenden unten".split())  # noqa: SIM905
+"""Words that point to what stands below."""
+_NAMES_IT = frozenset("here here's heres this these the my our a an from hier das".split())  # noqa: SIM905
+"""How a line begins that names what follows, and asks for nothing."""
+_HEADS = frozenset(
+    "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
+)
+"""Names that stand in nothing but the head of a mail, a commit, an answer of a server."""
+_HEADERS = frozenset("from to von an de date datum".split())  # noqa: SIM905
+"""Others that stand there."""
+
+_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _HEADERS | _POINTS
+
+_WORD = re.compile(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])"
+)
+"""A line of a list, or a heading."""
+_ANNOUNCES = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_POINTS_ON = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
+_LABEL = re.compile(
+    r"[ \t*_\"'\[]{0,12}(?P<label>[^\s:：=\[\]][^:：=\n]{0,60}?)[*_\"'\]]{0,4}"
+    r"(?:[:：]|[ \t]=)[ \t*_]{1,8}(?P<rest>\S.*)"
+)
+_KEY = re.compile(
+    r"[ \t]*(?:- (?=[a-z_][\w.-]*[:=]))?(?P<key>[\w\"'][\w.\"'/ -]{0,40})"
+    r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
+)
+_ALONE = re.compile(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
+"""Indented code and names of pictures: they end by themselves."""
+_NAME = re.compile(r"[\w.-]+")
+_EMPTY, _FULL = re.compile(r"\s*$"), re.compile(r"\s*\S")
+_SENTENCE = re.compile(
+    r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})"
+)
+_PATH = re.compile(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
+_MARKER = re.compile(
+    r"(?P<marks>[=*~<>+_-])(?P=marks){2,}[ \t]*(?P<words>[\w./ :-]{1,80}?)[ \t]*"
+    r"(?:[=*~<>+_-]{2,}[ \t]*)?$"
+)
+_TITLE = re.compile(
+    r"[ \t]*(?:[\w./-]{1,100}\.[a-z]{1,5}"
+    r"|(?:forwarded|original|quoted|pasted|copied) \w{1,20})[ \t]*",
+    re.IGNORECASE,
+)
+"""A line that is nothing but the name of what follows."""
+_TO_THE_END = re.compile(
+    r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
+    r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
+    r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
+    re.IGNORECASE,
+)
+"""Prompts, and the beginnings of answers, documents and posts."""
+_LEAD = re.compile(
+    # no word, quotation, list, tag or emoji: a sign of code, data, drawing
+    r"[=;^\\%|\u2300-\u2bff]|[<'][ \t]|//|/\*|\*/|<!--|-- \w|\+(?:[ \t]{2}|(?![\s\d+]))|@@ |#!"
+    r"|\"{3}|'{3}|REM "
+    # a time or a place, as logs, chats and tools write it
+    r"|[\[(]?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[\[(]\d{1,2}[:./]\d\d?|[\d:,.]{8,12} --> "
+    r"|\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d|\d\d:\d\d:\d\d[,.]\d"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
+    r"|[^\W\d][^.!?\n]{0,40}(?:  |, )\[?\d{1,2}:\d\d(?: ?[AP]M)?\]?$"
+    r"|\d{1,5}(?:\t| {2})|[\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?[:-]|<[\w-]{1,30}> \S"
+    # a level, an error
+    r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE|FAILED|PASSED)\b[\]: ]|Traceback \("
+    r"|[\w.]{0,60}(?:Error|Exception): "
+    # columns, and a remark in brackets
+    r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
+)
+"""How lines of data, code and logs begin."""
+_CODE = re.compile(
+    r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
+    r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
+)
+_DIFF = re.compile(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
+_DIFF_LINE = re.compile(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
+_COMMENT = re.compile(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
+_COLUMNS = re.compile(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$))+$")
+_PICTURE = re.compile(
+    r"!\[[^\]\n]{0,500}\](?:\([^)\n]{0,500}\)|\[[^\]\n]{0,200}\])?|<img\b[^>\n]{0,500}>", re.I
+)
+_SALUTATION = re.compile(
+    r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
+)
+_ASKS = re.compile(r"[^.!。\n]{3,400}[?？]\s*")
+"""A paragraph of one question."""
+LONG_COMMENT = 6
+"""Words from which a line behind one `#` is a comment, and no heading."""
+LONGEST_MARKER = 200
+"""Characters of a line that says that something follows; of a longer one its end."""
+LONGEST_HEAD = 12
+"""Lines of a head that are read."""
+MOST_WORDS, FEW_WORDS = 8, 4
+"""Words that a label has at most, and below which it may name a speaker."""
+
+
+class Rows(Protocol):
+    """A text by its lines."""
+
+    heading: int
+    """The line below which it is divided by headings, as people divide what they plan."""
+
+    def is_marked(self, number: int) -> bool:
+        """Whether a passage begins in a line that has marks around it, and so ends by itself."""
+        ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> str: ...
+
+
+class Block(NamedTuple):
+    """Where a pasted block begins in its first line, and the line before which it ends."""
+
+    column: int
+    stop: int
+    stops_at: int | None = None
+    """Where in its only line it ends; None where it goes to the line's end."""
+
+
+def block(lines: Rows, number: int) -> Block | None:
+    """The pasted block that begins in a line, or below it where the line announces it."""
+    line = lines[number].rstrip()
+    if _DIFF.match(line):
+        return Block(0, _while(lines, number, _DIFF_LINE))
+    if (
+        _TO_THE_END.match(line.lstrip())
+        or _is_marker(lines, number, line)
+        or _is_letter(lines, number, line)
+    ):
+        return Block(0, len(lines))
+    if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
+        return Block(0, _paragraph(lines, number))
+    return (
+        _comment(lines, number, line)
+        or _announced(lines, number, line)
+        or _run(lines, number, line)
+        or _labelled(lines, number, line)
+        or _picture(line, number)
+    )
+
+
+def closing(text: str) -> int:
+    """Where the last paragraph begins if it is one question: whoever pasted a text asks it. Else
+    the end of the text.
+    """
+    start = text.rstrip().rfind("\n\n") + 2
+    return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
+
+
+def _comment(lines: Rows, number: int, line: str) -> Block | None:
+    """A line behind one `#` that is a sentence, or stands above code, and is no heading."""
+    found = _COMMENT.match(line)
+    if found is None:
+        return None
+    words, below = found["words"].rstrip(), lines[min(number + 1, len(lines) - 1)]
+    is_long = words.endswith((".", "!")) or len(words.split()) >= LONG_COMMENT
+    is_comment = is_long or (
+        number + 1 < len(lines) and bool(_COMMENT.match(below) or _is_code(below))
+    )
+    return Block(0, number + 1) if is_comment else None
+
+
+def _is_code(line: str) -> bool:
+    return bool(_CODE.match(line.strip()))
+
+
+def _announced(lines: Rows, number: int, line: str) -> Block | None:
+    """What a line announces that ends in a colon, or that points to a text below."""
+    tail = line[-LONGEST_MARKER:]
+    found = _ANNOUNCES.search(tail) or _POINTS_ON.search(tail)
+    if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
+        return None
+    said = _words(found["said"])
+    if found.re is _POINTS_ON:
+        points = _POINTS.intersection(said) and MATERIAL.intersection(said)
+        return Block(len(line), len(lines)) if points else None
+    if _ALONE.match(lines[below]) or lines.is_marked(below):
+        return None
+    is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
+    hands = _hands_over(said, found["said"])
+    return Block(len(line), len(lines)) if hands or not is_own else None
+
+
+def _hands_over(said: list[str], words: str) -> bool:
+    """Whether the words before a colon hand over a text: they say so, or only name it."""
+    if _HANDED.intersection(said):
+        return True
+    if not (MATERIAL.intersection(said) or _PATH.search(words)) or _WISHES.intersection(said):
+        return False
+    return len(said) <= 2 or said[0] in _NAMES_IT or said[0] in MATERIAL
+
+
+def _run(lines: Rows, number: int, line: str) -> Block | None:
+    """Two lines or more that begin with a label each: data, a dialogue, the head of a mail."""
+    labels, ours = list[str](), set[str]()
+    for at in range(number, min(len(lines), number + LONGEST_HEAD)):
+        if (found := _KEY.match(lines[at])) is None:
+            break
+        labels.append(_one(found["key"].strip(" \t\"'-").lower()))
+        if lines[at][:1].isalpha() and found[0][-1] != "=":
+            ours |= _WISHES.intersection(_words(labels[-1]))
+    if len(labels) < 2 or ours:
+        return None
+    if _HEADS.intersection(labels) or (_HEADERS.intersection(labels) and "@" in line):
+        return Block(0, len(lines))
+    is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
+    is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
+    return Block(0, _paragraph(lines, number)) if is_data else None
+
+
+def _labelled(lines: Rows, number: int, line: str) -> Block | None:
+    """A sentence of somebody's behind a label in the same line."""
+    found = _LABEL.match(line)
+    said = _words(found["label"]) if found else []
+    if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
+        return None
+    names, rest = set(said[-1:]), found["rest"]
+    if names & _HEADS or (names & _HEADERS and "@" in rest):
+        return Block(0, len(lines))
+    if len(rest.split()) < FEW_WORDS - 1:
+        is_name = names & MATERIAL and _PATH.search(rest)
+        return Block(len(line), len(lines)) if is_name else None
+    if _HANDED.intersection(said) or names & MATERIAL:
+        return Block(found.start("rest"), len(lines))
+    is_quoted = _SENTENCE.match(rest) and not _WISHES.intersection(said)
+    is_quoted = is_quoted and (len(said) < FEW_WORDS or rest[0] in '"“' or "this" in said)
+    return Block(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
+
+
+def _picture(line: str, number: int) -> Block | None:
+    """Pictures in a line, with the words that stand for them."""
+    found = list(_PICTURE.finditer(line)) if "![" in line or "<" in line else []
+    return Block(found[0].start(), number + 1, found[-1].end()) if found else None
+
+
+def _is_marker(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line of marks says that a text begins."""
+    found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
+    if found is None:
+        return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
+    words = _words(found["words"])
+    is_named = {"begin", "start", *MATERIAL}.intersection(map(_one, words))
+    return bool(is_named or found["marks"] in "<>" or _PATH.search(found["words"]))
+
+
+def _is_columns(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line heads a table without frames: names with one mark between, and rows below."""
+    found = _COLUMNS.match(line)
+    if found is None or number + 1 == len(lines):
+        return False
+    count, is_loose = line.count(found["mark"]), ", " in line
+    return count > is_loose and lines[number + 1].count(found["mark"]) >= count
+
+
+def _is_letter(lines: Rows, number: int, line: str) -> bool:
+    """Whether a letter begins below somebody's words."""
+    return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
+
+
+def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
+    """The first line below that is not of the form."""
+    return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
+
+
+def _paragraph(lines: Rows, number: int) -> int:
+    """The next empty line."""
+    return _while(lines, number, _FULL)
+
+
+def _next(lines: Rows, number: int) -> int:
+    """The next line that is not empty."""
+    return _while(lines, number, _EMPTY)
+
+
+def _words(text: str) -> list[str]:
+    return [_one(word) for word in _WORD.findall(text.lower())]
+
+
+def _one(word: str) -> str:
+    """A word without the ending of its plural."""
+    return word if word in _KNOWN else word.removesuffix("s")

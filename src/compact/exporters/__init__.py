@@ -1,0 +1,1 @@
+"""Where events go, by the kit's own import paths: `console` and `ariadne`."""

@@ -1,0 +1,3 @@
+"""Events for Ariadne, by the kit's own import path."""
+
+from compact.telemetry.ariadne import AriadneExporter as AriadneExporter

@@ -1,0 +1,160 @@
+"""Behind an explicit key everything is the secret but a reference, a placeholder, a type and prose.
+
+All are made up here, so that no scanner finds a key in this file.
+"""
+
+import random
+import string
+
+import pytest
+
+from compact import compress
+from compact.core.redaction import redact
+from tests.core.test_redaction import pem
+
+LOT = random.Random("explicit keys")
+ALNUM = string.ascii_letters + string.digits
+
+
+def made(length, letters=ALNUM):
+    return "7Qd" + "".join(LOT.choice(letters) for _ in range(length - 3))
+
+
+JOINED = ("basalt-heron-" + "417", "k.h" + "38R", "k_h" + "38", "ochre-wren-tulip-" + "gravel")
+KEYS = (
+    "password: {}\n",
+    "Passwort: {}\n",
+    "secret: {}\n",
+    'apiKey: "{}"',
+    'token = "{}"',
+    "DB_PASSWORD={}\n",
+    '{{"password": "{}"}}',
+    "config['password'] = '{}';",
+    "Adgangskode: {}\n",
+    "Паролата е {}\n",
+    "Lösenordet är {}\n",
+    "비밀번호는 {} 입니다",
+    "パスワードは {} です",
+    "mot de passe : {}\n",
+)
+WORD = "Basalt" + "88heron"
+KEY = made(32)
+ELSEWHERE = (
+    ("the key on the line above", 'variable "db_password" {\n  default = "{}"\n}', JOINED[0]),
+    ("and numbers", ' 1→variable "db_password" {\n 2→  type = string\n 3→  default = "{}"', WORD),
+    ("an object", '{"password": {"value": "{}"}}', JOINED[2]),
+    ("an object with its type", '{"password": {"type": "secure", "value": "{}"}}', WORD),
+    ("a name and its value", '{"name": "API_TOKEN", "secure": true, "value": "{}"}', KEY),
+    ("a type", 'password: str = "{}"', JOINED[0]),
+    ("a type with a default", "const password: string = '{}';", JOINED[0]),
+    ("an address", "jdbc:mysql://db/app?user=app&password={}", JOINED[0]),
+    ("an archive", "7z a -p{} a.7z docs", WORD),
+    ("an unpacked one", "unzip -P {} a.zip", WORD),
+    ("behind another option", "keytool -genkey -storepass {} -alias a", WORD),
+    ("a share", "smbclient //nas/docs -U ada%{}", WORD),
+    ("a user", "echo 'ada:{}' | chpasswd", WORD),
+    ("Fernet", 'box = Fernet(b"{}")', KEY),
+    ("an HMAC", 'crypto.createHmac("sha256", "{}").update(a)', KEY),
+    ("a signed token", "jwt.sign({ sub: user.id }, '{}', { expiresIn: '1h' })", KEY),
+    ("a buffer", "const secretKey = Buffer.from('{}', 'utf8');", KEY),
+    ("bytes", 'jwtKey := []byte("{}")', KEY),
+    ("a typed secret", 'token = SecretStr("{}")', KEY),
+    ("colours", "\x1b[32mpassword\x1b[0m: \x1b[33m{}\x1b[0m\n", JOINED[0]),
+    ("colours of a search", "a.ini:\x1b[01;31m\x1b[Kpassword\x1b[m\x1b[K = {}\n", JOINED[1]),
+    ("colours in JSON", '{"out": "\\u001b[1mpassword\\u001b[0m: {}"}', WORD),
+    ("no width", "pass\u200bword: {}\n", WORD),
+    ("a heading", "user,password\nada,{}\n", JOINED[0]),
+    ("a question", "What's the password?\n{}\n", WORD),
+    ("a chat", "Q: what's the wifi password?\nA: {}\n", WORD),
+    ("a first boot", "Use the following password to proceed:\n\n{}\n\nIt is in a.txt", JOINED[0]),
+    ("a log", "A temporary password is generated for root@localhost: {}\n", JOINED[0]),
+    ("a fence", "### Password\n\n```\n{}\n```\n", JOINED[0]),
+    ("a command before", "cat a; PGPASSWORD={} psql -h db", JOINED[0]),
+    ("an encoded address", "next=%2Fa&access_token%3D{}", KEY),
+    ("a dash", "pw - {}\n", WORD),
+    ("a bracket", "비밀번호({})", WORD),
+    ("a possessive", "the wifi password's {}\n", WORD),
+    ("a vendor in an address", "key%3D{} was sent", "AK" + "IA" + "QZ7L3MX2" * 2),
+    ("Vercel", "I pasted {} there", "vercel_blob" + "_rw_" + made(16) + "_" + made(30)),
+    ("Square", "run {} now", "EA" + "AA" + made(60)),
+    ("Cloudflare", "run {} now", "v1" + ".0-" + made(24, "0123456789abcdef") + "-" + made(146)),
+    ("Airtable", "run {} now", "pat" + made(14) + "." + "0a1b2c3d" * 8),
+)
+NONE = (
+    "const lanes = Math.min(maxSessionLanes*2, 16);",
+    "var e=n.password,r=t.token||n;e.key=r+2;return t.k0+t.k1",
+    "secretKey:t.k8,apiKey:n.a1,token:r.b2",
+    "cat data/chat_sessions/x7Kp2mQ9vL4tR8wZ/log.txt",
+    '{"password": {"type": "string", "format": "password", "minLength": 8}}',
+    '{"token": {"value": "{color.blue.500}", "type": "color"}}',
+    'key = f"user:{user.id}:session-v3"',
+    "password = random_password.db2.result",
+    "token = data.aws_eks_cluster_auth.main2.token",
+    "password: this.form.value.password2",
+    "token: Token.Ident2,",
+    "Unexpected token: punc2 (line 3)",
+    "Token: ERC-20",
+    '{"author": "Ada", "auth": "oauth2"}',
+    '"clientRequestToken":"3d8150d9-f99c-41b6-ad1b-be94c8fa9189"',
+    "apt\tpasswd\t1:4.13\napt\tperl-modules-5.36\t5.36\napt\tpostgresql-15\t15.18\n",
+    "def revoke(self, token,\n           callback=None, body=body)",
+    "compass: north-west-45",
+    "What's the password policy?\nAt least 12 characters.",
+    "Password: state-of-the-art hashing is used",
+    "パスワードは8文字以上です",
+    "비밀번호는 8자 이상입니다",
+    "<code>{ psk: &#x3C;Buffer> }",
+    '<input name="password" autocomplete="current-password" minlength="12">',
+    "keys: ISBN 978-3-16-148410-0, tokens 4096, model gpt-4o-mini-2024-07-18",
+)
+
+
+@pytest.mark.parametrize("secret", JOINED)
+@pytest.mark.parametrize("key", KEYS)
+def test_joined_words_behind_an_explicit_key_are_the_secret(key, secret):
+    """A password need not look generated: its name says what it is."""
+    before, after = key.split("{}") if "{{" not in key else key.format("{}").split("{}")
+    told = redact(before + secret + after).text
+    head, _, tail = told.partition("<REDACTED:")
+    assert (head, tail.partition(">")[2]) == (before, after)
+
+
+@pytest.mark.parametrize(("where", "text", "secret"), ELSEWHERE, ids=[x for x, *_ in ELSEWHERE])
+@pytest.mark.parametrize(
+    "before", ["", "A line.\n", "> and then: "], ids=["first", "below", "told"]
+)
+def test_a_key_is_explicit_wherever_it_stands(where, text, secret, before):
+    """On another line, in an object, a call, an address, a command, between colours; and whatever
+    stands before it.
+    """
+    assert secret not in redact(before + text.replace("{}", secret)).text, where
+
+
+@pytest.mark.parametrize("sign", ['" + "', '" +\n  "', '" . "', '"\n  "'])
+def test_both_halves_of_a_text_are_one_secret(sign):
+    told = redact(f'password = "basalt{sign}-{WORD}"').text
+    assert told == 'password = "<REDACTED:password>"'
+
+
+@pytest.mark.parametrize("number", ["{:6}\t", "{}: ", "{:3} | ", "{:5}→"])
+def test_numbered_lines_of_a_private_key_are_one(number):
+    told = redact("\n".join(number.format(i) + x for i, x in enumerate(pem().split("\n"), 1)))
+    assert told.found == ("private_key",)
+    assert told.text.endswith("<REDACTED:private_key>")
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_references_types_and_prose_stay(text):
+    assert redact(text).text == text
+
+
+@pytest.mark.parametrize("secret", JOINED)
+def test_no_checkpoint_tells_joined_words(secret):
+    """Through the front door: what was said early is summarized without them."""
+    rows = [{"role": "user", "content": f"Set up src/a.py.\nDB_PASSWORD={secret}\nGo on, please."}]
+    for i in range(30):
+        rows.append({"role": "user", "content": f"Now add handler_{i} to src/a.py."})
+        rows.append({"role": "assistant", "content": f"Added handler_{i}. " + "It works. " * 30})
+    out = str(compress(rows, max_tokens=2_000))
+    assert "[Checkpoint" in out
+    assert secret not in out.partition("[Checkpoint")[2].partition("Now add handler_29")[0]
