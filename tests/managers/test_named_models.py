@@ -28,6 +28,15 @@ DOWN: dict[str, Answer] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    """No key of the machine, and no server but those that a test starts."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("openai", "ollama"):
+        pytest.importorskip(name)
+
+
 class Clock:
     """A clock that goes where it is told."""
 
