@@ -210,13 +210,14 @@ class PromptSender:
         that cannot be, where there are others to ask for it as it is.
 
         Raises:
-            CannotFit: it cannot be, and there is nobody else.
+            CannotFit: it cannot be, and there is nobody else; ContextOverflow, where it was made
+                smaller already.
         """
         try:
             await self._made_smaller(refusal, taken, again=again)
         except CannotFit as floor:
             if not refusal.others:
-                raise
+                raise (refusal if again else floor) from None
             return floor
         return None
 
@@ -305,11 +306,11 @@ class PromptSender:
         self._taken = Taken(view, counted)
         return context, self._taken
 
-    def _too_large(self, counted: int) -> CannotFit:
+    def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
         """The error of a prompt that was counted as too large, by what it consists of."""
         parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
-        return CannotFit(parts, self._main.window.usable)
+        return CannotFit(parts, limit or self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
@@ -361,7 +362,8 @@ class PromptSender:
         self._tell(taken, known.ratio, refusal.tokens or 0)
         if again:
             with view.alone():
-                return await make_fit(state, view, self._too_large(tokens), tokens // 2)
+                needed = max(1, min(tokens // 2, view.window.usable))
+                return await make_fit(state, view, self._too_large(tokens, needed), needed)
         return await view.compress(
             lambda _: Wanted(view.window.target), partial(make_fit, state, view)
         )
