@@ -70,9 +70,9 @@ class CompactConfig(CompactPolicy):
     """The model's window in tokens; counts more than the model's own."""
     tokenizer: str | None = None
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
-    summarizer: str = Field(default="extractive", min_length=1)
-    """Who writes summaries: `extractive`, which needs no model, or a model's key such as
-    `ollama:qwen3:8b`."""
+    summarizer: str = Field(default="model", min_length=1)
+    """Who writes summaries: `model`, the session's own model where it has one that can be asked and
+    is fit to write, else code; `extractive`, code; or a model's key such as `ollama:qwen3:8b`."""
     summarizer_fallbacks: tuple[str, ...] = ()
     """Keys of the models that are asked where the first one does not answer, in this order; after
     the last one the extractive summary is written."""

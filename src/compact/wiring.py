@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import OTEL, CompactConfig
@@ -22,6 +22,7 @@ from compact.core.calls import checked
 from compact.core.events import ErrorRaised, Event, RedactionOff
 from compact.core.formats.known import format_named
 from compact.core.model_keys import PROVIDERS, parse_key
+from compact.core.parameters import SMALL
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, profile_of, shipped
 from compact.core.protocols import (
@@ -150,12 +151,68 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
         raise settings.wrong("tokenizer" if settings.tokenizer else "model", str(error)) from None
 
 
-EXTRACTIVE = "extractive"
-"""The name of the summarizer that needs no model."""
+EXTRACTIVE, OWN = "extractive", "model"
+"""The names of the summarizer that needs no model, and of the session's own model where that can be
+asked and is fit to write, else of the first."""
+Model = str | ChatModel
+"""A model by its key, or itself."""
+Chosen = Model | Sequence[Model] | Summarizer | None
+"""What a person chooses as summarizer."""
+
+
+class Writers(NamedTuple):
+    """Who writes a session's summaries."""
+
+    row: Chosen
+    """For `summarizer`: the session's own model stands in it by its key."""
+    own: str = ""
+    """The key of the session's own model, where it stands there."""
+    why: str = ""
+    """Why it does not, where one is named; empty too where somebody named another summarizer."""
+
+    @property
+    def first(self) -> str | None:
+        """The key of the model that is asked first; None where none is."""
+        first = self.row[0] if isinstance(self.row, list | tuple) else self.row
+        is_one = is_model(first) and first not in (EXTRACTIVE, OWN)
+        return key_of(cast("Model", first)) if is_one else None
+
+
+def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
+    """Who writes for a session with a model of its own: it is asked where `OWN` is chosen, a
+    provider's key and package are here, and it is not known as unfit.
+    """
+    row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
+    if OWN not in [each for each in row if isinstance(each, str)] or own is None:
+        return Writers(chosen)
+    why = _not_asked(own, book)
+    row = [each for each in row if each != OWN or not why]
+    row = [own if each == OWN else each for each in row]
+    return Writers(row or EXTRACTIVE, "" if why else key_of(own), why)
+
+
+def _not_asked(model: Model, book: ModelBook) -> str:
+    """Why a session's own model is not asked for summaries; empty where it is."""
+    from compact.providers.clients import unaskable
+
+    try:
+        return book.unfit(key_of(model)) or (unaskable(model) if isinstance(model, str) else "")
+    except UnknownModel as error:
+        return str(error)
+
+
+def key_of(model: Model) -> str:
+    """The key of a model."""
+    return model if isinstance(model, str) else model.name
+
+
+def is_model(given: object) -> TypeGuard[Model]:
+    """Whether this is a model's key, or a model."""
+    return isinstance(given, str) or callable(getattr(given, "complete", None))
 
 
 def summarizer(
-    chosen: str | Sequence[str] | Summarizer | None,
+    chosen: Chosen,
     counter: TokenCounter,
     *,
     book: ModelBook | None = None,
@@ -163,44 +220,41 @@ def summarizer(
     patience: Patience = PATIENCE,
     policy: CompactPolicy | None = None,
 ) -> Summarizer:
-    """The summarizer of that name: `extractive`, also where none is given, or the key of a model
-    that writes; of several keys, the models are asked in this order. The policy says how long one
-    request and one story may take.
+    """The summarizer of that name: `extractive`, also where none is given, or a model that writes,
+    by its key or itself; of several, the models are asked in this order. Without a session `OWN` is
+    nobody (`writers`). The policy says how long one request and one story may take.
 
     Raises:
         UnknownModel: no model is known by a key.
     """
-    if chosen is None or chosen == EXTRACTIVE:
+    row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
+    if not row:
+        raise InvalidArgument("summarizer", "summarizer is an empty list: name a model in it")
+    if not isinstance(chosen, list | tuple) and chosen is not None and not is_model(chosen):
+        return cast("Summarizer", chosen)
+    models = [each for each in row if each not in (None, EXTRACTIVE, OWN)]
+    if row[0] == EXTRACTIVE or not models:
         return ExtractiveSummarizer(counter)
-    if isinstance(chosen, str):
-        chosen = [chosen]
-    if isinstance(chosen, list | tuple):
-        if list(chosen[:1]) == [EXTRACTIVE]:
-            return ExtractiveSummarizer(counter)
-        keys = [key for key in chosen if key != EXTRACTIVE]
-        if not keys:
-            raise InvalidArgument("summarizer", "summarizer is an empty list: name a model in it")
-        return _model_summarizer(keys, book, emit, patience, policy or CompactPolicy())
-    return cast("Summarizer", chosen)
+    return _model_summarizer(models, book, emit, patience, policy or CompactPolicy())
 
 
 def _model_summarizer(
-    keys: Sequence[str],
+    models: Sequence[Model],
     known_models: ModelBook | None,
     emit: Emit | None,
     patience: Patience,
     policy: CompactPolicy,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
-    from compact.compression.abstraction.abstractive import SMALL, Manner, ModelSummarizer
+    from compact.compression.abstraction.abstractive import Manner, ModelSummarizer
 
-    book = known_models or shipped()
+    book, keys = known_models or shipped(), list(map(key_of, models))
     if policy.summary_request_seconds < patience.each:
         each, setting = policy.summary_request_seconds, "summary_request_seconds"
         patience = replace(patience, each=each, setting=setting)
-    patience = replace(patience, asks_slow_again=False)
+    patience = replace(patience, attempts=min(2, patience.attempts), asks_down_again=False)
     try:
-        model = asked_model(keys, emit, patience, book)
+        model = asked_model(models, emit, patience, book)
     except UnknownModel as error:
         raise UnknownModel(f"no such summarizer: {error}; or write 'extractive'") from None
     windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]

@@ -42,7 +42,8 @@ def test_goals_are_always_in_the_system_prompt(spoken, system):
     with ScriptedServer("It is done.") as server:
         key = SPOKEN[spoken].format(url=server.url)
         own = {"system": system} if system else {}
-        ctx = session(model=key, format=WIRE.get(spoken, spoken), patience=QUICK, **own)
+        own |= {"format": WIRE.get(spoken, spoken), "summarizer": "extractive"}
+        ctx = session(model=key, patience=QUICK, **own)
         ctx.set_goals(GOALS)
         for i in range(3):
             ctx.add_messages(

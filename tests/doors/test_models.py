@@ -174,7 +174,8 @@ def test_provider_limits_are_read_from_profiles_and_sent(tmp_path):
 def test_a_providers_error_triggers_an_emergency_action(vendor):
     """FR-14: "provider errors trigger emergency actions; open for other providers"."""
     with ScriptedServer(Overflow(vendor), "It is done.") as server:
-        ctx = session(model=f"{server.url}/v1#scripted", window=8_192, patience=QUICK)
+        key = f"{server.url}/v1#scripted"
+        ctx = session(model=key, window=8_192, patience=QUICK, summarizer="extractive")
         ctx.add_messages(list(turns(28)))
         ctx.add_message(role="user", content="And now?")
         assert ctx.send().text == "It is done."

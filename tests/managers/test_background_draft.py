@@ -16,6 +16,7 @@ from compact.core.checkpoints import Summary
 from compact.core.events import Committed, DraftMade, Event, TriggerDecision
 from compact.errors import ModelUnavailable
 from compact.storage.sqlite.store import SQLiteManager
+from compact.testing import ScriptedModel
 
 WINDOW = 8_192
 PATIENCE = 30.0
@@ -86,6 +87,24 @@ def until(condition, seconds=PATIENCE):
 
 def kinds(events, kind):
     return [event for event in events if isinstance(event, kind)]
+
+
+def test_what_is_due_after_an_answer_is_drafted_while_it_is_read():
+    """(FR-2, FR-9) An answer may pass the trigger at one go; the next turn waits for nobody."""
+    events: list[Event] = []
+    slow = Slow()
+    with session(slow, events) as ctx:
+        grow(ctx, 0.5)
+        ctx.add_message(role="user", content="Tell me all of it.")
+        ctx.send(ScriptedModel(WORDS * 150, "Yes."))
+        assert slow.began.wait(PATIENCE)
+        slow.go_on.set()
+        until(lambda: kinds(events, DraftMade))
+        slow.go_on.clear()  # whoever asked for a summary now would wait for ever
+        ctx.add_message(role="user", content="And then?")
+        ctx.send(ScriptedModel("Nothing."))
+        assert [c.made_by for c in ctx.checkpoints] == ["slow"]
+        assert slow.requests == 1
 
 
 def test_a_draft_is_swapped_in_at_the_trigger_and_nobody_waits():

@@ -313,7 +313,8 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
         fill(ctx, 1, words=20)
         ctx.get_context_for_model()
     before = ctx._session.view.projection
-    drafts = [asyncio.run(tried(ctx._session.state, ctx._session.view, rung)) for rung in RUNGS]
+    state, view = ctx._session.state, ctx._session.view
+    drafts = [asyncio.run(tried(state, view, rung, view.window.usable)) for rung in RUNGS]
     proposals = [None if draft is None else draft.proposal for draft in drafts]
     rungs = of_kind(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]

@@ -320,7 +320,7 @@ def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
         return ScriptedModel("here")
 
     monkeypatch.setattr("compact.wiring.asked_model", asked)
-    with ContextManager("ollama:llama3.2:3b") as ctx:
+    with ContextManager("ollama:llama3.2:3b", summarizer="extractive") as ctx:
         ctx.add_message(role="user", content="hello")
         assert ctx.send().text == "here"
         ctx.send()
@@ -358,6 +358,7 @@ def test_patience_and_fallbacks_come_from_the_session(monkeypatch):
         "ollama:llama3.2:3b",
         fallbacks=["openai:gpt-4o", "ollama:llama3.2:3b"],
         patience=Patience(attempts=2),
+        summarizer="extractive",
     ) as ctx:
         ctx.add_message(role="user", content="hello")
         ctx.send()

@@ -97,6 +97,7 @@ def test_the_fields_that_may_quote_a_conversation_are_these():
         *("BranchTaken.branch_id", "BranchTaken.reason", "ModelAskedAgain.model"),
         *("ModelReplaced.model", "ModelReplaced.by", "ModelChanged.model", "ToolsWithdrawn.model"),
         *("PromptOverBudget.part", "PromptOverBudget.reason", "TrustFaded.warning"),
+        *("SummarizerChosen.model", "SummarizerChosen.reason"),
         *("Archival.what", "Archival.place", "EventsDropped.exporter", "Heartbeat.exporter"),
     }
 

@@ -61,6 +61,8 @@ class Proposal:
     """Summaries that the extractive one stands in for: none came, or the gate refused it."""
     failed: int = 0
     """Those among them that were not just too long: they count as failures of the summarizer."""
+    is_down: bool = False
+    """Whether the summarizer did not answer at all."""
     news: tuple[Event, ...] = ()
     """What whoever puts it in force tells then."""
     drafted: Drafted | None = field(default=None, repr=False)
@@ -112,10 +114,7 @@ async def compress(
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)
     with _stage("summarize", emit):
-        texts = [
-            await telling.asked(summarizer, task.request, emit) if task.request else None
-            for task in tasks
-        ]
+        texts = await telling.all_asked(summarizer, [task.request for task in tasks], emit)
     with _stage("checkpoint", emit):
         drafts = [(t, _judged(t, x, selection, emit)) for t, x in zip(tasks, texts, strict=True)]
     with _stage("update", emit):
@@ -134,6 +133,7 @@ async def compress(
         asked=sum(1 for task in tasks if task.request is not None),
         replaced=len(stand_ins),
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
+        is_down=any(map(telling.is_down, texts)),
         news=tuple(_news(selection, plan)),
         drafted=Drafted(selection, drafts),
     )
@@ -249,6 +249,7 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
             source_tokens=checkpoint.span.tokens,
             tokens=checkpoint.token_count,
             made_by=checkpoint.made_by,
+            seconds=checkpoint.seconds,
             level=checkpoint.level,
             summary=checkpoint.summary,
         )

@@ -188,6 +188,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         released=released,
         anchors=summary.anchors,
         made_by=_maker_of(task, summary),
+        seconds=summary.seconds,
         parents=tuple(c.id for c in task.sources),
         verdicts=judged.verdicts,
         until=history[span.last].timestamp,

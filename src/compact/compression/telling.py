@@ -4,6 +4,8 @@ checkpoints and for digests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import RULES_FOR_PERSONS, Judged, judge
 from compact.compression.reporting import STANDS_IN
@@ -12,10 +14,34 @@ from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.core.protocols import Emit, Summarizer
 from compact.core.redaction import Known, redact
 from compact.core.tokens import TokenCounter
-from compact.errors import CompactError
+from compact.errors import CompactError, ContextOverflow, SummaryRejected
 
 Answer = Summary | Exception | None
 """What a summarizer wrote, or how it failed; None where nothing was asked for."""
+
+
+async def all_asked(
+    summarizer: Summarizer, requests: Iterable[SummaryRequest | None], emit: Emit
+) -> list[Answer]:
+    """What the summarizer wrote for each request, or how it failed. One that does not answer is
+    asked no more: the same became of the requests after that.
+    """
+    answers, down = list[Answer](), None
+    for request in requests:
+        if request is not None and down is None:
+            answer = await asked(summarizer, request, emit)
+            down = answer if is_down(answer) else None
+        else:
+            answer = down if request else None
+        answers.append(answer)
+    return answers
+
+
+def is_down(answer: Answer) -> bool:
+    """Whether nobody answered, so that asking for another story is in vain as well."""
+    return isinstance(answer, Exception) and not isinstance(
+        answer, ContextOverflow | SummaryRejected
+    )
 
 
 async def asked(summarizer: Summarizer, request: SummaryRequest, emit: Emit) -> Answer:

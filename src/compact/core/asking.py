@@ -6,7 +6,8 @@ The prompt itself is an `ActiveContext`; what comes back lives in `core.replies`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from pydantic import BaseModel, Field
 from compact.core.calls import checked_methods, got
 from compact.errors import InvalidArgument
 
+HOTTEST = 2.0
+"""The highest temperature that a provider takes."""
+
 
 class Ask(BaseModel, frozen=True):
     """How an answer is wanted. What a server does not know is left out, never sent in vain."""
@@ -22,6 +26,11 @@ class Ask(BaseModel, frozen=True):
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens the answer may have at most."""
     temperature: float | None = Field(default=None, ge=0)
+    stop: tuple[str, ...] = ()
+    """Texts before which the answer ends."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Fields of the provider's own, such as `top_p` or `reasoning_effort`, sent as they are to the
+    model that is asked first. What is written here already counts more."""
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the answer must keep to, for models with `Abilities.schemas`."""
     window: int | None = Field(default=None, ge=1)
@@ -37,6 +46,47 @@ class Ask(BaseModel, frozen=True):
 
 ASK = Ask()
 """Nothing special."""
+OURS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("messages", "input", "prompt", "system", "instructions"), "add it as a message"
+    ),
+    **dict.fromkeys(("tools", "functions"), "give tools= to the session, where they are counted"),
+    **dict.fromkeys(("max_completion_tokens", "max_output_tokens", "num_predict"), "max_tokens="),
+    **dict.fromkeys(("stream", "stream_options"), "call stream()"),
+    **dict.fromkeys(("num_ctx", "format"), "open the session with it"),
+    "stop_sequences": "stop=",
+}
+"""Fields of requests that are not options of one answer, each with what to do instead."""
+
+
+def wanted(
+    max_tokens: int | None,
+    temperature: float | None,
+    stop: str | Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Ask:
+    """How a person wants an answer.
+
+    Raises:
+        InvalidArgument: a value is none that can be sent, or a field is compact's own.
+    """
+    if max_tokens is not None and max_tokens < 1:
+        raise InvalidArgument("max_tokens", f"max_tokens must be at least 1, got {got(max_tokens)}")
+    if temperature is not None and not 0 <= temperature <= HOTTEST:
+        reason = f"temperature must lie between 0 and {HOTTEST:g}, got {got(temperature)}"
+        raise InvalidArgument("temperature", reason)
+    texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if not all(isinstance(text, str) and text for text in texts):
+        raise InvalidArgument("stop", f"stop must be texts that are not empty, got {got(stop)}")
+    for name, value in options.items():
+        if name in OURS:
+            raise InvalidArgument(name, f"{name} is no option of one answer: {OURS[name]}")
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            reason = f"{name} cannot be sent as JSON, got {got(value)}"
+            raise InvalidArgument(name, reason) from None
+    return Ask(max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options))
 
 
 @checked_methods
@@ -54,8 +104,8 @@ class Patience:
     longest_wait (20): up to this. A server that asks for a longer wait is not waited for.
     setting ("patience.each"): which setting the limit of one answer comes from: named where a model
         was too slow.
-    asks_slow_again (True): whether a model that took too long is asked the same again. Whoever can
-        ask for less says no.
+    asks_down_again (True): whether a model that did not answer in time, or could not be reached, is
+        asked again without having said when. Whoever can do without the answer says no.
     """
 
     attempts: int = 4
@@ -64,7 +114,7 @@ class Patience:
     first_wait: float = 0.5
     longest_wait: float = 20.0
     setting: str = "patience.each"
-    asks_slow_again: bool = True
+    asks_down_again: bool = True
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:

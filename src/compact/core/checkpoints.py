@@ -51,6 +51,8 @@ class Summary(BaseModel, frozen=True):
     """Facts kept word for word, most needed first."""
     finish: Finish = "stop"
     """Why its maker stopped writing."""
+    seconds: float | None = None
+    """Time that a model took for it."""
     prompt: str = Field(default="", exclude=True, repr=False)
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 
@@ -121,6 +123,8 @@ class Checkpoint(BaseModel, frozen=True):
     anchors: tuple[str, ...] = ()
     token_count: int = Field(default=0, ge=0)
     made_by: str = "extractive"
+    seconds: float | None = Field(default=None, exclude=True, repr=False)
+    """Time that a model took for its summary; not stored."""
     parents: tuple[str, ...] = ()
     """Ids of the checkpoints it took the place of."""
     verdicts: tuple[Verdict, ...] = ()
@@ -137,6 +141,16 @@ class Checkpoint(BaseModel, frozen=True):
     def is_by_model(self) -> bool:
         """Whether a model wrote it, or some of it."""
         return not NO_MODELS.issuperset(self.made_by.split(", "))
+
+    @property
+    def written(self) -> str:
+        """Who wrote it, how long that took, and what it came to: `checkpoint by qwen3:8b, 3.1 s,
+        4,210 → 310 tokens`.
+        """
+        who = "code" if self.made_by == "extractive" else self.made_by
+        took = "" if self.seconds is None else f", {self.seconds:.1f} s"
+        before = "" if self.span.tokens is None else f"{self.span.tokens:,} → "
+        return f"checkpoint by {who}{took}, {before}{self.token_count:,} tokens"
 
     @property
     def story(self) -> str:

@@ -129,6 +129,8 @@ class SummaryCreated(Event):
     """Of the checkpoint."""
     made_by: str
     """Who wrote it: `extractive`, or a model."""
+    seconds: float | None = None
+    """Time that a model took for it; None where none wrote it."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)
@@ -238,12 +240,21 @@ class EmergencyRung(Event):
 
 
 class BreakerOpened(Event):
-    """The summarizer failed again and again; it is left alone for a while."""
+    """The summarizer did not answer, or failed again and again; it is left alone for a while."""
 
     failures: int
     """In a row."""
     until: datetime
     """When it is asked again."""
+
+
+class SummarizerChosen(Event):
+    """A session has named a model, and its first summary is due: the model writes, or code does."""
+
+    model: str
+    """The key of the session's own model, where it writes; empty where code does."""
+    reason: str
+    """Why code writes, in words; empty where the model does."""
 
 
 class WindowCapped(Event):

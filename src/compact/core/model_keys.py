@@ -40,6 +40,8 @@ class Provider:
     """The provider's own address, where the key belongs without that variable."""
     usual: str = ""
     """Who is asked where no address is named; the own address where it is empty."""
+    writes: bool = True
+    """Whether its models can write at all: an echo cannot."""
 
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1")
@@ -69,7 +71,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         Provider("ollama", "ollama_chat:OllamaChat", "ollama", "ollama", None, *_OLLAMA),
         Provider("transformers", "transformers_chat:TransformersChat", "chat_completions"),
-        Provider("echo", "echo_chat:EchoChat", "chat_completions"),
+        Provider("echo", "echo_chat:EchoChat", "chat_completions", writes=False),
     )
 }
 """All providers, by name."""

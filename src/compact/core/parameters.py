@@ -15,6 +15,9 @@ SHARED = 0.83
 """What is left of experts times size where they share their attention."""
 ASSUMED = 7.0
 """Billions of a model that nobody says the size of."""
+SMALL = 3.0
+"""Billions below which a model is lost in long rules, examples and schemas, and code's own summary
+is better than the model's."""
 LARGE = 70.0
 """Billions that a provider's model counts as, where its maker does not say."""
 _BILLIONS = {"m": 0.001, "b": 1.0, "t": 1_000.0}

@@ -24,6 +24,7 @@ from compact.core.events import (
     Stage,
     StageStarted,
     StoryAsked,
+    SummarizerChosen,
     SummaryReplaced,
     ToolsWithdrawn,
     TrustFaded,
@@ -79,8 +80,9 @@ def sentence(event: Event) -> str:
             other = "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
             return f"The summary was not used, {other} is: {_line(reason)}"
         case BreakerOpened(failures=failures, until=until):
+            often = "" if failures == 1 else f" {failures} times in a row"
             return (
-                f"The summarizer failed {failures} times in a row; until {until:%H:%M} UTC "
+                f"The summarizer failed{often}; until {until:%H:%M} UTC "
                 "summaries are extracted without it"
             )
         case ErrorRaised(stage="summarize", message=message):
@@ -124,6 +126,10 @@ def _of_session(event: Event) -> str:
 
 def _of_reports(event: Event) -> str:
     match event:
+        case SummarizerChosen(model="", reason=reason):
+            return f"Summaries are written by code: {_line(reason)}"
+        case SummarizerChosen(model=model):
+            return f"Summaries are written by {model}; with the summarizer 'extractive', by code"
         case EventsDropped(exporter=exporter, count=count):
             return f"{count:,} events did not reach {exporter}; nothing else is affected"
         case RedactionOff():

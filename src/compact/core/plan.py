@@ -129,8 +129,16 @@ class Plan(BaseModel, frozen=True):
             return self.covered
         return sum(1 for f in self.fates.values() if f == fate)
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The new checkpoints in words: who wrote each, how long that took, and its tokens."""
+        made, last = self.context.checkpoints, self.checkpoint
+        if last is None or self.unchanged:
+            return ()
+        return tuple(c.written for c in made if c.number == last.number and not c.parents)
+
     def explain(self) -> str:
-        """The plan in words, one line per rung."""
+        """The plan in words, one line per rung, and one for each checkpoint that a model wrote."""
         sign = "" if self.exact else "about "
         before = "more than the limit" if self.tokens_before is None else f"{self.tokens_before:,}"
         lines = [
@@ -150,4 +158,5 @@ class Plan(BaseModel, frozen=True):
         for rung in self.rungs:
             freed = "not counted" if rung.freed is None else f"{rung.freed:+,} tokens freed"
             lines.append(f"{rung.name}: {rung.why} ({freed})")
+        lines += [c.written for c in self.context.checkpoints if c.seconds is not None]
         return "\n".join(lines)

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from compact.core.given import did_you_mean
-from compact.core.parameters import ASSUMED, LARGE, Parameters, billions_in
+from compact.core.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
 from compact.core.redaction import without_credentials
 from compact.core.tool_support import ToolSource, ToolSupport
 from compact.errors import InvalidConfig, UnknownModel
@@ -84,6 +84,9 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     """Its size in words, such as `3B`, `E2B` or `8x7B`."""
     tool_support: StrictBool | None = None
     tool_support_source: ToolSource = "profile"
+    writes_summaries: StrictBool | None = None
+    """Whether it writes the summaries of a session that is opened with it; None where its size says
+    so. One that is named as the summarizer always does."""
     reasoning: StrictBool = False
     """Whether it thinks before it answers, in tokens of its window."""
     reasoning_buffer: Tokens | None = None
@@ -273,6 +276,16 @@ class ModelBook:
             return profile.strict_turns
         name = _after_address(model).lower().rsplit("/", 1)[-1]
         return bool(self._strict_turns.search(name))
+
+    def unfit(self, model: str) -> str:
+        """Why a model is not asked for summaries unless it is named for them; empty where it is."""
+        profile, size = self.profile_of(model), self.parameters_of(model).billions
+        writes = profile.writes_summaries if profile else None
+        if writes is False:
+            return f"the entry of {model} says that it writes none"
+        if writes is None and size < SMALL:
+            return f"{model} has {size:g} billion parameters; code writes better below {SMALL:g}"
+        return ""
 
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
         """Tokens to keep free for the model's answer, of its own window where none is given.

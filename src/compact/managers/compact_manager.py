@@ -16,7 +16,13 @@ from compact.core.calls import checked_methods
 from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
-from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
+from compact.core.protocols import (
+    ChatModel,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
 from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import InvalidArgument, StoreFailed, Superseded
@@ -48,7 +54,7 @@ class ManagerOptions(TypedDict, total=False):
     given."""
     tokenizer: str | TokenEstimator | None
     """A tokenizer that counts instead of the settings' or the model's."""
-    summarizer: str | Sequence[str] | Summarizer | None
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
     """A summarizer that writes instead of the settings'."""
     archive: str | Path | StorageAdapter | None
     """Where what compressions leave behind is kept, instead of the settings' `archive`."""
@@ -153,7 +159,7 @@ class CompactManager:
         if not given:
             return []
         ctx = self.session(session_id, model=model, format=format)
-        key = None if model == ctx._session.models.own else model
+        key = None if model == ctx._session.state.setting.model else model
         try:
             return await off_loop(_prompt_of(ctx, given, system_prompt, tools, key))
         except (StoreFailed, Superseded) as error:

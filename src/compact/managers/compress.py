@@ -28,6 +28,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook as ModelBook
 from compact.core.profiles import shipped
+from compact.core.protocols import ChatModel as ChatModel
 from compact.core.protocols import Summarizer as Summarizer
 from compact.core.protocols import TokenEstimator as TokenEstimator
 from compact.core.redactor import NOTHING_ELSE

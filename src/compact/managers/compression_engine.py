@@ -11,7 +11,7 @@ model tells the story, and the gate judges it as it judges a checkpoint's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ from compact.core.digests import (
 )
 from compact.core.events import Event
 from compact.core.messages import Message
-from compact.core.protocols import SessionStore, Summarizer
+from compact.core.protocols import ChatModel, SessionStore, Summarizer
 from compact.core.sessions import Session
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.running import blocking
@@ -95,7 +95,7 @@ class CompressionEngine:
         store: SessionStore | str | Path | None = None,
         *,
         settings: CompactConfig | None = None,
-        summarizer: Summarizer | str | None = None,
+        summarizer: Summarizer | ChatModel | str | Sequence[str | ChatModel] | None = None,
         emit: Callable[[Event], None] | None = None,
     ) -> None:
         self._settings = settings or CompactConfig()

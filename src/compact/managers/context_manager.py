@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Unpack
 
 from compact.core.calls import checked_methods
-from compact.core.protocols import SessionStore
+from compact.core.protocols import ChatModel, SessionStore
 from compact.errors import InvalidArgument
 from compact.managers.methods.adding import Adding
 from compact.managers.methods.goals import Goals
@@ -29,11 +29,13 @@ from compact.managers.session.opening import SessionOptions
 class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingBack):
     """A session: its whole history, and the active context for any window.
 
-    `model` is a model key that gives a window and a tokenizer; `window` is the size in tokens and
-    overrides the model's. Without either, the window is 8,192 tokens. For an unknown model, its
-    server is asked (not within a running event loop); where it does not say, give the window. Its
-    tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too. Prompts
-    are compressed when they pass the policy's trigger.
+    `model` is a model, or the key of one, that gives a window and a tokenizer; `window` is the size
+    in tokens and overrides the model's. Without either, the window is 8,192 tokens. For an unknown
+    model, its server is asked (not within a running event loop); where it does not say, give the
+    window. Its tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too.
+    Prompts are compressed when they pass the policy's trigger. The model writes the summaries where
+    it can be asked and is fit (docs/guides/summaries.md); `summarizer="extractive"` leaves them to
+    code.
 
     `store` is a file's name, an open store, or None for a session in memory only. A message is
     durable when `add_message` returns.
@@ -41,7 +43,7 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
 
     def __init__(
         self,
-        model: str | None = None,
+        model: str | ChatModel | None = None,
         window: int | None = None,
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],

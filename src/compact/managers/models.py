@@ -10,6 +10,7 @@ from compact.core.protocols import ChatModel
 from compact.errors import UnknownModel
 from compact.managers.running import blocking
 from compact.managers.session.state import SessionState
+from compact.wiring import Model, key_of
 
 CLOSING = 2.0
 """Seconds that closing a model's connections may take."""
@@ -21,40 +22,41 @@ class Models:
     def __init__(
         self,
         state: SessionState,
-        own: str | None,
+        own: Model | None,
         *,
-        fallbacks: Sequence[str],
+        fallbacks: Sequence[Model],
         patience: Patience,
     ) -> None:
         self._state = state
         self._fallbacks = fallbacks
         self._patience = patience
         self.own = own
-        """The key of the session's own model."""
+        """The session's own model."""
         self._made: dict[str, ChatModel] = {}
 
     def of(self, given: ChatModel | str | None) -> ChatModel:
-        """The model of that key, or the session's own; an object is taken as it is.
+        """The model of that key, or the session's own; an object that is given is taken as it is.
 
         Raises:
             UnknownModel: no model is known by that key, or the session has none of its own.
             ModelRefused: the package is missing that it is asked through, and there is no other
                 model to ask.
         """
-        key = self.own if given is None else given
-        if key is None:
+        own = self.own if given is None else given
+        if own is None:
             raise UnknownModel(
                 "this session has no model of its own: give one, such as send('ollama:qwen3:8b'), "
                 "or open it with model="
             )
-        if not isinstance(key, str):
-            return key
+        if not isinstance(own, str) and given is not None:
+            return own
+        key = key_of(own)
         if key not in self._made:
-            keys = [key, *(other for other in self._fallbacks if other != key)]
+            row = [own, *(other for other in self._fallbacks if key_of(other) != key)]
             state = self._state
-            made = wiring.asked_model(keys, state.emit, self._patience, state.setting.book)
-            if len(keys) == 1:
-                wiring.check_package(key)
+            made = wiring.asked_model(row, state.emit, self._patience, state.setting.book)
+            if len(row) == 1 and isinstance(own, str):
+                wiring.check_package(own)
             self._made[key] = made
         return self._made[key]
 

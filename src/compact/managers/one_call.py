@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compact.core.plan import Plan
     from compact.core.policy import CompactPolicy
     from compact.core.profiles import ModelBook
-    from compact.core.protocols import Summarizer, TokenEstimator
+    from compact.core.protocols import ChatModel, Summarizer, TokenEstimator
     from compact.core.redactor import Redactor
 
 
@@ -38,9 +38,9 @@ class Options(TypedDict, total=False):
     or `ollama`."""
     policy: CompactPolicy | None
     """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
-    summarizer: str | Sequence[str] | Summarizer | None
-    """The summarizer: `extractive` (the default), a model's key (`ollama:qwen3:8b`), several keys
-    to ask in this order, your own object, or None for a receipt only."""
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
+    """The summarizer: `extractive` (the default), a model by its key (`ollama:qwen3:8b`) or itself,
+    several to ask in this order, your own object, or None for a receipt only."""
     models: ModelBook | None
     """The known facts about models. Default: the built-in book."""
     key: bytes | None

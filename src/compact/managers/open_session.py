@@ -37,7 +37,7 @@ class OpenSession:
 
     def __init__(
         self,
-        model: str | None,
+        model: wiring.Model | None,
         window: int | None,
         store: str | Path | SessionStore | None,
         options: SessionOptions,
@@ -119,8 +119,9 @@ class OpenSession:
     def _own_tokenizer(self) -> str:
         return self.state.counter.estimator.name
 
-    def _tokenizer_of(self, model: str | None) -> str | None:
-        profile = self.state.setting.book.profile_of(model) if model else None
+    def _tokenizer_of(self, model: wiring.Model | None) -> str | None:
+        book = self.state.setting.book
+        profile = book.profile_of(wiring.key_of(model)) if model else None
         return profile.tokenizer if profile else None
 
     def view_of(self, size: int, tokenizer: str | None = None) -> View:
@@ -135,18 +136,18 @@ class OpenSession:
                 self._views[tokenizer, size] = view
             return self._views[tokenizer, size]
 
-    def view_for(self, model: str, window: int | None = None) -> View:
+    def view_for(self, model: wiring.Model, window: int | None = None) -> View:
         """The view for a model's window, or for a size that is given, by its tokenizer. A model of
         which nothing is known is counted as the session itself is.
 
         Raises:
             UnknownModel: nothing is known of its window, and no size is given.
         """
-        size = replace(self.state.setting, model=model).size(window)
+        size = replace(self.state.setting, model=wiring.key_of(model)).size(window)
         tokenizer = self._tokenizer_of(model)
         return self.view_of(size, None if tokenizer == self._of_own_model else tokenizer)
 
-    def go_on_with(self, model: str, window: int | None) -> None:
+    def go_on_with(self, model: wiring.Model, window: int | None) -> None:
         """Have the session be for another model: its counts and view, what it is reserved and told
         from now on.
 
@@ -155,15 +156,16 @@ class OpenSession:
         """
         state = self.state
         if window is None:  # asked before the lock is taken
-            window = found_for(replace(state.setting, model=model))
+            window = found_for(replace(state.setting, model=wiring.key_of(model)))
         with state.lock:
-            view = self.view_for(model, window)
-            if model != state.setting.model:  # a smaller window was the other model's
+            view, key = self.view_for(model, window), wiring.key_of(model)
+            if key != state.setting.model:  # a smaller window was the other model's
                 counted = view.counted
                 counted.learn(counted.calibration.after_word(view.size, size=view.size))
             self._model, self._window = model, window
-            state.setting = replace(state.setting, model=model)
-            state.asks(model)
+            state.serve(model)
+            state.asks(key)
+            self.breaker.follow()
             for each in self._views.values():
                 each.corrected()
             view.refresh()

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from compact.compression.values import Wanted
-from compact.core.asking import Ask, Limits
+from compact.core.asking import ASK, Ask, Limits
 from compact.core.calls import got
 from compact.core.changes import PutAside
 from compact.core.context import ActiveContext
@@ -54,6 +54,10 @@ _TOOLLESS: Mapping[ToolSource, str] = {
 """Why a model is given no tools, by who says it."""
 
 
+ANSWER_SHARE = 0.75
+"""Share of what a prompt leaves of the window that an answer may take."""
+
+
 class Taken(NamedTuple):
     """A prompt that somebody took."""
 
@@ -76,6 +80,8 @@ class PromptSender:
         """The models of which was said that they are asked without tools."""
         self._taken: Taken | None = None
         """The prompt that was taken last."""
+        self._was_refused = False
+        """Whether the prompt before was reported as too large, and nothing as served since."""
         self._wanted = view
         """The view that somebody asked for last, whether it fitted or not."""
 
@@ -117,8 +123,8 @@ class PromptSender:
             self._main.reload()
             return copied_message(history.shown(position))
 
-    async def sent(self, model: ChatModel) -> Reply:
-        """The model's answer to the active context.
+    async def sent(self, model: ChatModel, wanted: Ask = ASK) -> Reply:
+        """The model's answer to the active context, as it is wanted.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -128,11 +134,11 @@ class PromptSender:
         async def answered(context: ActiveContext, ask: Ask) -> Reply:
             return await model.complete(context, ask)
 
-        reply, taken = await self._delivered(model, answered)
+        reply, taken = await self._delivered(model, wanted, answered)
         self._learn_of(reply, taken)
         return reply
 
-    async def streamed(self, model: ChatModel) -> AsyncGenerator[Delta, None]:
+    async def streamed(self, model: ChatModel, wanted: Ask = ASK) -> AsyncGenerator[Delta, None]:
         """The model's answer as it is written; the last piece carries the whole.
 
         Raises:
@@ -143,7 +149,7 @@ class PromptSender:
             pieces = model.stream(context, ask)
             return await _next(pieces, model), pieces
 
-        (piece, pieces), taken = await self._delivered(model, begun)
+        (piece, pieces), taken = await self._delivered(model, wanted, begun)
         try:
             while piece.reply is None:
                 yield piece
@@ -155,13 +161,18 @@ class PromptSender:
                 await close()
 
     async def _delivered(
-        self, model: ChatModel, deliver: Callable[[ActiveContext, Ask], Awaitable[T]]
+        self,
+        model: ChatModel,
+        wanted: Ask,
+        deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
     ) -> tuple[T, Taken]:
-        """What comes of the prompt, and the prompt: made smaller once where it was refused as too
-        large, then for any model that holds it, and without tools where the model cannot call any.
+        """What comes of the prompt, and the prompt: made smaller where it was refused as too large,
+        and once more by the emergency ladder, then for any model that holds it, and without tools
+        where the model cannot call any.
         """
-        waited = await self._introduced(model)
+        wanted = wanted.model_copy(update={"waited": await self._introduced(model)})
         refusal: ContextOverflow | None = None
+        rolled_over = False
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
         counted = self._main.counted
@@ -172,14 +183,14 @@ class PromptSender:
         try:
             while True:
                 try:
-                    return await deliver(context, self._ask(context, refused_by, waited)), taken
+                    return await deliver(context, self._ask(wanted, context, refused_by)), taken
                 except ContextOverflow as error:
                     if floor:
                         raise floor from None
-                    if refusal:
+                    if rolled_over:
                         raise
-                    refusal, refused_by = error, {}
-                    if floor := await self._floor(error, taken):
+                    rolled_over, refusal, refused_by = bool(refusal), error, {}
+                    if floor := await self._floor(error, taken, again=rolled_over):
                         refused_by = {error.stand_in or model.name: self._expected(context)}
                         continue
                 except ModelRefused as error:
@@ -193,18 +204,21 @@ class PromptSender:
                 counted.learn(known)
                 self._main.corrected()
 
-    async def _floor(self, refusal: ContextOverflow, taken: Taken) -> CannotFit | None:
-        """Make a refused prompt smaller; why that cannot be, where there are others to ask for it
-        as it is.
+    async def _floor(
+        self, refusal: ContextOverflow, taken: Taken, *, again: bool
+    ) -> CannotFit | None:
+        """Make a refused prompt smaller, by every means where that one was refused `again`; why
+        that cannot be, where there are others to ask for it as it is.
 
         Raises:
-            CannotFit: it cannot be, and there is nobody else.
+            CannotFit: it cannot be, and there is nobody else; ContextOverflow, where it was made
+                smaller already.
         """
         try:
-            await self._made_smaller(refusal, taken)
+            await self._made_smaller(refusal, taken, again=again)
         except CannotFit as floor:
             if not refusal.others:
-                raise
+                raise (refusal if again else floor) from None
             return floor
         return None
 
@@ -255,18 +269,17 @@ class PromptSender:
         return clock() - start
 
     def _ask(
-        self, context: ActiveContext, refused_by: Mapping[str, int] | None, waited: float
+        self, wanted: Ask, context: ActiveContext, refused_by: Mapping[str, int] | None
     ) -> Ask:
-        """How the answer is wanted: within what the window keeps free for it, or what the prompt
-        leaves, where the model would take more: who thinks first may need it to come to an answer.
+        """How the answer is wanted: within what a person keeps free for it; else as long as is
+        wanted, or as the model's answers are, who may think first. Of what the prompt leaves of the
+        window a share stays free: the counts may differ, and the conversation goes on.
         """
-        window, room = self._main.window, self._main.window.output_reserve
-        if room and not self._state.policy.output_reserve:
-            prompt = self._expected(context) + window.buffer
-            room = max(room, min(self._state.setting.answer, window.size - prompt))
-        return Ask(
-            window=window.size, max_tokens=room or None, refused_by=refused_by, waited=waited
-        )
+        window, own = self._main.window, self._state.policy.output_reserve
+        most = max(own, int((window.size - self._expected(context)) * ANSWER_SHARE), 1)
+        room = wanted.max_tokens or own or (window.output_reserve and self._state.setting.answer)
+        told = {"window": window.size, "refused_by": refused_by}
+        return wanted.model_copy(update={**told, "max_tokens": min(room, most) or None})
 
     def _expected(self, context: ActiveContext) -> int:
         """Tokens of a prompt as a provider is expected to count it."""
@@ -294,11 +307,11 @@ class PromptSender:
         self._taken = Taken(view, counted)
         return context, self._taken
 
-    def _too_large(self, counted: int) -> CannotFit:
+    def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
         """The error of a prompt that was counted as too large, by what it consists of."""
         parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
-        return CannotFit(parts, self._main.window.usable)
+        return CannotFit(parts, limit or self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
@@ -308,6 +321,7 @@ class PromptSender:
 
     def reported(self, tokens: int) -> None:
         """Learn from what a provider counted for the prompt that was taken last."""
+        self._was_refused = False
         if self._taken:
             self._learn(self._taken, tokens)
 
@@ -328,12 +342,13 @@ class PromptSender:
             CannotFit: what may not be shortened exceeds what the provider allows.
         """
         taken = self._taken or Taken(self._main, self._main.tokens_now)
-        return await self._made_smaller(error, taken)
+        again, self._was_refused = self._was_refused, True
+        return await self._made_smaller(error, taken, again=again)
 
-    async def _made_smaller(self, error: object, taken: Taken) -> Plan:
-        return await off_loop(self._refitted(error, taken))
+    async def _made_smaller(self, error: object, taken: Taken, *, again: bool) -> Plan:
+        return await off_loop(self._refitted(error, taken, again=again))
 
-    async def _refitted(self, error: object, taken: Taken) -> Plan:
+    async def _refitted(self, error: object, taken: Taken, *, again: bool) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
             reason = f"this error says nothing of a context that is too large: {got(error)}"
@@ -346,6 +361,10 @@ class PromptSender:
         if (size := counted.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, known.ratio, refusal.tokens or 0)
+        if again:
+            with view.alone():
+                needed = max(1, min(tokens // 2, view.window.usable))
+                return await make_fit(state, view, self._too_large(tokens, needed), needed)
         return await view.compress(
             lambda _: Wanted(view.window.target), partial(make_fit, state, view)
         )

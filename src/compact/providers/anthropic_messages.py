@@ -52,6 +52,7 @@ counted there, and a model is looked for in the list of all."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
+    "stop": Wish(("stop_sequences",)),
     "schema": Wish(("output_config",), words="output_format|json_schema|schema"),
 }
 
@@ -124,7 +125,8 @@ class AnthropicMessages:
             ContextOverflow: also where the answer filled what was left of the window.
             ModelFailed: as `ChatModel.complete`.
         """
-        return self._reply(await self._server.post(_PATH, self._prompt(context), self._wishes(ask)))
+        prompt = {**ask.options, **self._prompt(context)}
+        return self._reply(await self._server.post(_PATH, prompt, self._wishes(ask)))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -133,7 +135,8 @@ class AnthropicMessages:
             As `complete`; ModelFailed also where the stream breaks off.
         """
         written = _Written()
-        events = self._server.events(_PATH, self._prompt(context), self._wishes(ask))
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(_PATH, prompt, self._wishes(ask))
         async with aclosing(events):
             async for event in events:
                 with reading(self.name):
@@ -210,6 +213,8 @@ class AnthropicMessages:
         wishes: dict[str, Any] = {"length": ask.max_tokens or self._max_tokens}
         if ask.temperature is not None:
             wishes["temperature"] = min(ask.temperature, 1.0)
+        if ask.stop:
+            wishes["stop"] = list(ask.stop)
         if ask.answer_schema is not None and self._has_schemas:
             schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
             wishes["schema"] = {"format": schema}

@@ -55,6 +55,25 @@ def check_package(key: str) -> None:
         raise _missing(name, key)
 
 
+def unaskable(key: str) -> str:
+    """Why nobody would answer under a key here, as far as that can be known without asking: a
+    package or a provider's key is missing. Empty where somebody may.
+    """
+    named = parse_key(key)
+    provider = PROVIDERS[named.provider]
+    if not provider.writes:
+        return f"{key} only echoes"
+    try:
+        check_package(key)
+    except ModelRefused as refusal:
+        return str(refusal)
+    address = named.base_url or address_of(provider.name)
+    is_own = bool(provider.own) and _origin(address) == _origin(provider.own)
+    if is_own and key_for(provider.name, named.base_url) is None:
+        return f"{provider.key} is not set, and {key} is not asked without it"
+    return ""
+
+
 def _missing(name: str, model: str) -> ModelRefused:
     how = how_to_install(name)
     return ModelRefused(f"{model} needs the package {name}: {how}", model=model)

@@ -78,6 +78,9 @@ class FallbackModel:
         self._sleep = sleep
         self._withdrawn: set[str] = set()
         """The stand-ins of which was said that they are asked without tools."""
+        self._down: dict[str, ModelUnavailable] = {}
+        """What became of asking a server for something beside an answer: where there is no use in
+        asking it for that one, too."""
 
     @property
     def name(self) -> str:
@@ -145,10 +148,14 @@ class FallbackModel:
                     raise self._too_slow(model, self._patience.each) from None
                 taken += clock() - start
 
+    def _check_up(self, model: ChatModel) -> None:
+        if down := self._down.pop(model.name, None):
+            raise down
+
     async def count(self, context: ActiveContext) -> int | None:
         """Tokens of the prompt as the first model's server counts them."""
         model = self._models[0]
-        return await self._timed(model, partial(model.count, context))
+        return await self._aside(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
         """What the first model's server says of its limits, in half the time of an answer at most:
@@ -156,7 +163,18 @@ class FallbackModel:
         """
         model, clock = self._models[0], asyncio.get_running_loop().time
         most = min(self._patience.each, self._patience.together) / 2
-        return await self._timed(model, model.limits, clock() + most)
+        return await self._aside(model, model.limits, clock() + most)
+
+    async def _aside(
+        self, model: ChatModel, work: Callable[[], Awaitable[T]], cut: float = inf
+    ) -> T:
+        """What a server says beside an answer; one that is down is remembered."""
+        try:
+            return await self._timed(model, work, cut)
+        except ModelUnavailable as error:
+            if not self._patience.asks_down_again:
+                self._down[model.name] = error
+            raise
 
     async def aclose(self) -> None:
         """Close the connections of all of them."""
@@ -182,9 +200,10 @@ class FallbackModel:
             if row.last and clock() >= end:
                 break
             if model is not self._models[0]:
-                ask = ask.model_copy(update={"waited": 0.0})
+                ask = ask.model_copy(update={"waited": 0.0, "options": {}})
             turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
+                self._check_up(model)
                 wanted = await self._wanted(turn, prompt, ask, row)
                 if wanted is None:
                     row.note(model.name, None)
@@ -331,7 +350,7 @@ class FallbackModel:
     def _is_worth_another(self, error: BaseException) -> bool:
         """Whether the same model may do better if it is asked again."""
         if isinstance(error, ModelUnavailable):
-            if _is_slow(error) and not self._patience.asks_slow_again:
+            if error.retry_after is None and not self._patience.asks_down_again:
                 return False
             return (error.retry_after or 0) <= self._patience.longest_wait
         return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)

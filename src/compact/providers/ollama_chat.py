@@ -35,6 +35,8 @@ FORMAT = "ollama"
 _PATH = "/api/chat"
 NUM_CTX = 4096
 """Tokens of the window where nobody says: what a server sets up by itself at least."""
+_BESIDE = ("format", "keep_alive", "think")
+"""Fields of a request that are no options of the model."""
 _NO_TOOLS = "does not support tools"
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -191,6 +193,7 @@ class OllamaChat:
         if context.tools and self._server.refused_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
         body: dict[str, Any] = {
+            **{name: ask.options[name] for name in _BESIDE if name in ask.options},
             "model": self._name,
             "messages": all_defused(messages),
             "options": self._options(context, ask),
@@ -215,11 +218,14 @@ class OllamaChat:
                 tokens=tokens,
                 limit=held,
             )
-        options: dict[str, Any] = {"num_ctx": window}
+        options = {name: ask.options[name] for name in ask.options if name not in _BESIDE}
+        options["num_ctx"] = window
         if ask.max_tokens is not None:
             options["num_predict"] = ask.max_tokens
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
+        if ask.stop:
+            options["stop"] = list(ask.stop)
         return options
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:

@@ -37,6 +37,7 @@ _BLOCK_TEXTS = ("text", "summary", "data")
 """What of a block of reasoning comes in pieces."""
 _WISHES: Mapping[str, Wish] = {
     "temperature": Wish(("temperature",)),
+    "stop": Wish(("stop",)),
     "schema": Wish(("response_format",), words="json_schema"),
     "usage": Wish(("stream_options",)),
 }
@@ -85,7 +86,8 @@ class OpenAIChat(OpenAIModel):
         """
         wishes = self._wishes(ask) | {"usage": {"include_usage": True}}
         written = StreamedAnswer()
-        events = self._server.events(self._path, self._prompt(context), wishes)
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(self._path, prompt, wishes)
         async with aclosing(events):
             async for event in events:
                 with reading(self.name):
@@ -118,6 +120,8 @@ class OpenAIChat(OpenAIModel):
             wishes["length"] = ask.max_tokens
         if ask.temperature is not None:
             wishes["temperature"] = ask.temperature
+        if ask.stop:
+            wishes["stop"] = list(ask.stop)
         if ask.answer_schema is not None:
             schema = {"name": "answer", "schema": dict(ask.answer_schema)}
             wishes["schema"] = {"type": "json_schema", "json_schema": schema}

@@ -19,7 +19,7 @@ from compact.core.formats.wire_safe import strictly_named
 from compact.core.messages import Message, Part, Refusal, Text
 from compact.core.model_keys import ModelKey
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
-from compact.errors import ModelFailed
+from compact.errors import InvalidArgument, ModelFailed
 from compact.providers.dialect import Dialect, Wish
 from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.openai_server import OpenAIModel, OpenAIServer
@@ -69,7 +69,8 @@ class OpenAIResponses(OpenAIModel):
         """
         whole: object = None
         part: object = None
-        events = self._server.events(self._path, self._prompt(context), self._wishes(ask))
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(self._path, prompt, self._wishes(ask))
         async with aclosing(events):
             async for event in events:
                 kind = event.get("type")
@@ -104,6 +105,11 @@ class OpenAIResponses(OpenAIModel):
         return {**self._extra, **self._server.written(prompt)}
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
+        refuse_server_state(ask.options)
+        if ask.stop:
+            raise InvalidArgument(
+                "stop", "the Responses API ends no answer at a text: leave it out"
+            )
         wishes: dict[str, Any] = {"sealed": list(_SEALED)}
         if ask.max_tokens is not None:
             wishes["length"] = ask.max_tokens

@@ -160,7 +160,8 @@ class OpenAIModel(ABC):
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
         """
         wishes = self._wishes(ask)
-        return self._reply(await self._server.post(self._path, self._prompt(context), wishes))
+        prompt = {**ask.options, **self._prompt(context)}
+        return self._reply(await self._server.post(self._path, prompt, wishes))
 
     async def limits(self) -> Limits:
         """What the server says of the model's limits; OpenAI itself says nothing.

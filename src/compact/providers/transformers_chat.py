@@ -228,6 +228,7 @@ class TransformersChat:
             max_new_tokens=most,
             streamer=said,
             stopping_criteria=transformers.StoppingCriteriaList(told_to_stop),
+            **({"tokenizer": decoder} if "stop_strings" in sampling else {}),
             **sampling,
         )[0]
         new = written[1 if self._two_parts else len(ids) :].tolist()
@@ -333,11 +334,14 @@ def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sampling(ask: Ask) -> dict[str, Any]:
-    if ask.temperature is None:
-        return {}
-    if ask.temperature == 0:
-        return {"do_sample": False}
-    return {"do_sample": True, "temperature": ask.temperature}
+    wanted = dict(ask.options)
+    if ask.stop:
+        wanted["stop_strings"] = list(ask.stop)
+    if ask.temperature:
+        wanted |= {"do_sample": True, "temperature": ask.temperature}
+    elif ask.temperature == 0:
+        wanted["do_sample"] = False
+    return wanted
 
 
 def _finish(new: list[int], most: int, ends: int | list[int] | None) -> Finish:

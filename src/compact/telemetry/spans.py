@@ -27,6 +27,7 @@ from compact.core.events import (
     PrunedMessages,
     StageStarted,
     StoryAsked,
+    SummarizerChosen,
     SummaryCreated,
     SummaryReplaced,
     TokenEstimate,
@@ -44,7 +45,7 @@ _ABOUT = {"name", "session_id", "at"}
 """What an event says of itself elsewhere in its span."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
-    *(BreakerOpened, ModelAskedAgain, ModelReplaced),
+    *(BreakerOpened, ModelAskedAgain, ModelReplaced, SummarizerChosen),
 )
 """Events of a compression that end no stage of it."""
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)

@@ -81,7 +81,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
     if "summarizer" in asked and settings.strategy != "off":
         for where in hosts:
             say(f"summaries are requested from {where}")
-    if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE}:
+    if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE, wiring.OWN}:
         say("--keep has no effect without a summarizing model (see --summarizer)")
     if (settings.max_context_tokens or 0) > LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {LARGEST:,}")
@@ -121,7 +121,8 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
     hosts: list[str] = []
     for setting, key in keys:
         try:
-            where = None if key == wiring.EXTRACTIVE else wiring.leads_to(parse_key(key))
+            named = key not in (wiring.EXTRACTIVE, wiring.OWN)
+            where = wiring.leads_to(parse_key(key)) if named else None
         except UnknownModel as error:
             if key == option:
                 raise Stop(f"--summarizer: {error}; or extractive, or off") from None

@@ -39,7 +39,6 @@ from compact.apps.tui.window_bar import WindowBar
 from compact.config import did_you_mean
 from compact.core.events import Event
 from compact.errors import SummaryRejected
-from compact.wiring import EXTRACTIVE
 
 SOON = 0.05
 """Seconds after an answer until what waits is sent: the answer's job has ended by then."""
@@ -51,6 +50,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "stop", "Stop"),
         ("f1", "help", "Help"),
+        ("f2", "left_out", "Left out"),
         Binding("pageup", "scroll(-1)", "Up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Down", show=False, priority=True),
     ]
@@ -159,6 +159,16 @@ class ChatScreen(Screen[None]):
     def action_help(self) -> None:
         """Show keys and commands."""
         self.app.push_screen(PageScreen(HELP))
+
+    async def action_left_out(self) -> None:
+        """Show the messages that the newest checkpoint stands in for."""
+        made = len(self.talk.ctx.checkpoints)
+        if not made:
+            await self._tell("Nothing was left out: every message is in the prompt.")
+            return
+        outcome = await ACTIONS["checkpoints"](self.talk, str(made))
+        if outcome.page is not None:
+            self.app.push_screen(PageScreen(outcome.page))
 
     def action_scroll(self, pages: int) -> None:
         """Read up and down."""
@@ -340,7 +350,7 @@ class ChatScreen(Screen[None]):
 
     async def _block_for(self, guidance: str) -> None:
         """Show that a compression begins, and let nothing be written."""
-        if guidance and set(self.talk.setup.settings.summarizers()) <= {EXTRACTIVE}:
+        if guidance and not self.talk.ctx.summarizes_by_model:
             await self._tell("The guidance has no effect: no model writes the summaries here.")
         self.query_one(Compressing).show(ProgressStep("", 0.0))
         self.query_one(PromptInput).block(is_blocked=True)
@@ -378,4 +388,6 @@ class ChatScreen(Screen[None]):
         ctx = self.talk.ctx
         use = await asyncio.to_thread(lambda: ctx.window_use)
         self.query_one(WindowBar).show(use)
-        self.query_one(HeadLine).about(ctx.id, self.talk.model, ctx.mode)
+        line = self.query_one(HeadLine)
+        line.about(ctx.id, self.talk.model, ctx.mode)
+        line.keep(ctx.checkpoints[-1].written if ctx.checkpoints else "")

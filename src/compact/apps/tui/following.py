@@ -110,7 +110,8 @@ class Following:
         tokens, covered = self._before
         freed = tokens - ctx.window_use.used
         messages = covered_by(ctx) - covered
-        return plain_words.compressed(messages, freed) if messages or freed > 0 else ""
+        words = plain_words.compressed(messages, freed) if messages or freed > 0 else ""
+        return f"{words}; {ctx.checkpoints[-1].written}" if words and ctx.checkpoints else words
 
     def _sentence(self, event: Event) -> str:
         return plain_words.sentence(redacted(event, self._redactor))

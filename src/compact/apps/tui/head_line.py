@@ -18,7 +18,7 @@ class HeadLine(Static):
     def __init__(self) -> None:
         super().__init__()
         self._parts: tuple[str, ...] = ("compact",)
-        self._beside = ""
+        self._beside = self._kept = ""
 
     def about(self, session: str, model: str, mode: str) -> None:
         """Say what is talked to."""
@@ -30,11 +30,17 @@ class HeadLine(Static):
         self._beside = words
         self.refresh()
 
+    def keep(self, words: str) -> None:
+        """Say this while nothing is done in the background."""
+        self._kept = words
+        self.refresh()
+
     def render(self) -> Content:
         """The line as it is now."""
         first, *others = self._parts
         left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
-        gap = self.content_size.width - left.cell_length - len(self._beside)
+        beside = self._beside or self._kept
+        gap = self.content_size.width - left.cell_length - len(beside)
         if gap < 1:
             return left
-        return Content.assemble(left, " " * gap, (self._beside, "dim"))
+        return Content.assemble(left, " " * gap, (beside, "dim"))

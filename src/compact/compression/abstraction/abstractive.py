@@ -30,8 +30,6 @@ from compact.errors import ContextOverflow, ModelFailed
 
 UNSAID_WINDOW = 4_096
 """Tokens of the window of a model whose server does not say."""
-SMALL = 3.0
-"""Billions of parameters below which a model is lost in long rules, examples and schemas."""
 REMEMBERED = 64
 """Stories that are kept to be given again."""
 MOST_REQUESTS = 128
@@ -46,7 +44,7 @@ class Manner:
     """How a model is asked for stories, and who is told of it."""
 
     is_small: bool = False
-    """Whether it is one of fewer than `SMALL` parameters."""
+    """Whether it is one of fewer than `parameters.SMALL`."""
     most_requests: int = MOST_REQUESTS
     """A story that would take more is not begun."""
     emit: Emit | None = None
@@ -107,16 +105,22 @@ class ModelSummarizer:
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
+        clock = self._manner.clock
+        start = clock()
         writing = StoryInProgress(self._writer, request, self._progress())
-        judged = self._judged(await writing.write(blocks), writing)
-        self._writer = replace(self._writer, ratio=writing.writer.ratio)
+        try:
+            written = await writing.write(blocks)
+        finally:
+            self._writer = writing.writer
+        judged = self._judged(written, writing)
         if judged.wishes and judged.summary.finish != "refusal":
             judged = await self._mended(judged, writing)
+        summary = judged.summary.model_copy(update={"seconds": clock() - start})
         if judged.accepted:
-            self._remembered[key] = judged.summary
+            self._remembered[key] = summary
             if len(self._remembered) > REMEMBERED:
                 self._remembered.popitem(last=False)
-        return judged.summary
+        return summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
         """The better of two stories, the second one told what was wrong with the first."""

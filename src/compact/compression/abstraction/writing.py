@@ -2,7 +2,8 @@
 window, in parts that are told one by one and then put together.
 
 No request ever exceeds the window less the room for its answer. What a server refuses as too large
-nevertheless, or does not answer in time, is asked again in halves.
+nevertheless is asked again in halves. What it does not answer in time is given up: a server that is
+slow looks like one that hangs, and somebody waits. The next story is asked for in halves.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ LEAST_STRUCTURED = 1_500
 """Tokens of a window from which there is room to describe an answer in JSON."""
 TRIES = 4
 """How often a span is cut anew because its parts were too large for the server."""
+SLOWEST_SHARE = 8
+"""A model that was too slow is shown this part of its room at least."""
 FITTINGS = 4
 """How often it is, because texts take more tokens together than one by one."""
 
@@ -72,6 +75,9 @@ class Writer:
     """Whether it is too small for long rules, an example and a schema."""
     ratio: float | None = None
     """Tokens that its server counts for each of `counter`; None where it has not been asked."""
+    most_data: int | None = None
+    """Tokens of data that a request may have, since it was too slow for more; None where it never
+    was."""
 
     @property
     def usable(self) -> int:
@@ -173,22 +179,23 @@ class StoryInProgress:
             SummaryRejected: the window has no room for it; nothing was sent, or what came back
                 did not become smaller.
             ContextOverflow: the server refuses even the smallest part.
-            ModelFailed: as the model says; ModelUnavailable also where it is too slow for the
-                smallest part.
+            ModelFailed: as the model says; ModelUnavailable also where it is too slow.
         """
         await self._measure(blocks)
         words = self.words
-        room = self._room(words.reduction(self.cap, self.writer.most_requests))
-        refused: ContextOverflow | ModelUnavailable
+        most = room = self._room(words.reduction(self.cap, self.writer.most_requests))
+        room = min(room, self.writer.most_data or room)
+        refused: ContextOverflow
         for _ in range(TRIES):
             try:
                 return await self._within(blocks, words, room)
             except ContextOverflow as error:
                 refused = error
             except ModelUnavailable as error:
-                if error.waited is None:
-                    raise
-                refused = error
+                if error.waited is not None:
+                    half = max(most // SLOWEST_SHARE, min(room, self._data) // 2)
+                    self.writer = replace(self.writer, most_data=max(LEAST_ROOM, half))
+                raise
             room = min(room, self._data) // 2
             if room < LEAST_ROOM:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.budget import ContextBudget, ContextWindow, WindowUse
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
@@ -98,6 +99,12 @@ class Looking:
         that means; None if the model is not known.
         """
         return self._session.state.trust(self._session.view.projection)
+
+    @property
+    def summarizes_by_model(self) -> bool:
+        """Whether a model, or a summarizer of yours, writes the summaries; else code does."""
+        state = self._session.state
+        return state.policy.summarizes and not isinstance(state.summarizer, ExtractiveSummarizer)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

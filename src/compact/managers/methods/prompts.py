@@ -150,7 +150,7 @@ class Prompts(Looking):
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
         work = self.aget_conversation_summary()
-        waits = self._session.state.summarizer.waits
+        waits = self._session.state.writer_waits
         return blocking.run(work, waits=waits, instead="aget_conversation_summary()")
 
     async def aget_conversation_summary(self) -> str:

@@ -48,6 +48,16 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     )
 
 
+def is_in_loop() -> bool:
+    """Whether this thread runs an event loop that a blocking call would hold up."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop() is not _loops.get(os.getpid())
+    except RuntimeError:
+        return False
+
+
 def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
     """What an async iterator yields, for blocking callers.
 

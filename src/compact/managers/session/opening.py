@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -24,7 +25,13 @@ from compact.core.model_keys import format_for
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
-from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
+from compact.core.protocols import (
+    ChatModel,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
@@ -82,11 +89,13 @@ class SessionOptions(TypedDict, total=False):
     """What is known of models; the shipped book where none is given."""
     policy: CompactPolicy | None
     """What is kept, and when and how far to compress; `CompactPolicy()` where none is given."""
-    summarizer: str | Sequence[str] | Summarizer | None
-    """`extractive` (the default), the key of a model (`ollama:qwen3:8b`), several keys that are
-    asked in this order, an object of yours, or None for a receipt alone."""
-    fallbacks: Sequence[str] | None
-    """Keys of the models that answer where the one that is asked does not, in this order."""
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
+    """Who writes the summaries: `model` (the default), the session's own model, where it can be
+    asked and is fit, else code; `extractive`, code; a model by its key (`ollama:qwen3:8b`) or
+    itself; several that are asked in this order; an object of yours; or None for a receipt
+    alone."""
+    fallbacks: Sequence[str | ChatModel] | None
+    """The models that answer where the one that is asked does not, in this order."""
     patience: Patience | None
     """How long models that are given by their keys are asked, for answers and for summaries."""
     memory: bool | MemoryManager | None
@@ -112,12 +121,12 @@ class SessionOptions(TypedDict, total=False):
     """What a new session is called."""
 
 
-DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE, "scope": DEFAULT_SCOPE}
+DEFAULTS: Mapping[str, object] = {"summarizer": wiring.OWN, "scope": DEFAULT_SCOPE}
 """Of the options that are not None where they are left out."""
 
 
 def opened(
-    model: str | None,
+    own: wiring.Model | None,
     window: int | None,
     store: str | Path | SessionStore | None,
     options: SessionOptions,
@@ -129,7 +138,10 @@ def opened(
             is there is in another format or scope.
         StoreFailed: the store cannot be opened.
     """
-    setting = _setting(model, options)
+    model = None if own is None else wiring.key_of(own)
+    setting = Setting(
+        book=options.get("models") or shipped(), model=model, tiers=options.get("tiers") or {}
+    )
     least = LEAST_WINDOW
     given = None if window is None else checked_size("window", window, least=least)
     window = found_for(setting) if given is None else given
@@ -142,6 +154,7 @@ def opened(
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)
     wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
+    setting = replace(setting, summarizer=_writers(options, own, setting).first)
     for key in options.get("fallbacks") or ():
         wiring.chat_model(key)  # this too
     opened_store = wiring.session_store(store)
@@ -150,7 +163,7 @@ def opened(
         session = _session_in(opened_store, options, asked.name, counter, model)
         if session.wire != asked.name:
             counter = _counter(session.wire, options, model, otherwise)
-        state = _state(opened_store, session, options, counter, setting)
+        state = _state(opened_store, session, options, counter, setting, own)
     except BaseException:
         if owns:
             opened_store.close()
@@ -294,6 +307,7 @@ def _state(
     options: SessionOptions,
     counter: TokenCounter,
     setting: Setting,
+    own: wiring.Model | None,
 ) -> SessionState:
     parts_beside(counter, options.get("system"), options.get("tools"))  # refused in time
     policy = options.get("policy") or CompactPolicy()
@@ -307,6 +321,14 @@ def _state(
     if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
         archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
+
+    def chosen(own: wiring.Model | None) -> tuple[wiring.Writers, Summarizer]:
+        writers, patience = _writers(options, own, setting), options.get("patience") or PATIENCE
+        return writers, wiring.summarizer(
+            writers.row, counter, book=setting.book, emit=emit, patience=patience, policy=policy
+        )
+
+    writers, summarizer = chosen(own)
     state = SessionState(
         id=session.id,
         store=store,
@@ -314,14 +336,9 @@ def _state(
         counter=counter,
         policy=policy,
         setting=setting,
-        summarizer=wiring.summarizer(
-            options.get("summarizer"),
-            counter,
-            book=setting.book,
-            emit=emit,
-            patience=options.get("patience") or PATIENCE,
-            policy=policy,
-        ),
+        writers=writers,
+        summarizer=summarizer,
+        choose=chosen,
         emit=emit,
         prompting=_prompting(wire, options),
         tokenizer=session.tokenizer,
@@ -367,12 +384,5 @@ def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
     )
 
 
-def _setting(model: str | None, options: SessionOptions) -> Setting:
-    chosen = options.get("summarizer")
-    first = chosen[0] if isinstance(chosen, list | tuple) and chosen else chosen
-    return Setting(
-        book=options.get("models") or shipped(),
-        model=model,
-        summarizer=first if isinstance(first, str) and first != wiring.EXTRACTIVE else None,
-        tiers=options.get("tiers") or {},
-    )
+def _writers(options: SessionOptions, own: wiring.Model | None, setting: Setting) -> wiring.Writers:
+    return wiring.writers(options.get("summarizer", wiring.OWN), own, setting.book)

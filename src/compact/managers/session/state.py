@@ -4,9 +4,9 @@ are made. What depends on a tokenizer is in `counted_session`, what depends on a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compact import forks
@@ -40,12 +40,14 @@ from compact.core.sessions import Branch, Move, Projection
 from compact.core.tokens import TokenCounter
 from compact.errors import StoreFailed
 from compact.managers.entering import new_branch
+from compact.managers.running import blocking
 from compact.managers.session.archiving import Archive
 from compact.managers.session.history import SessionHistory
 from compact.managers.session.prompting import Prompting
 from compact.managers.session.reading_ahead import ReadingAhead
 from compact.managers.session.recalling import TurnRecall
 from compact.managers.session.session_log import KnownGoals, SessionLog
+from compact.wiring import Model, Writers, key_of
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
@@ -67,7 +69,11 @@ class SessionState:
     """What a person set; `policy_for` says what follows from it for a window."""
     setting: Setting
     """What follows for a window from the model, its tier and the summarizer."""
+    writers: Writers
+    """Who writes the summaries, as it was chosen for the session's model."""
     summarizer: Summarizer
+    choose: Callable[[Model | None], tuple[Writers, Summarizer]]
+    """Both for another model of the session."""
     emit: Emit
     prompting: Prompting
     """What stands before the history in prompts, by mode and window."""
@@ -322,7 +328,20 @@ class SessionState:
     @property
     def waits(self) -> bool:
         """Whether compressing may wait for something outside."""
-        return self.policy.summarizes and self.summarizer.waits
+        return self.policy.summarizes and self.writer_waits
+
+    @property
+    def writer_waits(self) -> bool:
+        """Whether the summarizer may wait. Where nobody named it, it is not asked by a call that
+        blocks an event loop.
+        """
+        return self.summarizer.waits and not (self.writers.own and blocking.is_in_loop())
+
+    def serve(self, model: Model) -> None:
+        """Be for that model from now on."""
+        self.writers, self.summarizer = self.choose(model)
+        writer = self.writers.first
+        self.setting = replace(self.setting, model=key_of(model), summarizer=writer)
 
     def projection(self, projection_id: str) -> Projection:
         """A projection of the session, its checkpoints at the levels they had in it."""

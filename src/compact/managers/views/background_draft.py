@@ -71,11 +71,12 @@ class BackgroundDraft:
 
     def consider(self, tokens: int, trigger: int) -> None:
         """Where the prompt is large enough, read ahead, and begin a draft if a model would write it
-        and there is none. For whoever holds the session's lock.
+        and there is none. For whoever holds the session's lock: when a prompt is taken, and when it
+        was answered, as whoever reads that gives the model time.
         """
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
-        is_near = share < 1 and int(trigger * share) <= tokens <= trigger
+        is_near = share < 1 and int(trigger * share) <= tokens
         much = abs(tokens - self._read_at) >= AGAIN_SHARE * self._view.window.usable
         if policy.summarizes and share < 1 and (is_near or much):
             self._read_at = tokens

@@ -1,9 +1,10 @@
-"""The circuit breaker: a summarizer that fails again and again (`Proposal.failed`) is left alone
-for a while.
+"""Who writes a session's summaries now, and the circuit breaker: a summarizer that does not answer
+(`Proposal.is_down`), or whose stories are refused again and again (`Proposal.failed`), is left
+alone for a while.
 
-Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
-session under the summarizer's name, so that a restart does not begin the storm again, and another
-summarizer is not blamed.
+Meanwhile the extractive one writes, so that every turn is served. What the breaker knows is kept
+with the session under the summarizer's name, so that a restart does not begin the storm again, and
+another summarizer is not blamed.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from typing import Any
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.pipeline import Proposal
 from compact.core import clock_and_ids
-from compact.core.events import BreakerOpened
+from compact.core.events import BreakerOpened, SummarizerChosen
 from compact.core.protocols import Summarizer
 from compact.core.tokens import TokenCounter
+from compact.managers.running import blocking
 from compact.managers.running.timeout_summarizer import TimeoutSummarizer, name_of
 from compact.managers.session.state import SessionState
 
 PREFIX = "breaker:"
 """How the note's name begins; the summarizer's name follows."""
 MOST_FAILURES = 3
-"""Failures in a row after which it opens."""
+"""Refused stories in a row after which it opens; one answer that never came is enough."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 """How long it stays open the first time; each further time twice as long, up to the second."""
 
@@ -37,6 +39,13 @@ class Breaker:
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
+        self._said: set[str] = set()
+        """What was said already of who writes."""
+        self.follow()
+
+    def follow(self) -> None:
+        """Go by what is known of the session's summarizer, which may be another one now."""
+        state = self._state
         self._is_last = isinstance(state.summarizer, ExtractiveSummarizer)
         self._name = f"{PREFIX}{name_of(state.summarizer)}"
         note: Mapping[str, Any] = state.store.notes(state.id).get(self._name, {})
@@ -56,11 +65,16 @@ class Breaker:
 
     def summarizer(self, counter: TokenCounter) -> Summarizer:
         """Who writes now: the session's summarizer, within its time; while that is left alone, the
-        extractive one, by that tokenizer.
+        extractive one, by that tokenizer. It is said once where that is the session's own model,
+        and why it is not.
         """
-        if self._is_last or self.is_open:
+        chosen, (_, own, why) = self._state.summarizer, self._state.writers
+        cannot_wait = bool(own) and blocking.is_in_loop()
+        if cannot_wait:
+            own, why = "", f"this call blocks an event loop, and does not wait for {own} there"
+        self._say(own, why)
+        if self._is_last or self.is_open or cannot_wait:
             return ExtractiveSummarizer(counter)
-        chosen = self._state.summarizer
         return (
             TimeoutSummarizer(chosen, self._state.policy.summary_seconds)
             if chosen.waits
@@ -72,7 +86,7 @@ class Breaker:
         next time, as if it had not been.
         """
         if proposal.failed:
-            self.failed()
+            self.failed(at_once=proposal.is_down)
         elif proposal.asked > proposal.replaced:
             self.succeeded()
 
@@ -82,17 +96,22 @@ class Breaker:
             self.failures, self._pauses, self.until = 0, 0, None
             self._keep()
 
-    def failed(self) -> None:
-        """It has not; after some times in a row the breaker opens."""
+    def failed(self, *, at_once: bool = False) -> None:
+        """It has not; after some times in a row the breaker opens, or `at_once`."""
         if self._is_last:
             return
         self.failures += 1
-        if self.failures >= MOST_FAILURES:
+        if at_once or self.failures >= MOST_FAILURES:
             pause = min(FIRST_PAUSE * 2**self._pauses, LONGEST_PAUSE)
             self.until = clock_and_ids.now() + pause
             self._pauses = min(self._pauses + 1, 10)
             self._state.emit(BreakerOpened(failures=self.failures, until=self.until))
         self._keep()
+
+    def _say(self, own: str, why: str) -> None:
+        if (said := own or why) and said not in self._said:
+            self._said.add(said)
+            self._state.emit(SummarizerChosen(model=own, reason=why))
 
     def _keep(self) -> None:
         until = self.until.isoformat() if self.until else None

@@ -16,18 +16,21 @@ from compact.managers.views.time_travel import take_snapshot
 from compact.managers.views.view import View
 
 
-async def make_fit(state: SessionState, view: View, error: CompactError) -> Plan:
-    """Make the view fit its usable window by emergency rungs, after an error; for whoever
-    compresses it `alone`.
+async def make_fit(
+    state: SessionState, view: View, error: CompactError, needed: int | None = None
+) -> Plan:
+    """Make the view fit its usable window by emergency rungs, or fewer `needed` tokens, after an
+    error; for whoever compresses it `alone`.
 
     Raises:
         CannotFit: not even the last rung was enough; nothing is lost, the snapshots are there.
         CompactError: the error itself, where it is another one and no rung was enough.
         Superseded: something else came in between, and counts.
     """
+    most = view.window.usable
     for rung in RUNGS:
         try:
-            draft = await tried(state, view, rung)
+            draft = await tried(state, view, rung, min(needed or most, most))
         except Superseded:
             raise
         except CompactError as failed:
@@ -39,9 +42,8 @@ async def make_fit(state: SessionState, view: View, error: CompactError) -> Plan
     raise error
 
 
-async def tried(state: SessionState, view: View, rung: LadderRung) -> Draft | None:
-    """What a rung brings, a snapshot taken before it; None where that does not fit."""
-    needed = view.window.usable
+async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) -> Draft | None:
+    """What a rung brings, a snapshot taken before it; None where that is more than is needed."""
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
     before, after = view.tokens_now, None

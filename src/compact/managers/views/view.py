@@ -324,6 +324,12 @@ class View:
             self._leave_out_recalled()
         return not self._due
 
+    def draft_ahead(self) -> None:
+        """Begin the compression that the next prompt will need, where a model writes it."""
+        with self._state.lock:
+            tokens = self.tokens_now - self._fold.recalled_tokens
+            self.background.consider(tokens, self._trigger)
+
     def _leave_out_recalled(self) -> None:
         """Make room: what was recalled goes before anything is compressed."""
         if self._fold.recalled_tokens:
