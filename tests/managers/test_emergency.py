@@ -81,14 +81,14 @@ def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
     assert ctx.snapshots()[0].purpose == "emergency"
 
 
-def test_a_second_refusal_is_raised() -> None:
-    """Once more and no further: who refuses twice is not asked a third time (FR-3)."""
+def test_a_third_refusal_is_raised() -> None:
+    """A smaller prompt, then the emergency ladder, and no further (FR-3, FR-10)."""
     no = ContextOverflow("no", tokens=None, limit=None)
     ctx, model = ContextManager(window=8_192), ScriptedModel(no)
     fill(ctx, 3)
     with pytest.raises(ContextOverflow):
         ctx.send(model)
-    assert len(model.contexts) == 2
+    assert len(model.contexts) == 3
     assert model.contexts[1].tokens <= model.contexts[0].tokens
     assert len(ctx.history) == 6
 
