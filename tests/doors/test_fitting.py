@@ -41,7 +41,8 @@ def test_before_every_send_the_whole_prompt_is_counted_and_too_large_is_never_se
     """
     with ScriptedServer("It is done.", window=4_096, count=server_size) as server:
         heard = Listener()
-        ctx = session(model=chat_key(server), on_event=heard.append)
+        own = {"summarizer": "extractive", "on_event": heard.append}
+        ctx = session(model=chat_key(server), **own)
         for turn in range(12):
             ctx.add_messages(list(turns(4, start=4 * turn)))
             ctx.add_message(role="user", content=f"And now drawer {turn}?")

@@ -163,7 +163,7 @@ def _check_key(settings: CompactConfig, setting: str, key: str) -> None:
     """Refuse that only the `.env` of this folder has a key of the environment sent to a server of
     this machine: any program may listen at a port.
     """
-    if key == wiring.EXTRACTIVE or (named := parse_key(key)).base_url is None:
+    if key in (wiring.EXTRACTIVE, wiring.OWN) or (named := parse_key(key)).base_url is None:
         return
     if wiring.key_for(named.provider, named.base_url):
         where = f"{without_credentials(named.base_url)} would get the environment's key, which"
