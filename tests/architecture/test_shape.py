@@ -106,7 +106,7 @@ BAD = {
     "file-length core/long.py": "x = 1\n" * 901,
     "function-length core/f.py::C.f": "class C:\n def f(self):\n" + "  x = 1\n" * 50,
     "function-length core/g.py::f.g": "def f():\n def g():\n" + "  x = 1\n" * 50 + " x = 2\n",
-    "parameters core/p.py::f": "async def f(a, /, b, c, *, d, e, f, g): ...\n",
+    "parameters core/p.py::f": "async def f(a, /, b, c, *, d, e, f, g, h, i): ...\n",
     "drawer core/helpers.py": "",
     "drawer utils/__init__.py": '"""Odds and ends."""\n',
     "drawer managers/base.py": "",
@@ -120,7 +120,7 @@ GOOD = {
     "core/formats/__init__.py": '"""An inner package may do more."""\nx = 1\n',
     "core/long.py": "x = 1\n" * 900,
     "core/f.py": "def f():\n" + DOCSTRING + BODY * 49,
-    "core/p.py": "class C:\n def f(self, a, b, c, d, e, f, *rest, **more): ...\n",
+    "core/p.py": "class C:\n def f(self, a, b, c, d, e, f, g, h, *rest, **more): ...\n",
     "managers/memory.py": "",
     "memory/__init__.py": '"""Not beside managers/memory.py."""\n',
 }
