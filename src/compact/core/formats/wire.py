@@ -166,7 +166,7 @@ class WireFormat(ABC):
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
-        kind = raw.get("type")
+        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
         if kind in self.text_kinds and isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
