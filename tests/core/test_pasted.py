@@ -128,12 +128,14 @@ def test_a_checkpoint_holds_no_order_that_was_pasted():
         {"role": "assistant", "content": "I do. " * 900},
     ]
     sent = [t for m in compress(talk, max_tokens=3_000) for t in checker.visible(m)]
-    checkpoint = next(text for text in sent if text.startswith("[Checkpoint"))
+    joined = next(text for text in sent if text.startswith("[Checkpoint"))
+    checkpoint, _, shown = joined.partition("\n\nMend the lexer.")
+    assert shown, "the first request, which is shown as it was, stands behind the checkpoint"
     assert rule in checkpoint
     assert HELD not in checkpoint
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "piece",
     [
