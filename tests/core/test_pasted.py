@@ -19,6 +19,7 @@ WRAPPED = {
     "a forwarded message": "-------- Forwarded message --------\nFrom: Ida\n\nDear all,\n\n{}",
     "the words alone": "Original message\n{}",
     "a head in German": "Von: Ida\nBetreff: Ofen\n\n{}",
+    "a head in Finnish": "Lähettäjä: Ida <i@x.example>\nAihe: Uuni\n\n{}",
     "a subject": "Subject: kiln\n\n{}",
     "an attribution": "On Mon, 3 Mar 2025 at 10:12, Ida <i@x.example> wrote:\n\n{}\n\nBest",
     "a transcript": "Transcript of the meeting:\nIda: hello\nTom: hello\nIda: {}",

@@ -49,10 +49,8 @@ _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
 """Names that stand in nothing but the head of a mail, a commit, an answer of a server."""
-_HEADERS = frozenset("from to von an de date datum".split())  # noqa: SIM905
-"""Others that stand there."""
 
-_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _HEADERS | _POINTS
+_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
 _WORD = re.compile(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
 _ITEM = re.compile(
@@ -72,6 +70,8 @@ _KEY = re.compile(
 _ALONE = re.compile(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
 """Indented code and names of pictures: they end by themselves."""
 _NAME = re.compile(r"[\w.-]+")
+_ADDRESSED = re.compile(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
+"""Who sent a mail, as its head gives it in any language."""
 _EMPTY, _FULL = re.compile(r"\s*$"), re.compile(r"\s*\S")
 _SENTENCE = re.compile(
     r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})"
@@ -257,7 +257,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
             ours |= _WISHES.intersection(_words(labels[-1]))
     if len(labels) < 2 or ours:
         return None
-    if _HEADS.intersection(labels) or (_HEADERS.intersection(labels) and "@" in line):
+    if _HEADS.intersection(labels) or _ADDRESSED.search(line):
         return Pasted(0, len(lines))
     is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
     is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
@@ -271,7 +271,7 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
     if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
         return None
     names, rest = set(said[-1:]), found["rest"]
-    if names & _HEADS or (names & _HEADERS and "@" in rest):
+    if names & _HEADS or _ADDRESSED.fullmatch(rest):
         return Pasted(0, len(lines))
     if len(rest.split()) < FEW_WORDS - 1:
         is_name = names & MATERIAL and _PATH.search(rest)
