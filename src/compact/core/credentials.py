@@ -451,7 +451,9 @@ def public_blocks(text: str) -> list[tuple[int, int]]:
     """Where certificates and public keys stand, as blocks and as lines of SSH: whatever generated
     them, everybody may have them.
     """
-    blocks = [x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)]
+    blocks = [
+        x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
+    ]
     if " AAAA" in text:
         blocks += (found.span() for found in _PUBLIC_LINE.finditer(text))
     return sorted(blocks)
