@@ -57,7 +57,7 @@ _ITEM = re.compile(
     r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])"
 )
 """A line of a list, or a heading."""
-_ANNOUNCES = re.compile(r"(?:.*[.!?。]\s+)?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_ANNOUNCES = re.compile(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
 _POINTS_ON = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
 _LABEL = re.compile(
     r"[ \t*_\"'\[]{0,12}(?P<label>[^\s:：=\[\]][^:：=\n]{0,60}?)[*_\"'\]]{0,4}"
