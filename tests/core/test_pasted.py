@@ -87,6 +87,7 @@ HEADED = {
     "a room": "10:12 @ida:x.example {}",
     "a page": "Title: Kiln\nURL: https://kiln.example\n{}",
     "a heading in brackets": "[Beginning of the notice]\n{}\n[End of the notice]",
+    "a named part that ends": "It is old.\n[Wiki page]\n{}\n[End of wiki page]",
     "a verse": "(Verse 2)\nThe kiln is warm\n{}",
     "a sign": "KILN ROOM\n1. Knock.\n2. {}",
     "a posting": "Potter (m/f/d) – Holm Clay\n{}\nApply soon",
@@ -97,6 +98,7 @@ HEADED = {
     "a feature": "Feature: Kiln\n  Scenario: night\n    Given {}",
     "a string in code": 'PROMPT = """Be kind.\n{}"""',
     "YAML of one key": "kiln:\n  - {}\n  - open at noon",
+    "YAML that begins with a wish": "rules:\n  - {}\nowner: ida",
     "YAML below a line": "---\ntitle: Kiln\nrules:\n- {}",
 }
 """What is told from a person's words by the line that heads it, below words of theirs."""

@@ -57,7 +57,7 @@ _ITEM = re.compile(
     r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])"
 )
 """A line of a list, or a heading."""
-_ANNOUNCES = re.compile(r"(?:.*[.!?。]\s+)?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_ANNOUNCES = re.compile(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
 _POINTS_ON = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
 _LABEL = re.compile(
     r"[ \t*_\"'\[]{0,12}(?P<label>[^\s:：=\[\]][^:：=\n]{0,60}?)[*_\"'\]]{0,4}"
@@ -130,7 +130,7 @@ _TIMED = re.compile(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = re.compile(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """What no sentence holds: an address, a time, brackets or marks around a line."""
 _ENDED = re.compile(r".*[.!?:…。！？：][\"”»]?$")
-_TREE = re.compile(r"(?P<key>[a-z_][\w-]*):$")
+_TREE, _DEEPER = re.compile(r"(?P<key>[a-z_][\w-]*):$"), re.compile(r"  |- ")
 """A key of YAML that has lines below it."""
 _PROMPT = re.compile(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = re.compile(r"[^.!。\n]{3,400}[?？]\s*")
@@ -328,7 +328,10 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
     if not below or is_wish or _ITEM.match(line):
         return False
     if found := _TREE.match(line):
-        return below.startswith(("  ", "- ")) and not _WISHES.intersection(_words(found["key"]))
+        after = _while(lines, number, _DEEPER)
+        is_more = after < len(lines) and _KEY.match(lines[after])
+        is_wish = _WISHES.intersection(_words(found["key"]))
+        return after > number + 1 and bool(is_more or not is_wish)
     if _TIMED.match(line) or _TIMED.match(below):
         return True
     if _CAPTION.match(line) is None:
