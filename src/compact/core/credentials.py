@@ -413,7 +413,8 @@ _KEY_END = re.compile(rf"(?:{_BETWEEN})?-----END [A-Z0-9 ]{{1,48}}-----")
 
 
 _PUBLIC_HEAD = re.compile(
-    r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:CERTIFICATE|PUBLIC KEY|CRL)(?: BLOCK| REQUEST)? ?-{4,5}"
+    r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}"
+    r"(?:CERTIFICATE|PUBLIC KEY|CRL)(?: BLOCK| REQUEST)? ?-{4,5}"
 )
 _PUBLIC_LINE = re.compile(
     r"(?:ssh-\w{3,8}|ecdsa-sha2-\w{3,16}|sk-[\w.@-]{8,48}) AAAA[A-Za-z0-9+/=]{32,}"

@@ -88,15 +88,16 @@ _BEFORE, _BEHIND = 64, 512
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
-_FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
+_FLAGS = f"(?:^|\\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
 _FLAG = re.compile(
-    rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
+    rf"(?:^|\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
 )
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
     r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
     r"license|licence|routing|write|read|ingest|sdk|unseal|recovery|setup|backup|integration|"
-    r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
+    r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
+    r"|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
 )
 """What makes a key a secret one; others open tables and maps."""
 _NO_SECRET_OF = re.compile(
@@ -122,7 +123,7 @@ _QUOTED = re.compile(
 )
 _SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
 _WIDE = re.compile(
-    r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
+    r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?!&|[A-Za-z_-]{1,32}=)|"
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
     r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
@@ -273,7 +274,7 @@ FINDERS: tuple[SecretFinder, ...] = (
         partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
     SecretFinder(
-        f"(?i: --?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
     ),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )

@@ -18,10 +18,10 @@ from compact.core.occurring import Spots
 from compact.core.secret_values import (
     has_digit,
     is_bare_password,
+    is_generated,
     is_generated_key,
     is_joined,
     is_passphrase_like,
-    is_random,
     is_spoken_password,
 )
 
@@ -49,13 +49,15 @@ TO = (
     r"от|за|для|до|till?|od|vom)"
 )
 """Between a password and what it belongs to."""
+_AS = "(?:as|als|como|comme|come|som)"
 _SAID_BEFORE = re.compile(
-    r"[ \t>*-]{0,8}([\"'`]?)([^\s\"'`]{5,128})\1[,;]?[ \t]{1,4}"
-    rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({'|'.join(_WORDS['copula'])}) )"
+    rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
+    r"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
+    rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value at a line's beginning, and what stands between it and the word for it."""
+"""A value that begins a line, or is used as one; what stands between it and the word for it."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
@@ -139,15 +141,19 @@ def _above(text: str, start: int) -> str:
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
 
+def _is_made(value: str) -> bool:
+    return is_generated(value) or is_passphrase_like(value)
+
+
 def _said_before(text: str, start: int, end: int) -> Span | None:
     """The value that the line begins with and then says what it is: "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
-    found = _SAID_BEFORE.match(text, line, start)
+    found = _SAID_BEFORE.search(text[line:start])
     if not found or (line and text[line - 1] != "\n"):
         return None
-    check = is_spoken_password if found[3] else is_passphrase_like
+    check = is_spoken_password if found[3] else _is_made
     is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
-    return found.span(2) if is_told else None
+    return (line + found.start(2), line + found.end(2)) if is_told else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
@@ -157,12 +163,8 @@ def _passwords(text: str, start: int) -> Span | None:
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
 
-def _is_key_below(value: str) -> bool:
-    return is_random(value) or is_passphrase_like(value)
-
-
 def _keys(text: str, start: int) -> Span | None:
-    below = _is_key_below if _above(text, start).endswith(":") else is_generated_key
+    below = _is_made if _above(text, start).endswith(":") else is_generated_key
     return _beside(text, start, is_generated_key) or _below(text, start, below)
 
 

@@ -21,6 +21,8 @@ _DELIMITED = tuple(
     for mark in (",", ";", "\t", _DRAWN)
 )
 """A cell, by what stands between two."""
+_SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
+"""The same of a table whose heading is underlined."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
@@ -45,7 +47,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 def _table(text: str, start: int) -> Generator[Place, None, int]:
     """The secrets of the table that is headed there; returns where it ends."""
     end = _end(text, start)
-    for cells in _DELIMITED:
+    for cells in (*_DELIMITED, *[_SPACED] * bool(_RULED.match(text, end + 1))):
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
         told = {
             i: (kind, check)
@@ -87,7 +89,10 @@ def _end(text: str, start: int) -> int:
     return end if end >= 0 else len(text)
 
 
-_HEADED = rf"(?:^|[\n,;\t{_DRAWN}])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}(?:$|[\r\n,;\t{_DRAWN}])"
+_HEADED = (
+    rf"(?:^|[\n,;\t{_DRAWN}]|  )[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
+    rf"(?:$|[\r\n,;\t{_DRAWN}]|  )"
+)
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
 )
