@@ -135,8 +135,10 @@ items of Responses. One stands for everything before it, which its provider igno
 
 def is_compaction(raw: object) -> bool:
     """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
-    kind = raw.get("type") if isinstance(raw, Mapping) else None
-    if not isinstance(raw, Mapping) or not isinstance(kind, str) or kind not in COMPACTIONS:
+    if not isinstance(raw, Mapping):
+        return False
+    kind = raw.get("type")
+    if not isinstance(kind, str) or kind not in COMPACTIONS:
         return False
     return bool(raw.get("content") or raw.get("encrypted_content"))
 
