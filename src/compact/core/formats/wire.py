@@ -176,7 +176,7 @@ class WireFormat(ABC):
             named = raw.get("image_url")
             detail = (named if isinstance(named, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
-        if kind is None or kind in _OTHERS:
+        if kind is None or (isinstance(kind, str) and kind in _OTHERS):
             _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
