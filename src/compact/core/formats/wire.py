@@ -176,7 +176,7 @@ class WireFormat(ABC):
             named = raw.get("image_url")
             detail = (named if isinstance(named, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
-        if not isinstance(kind, str) or (kind in _OTHERS and kind != "text"):
+        if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
             _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
