@@ -109,8 +109,9 @@ class Life:
         leaves.
         """
         texts = [text for message in prompt for text in checker.visible(message)]
-        records = [text for text in texts if text.startswith("[Record ")]
-        if len(records) != 1:
+        shown = [message.text for message in self.ctx.active_context().messages]
+        records = [text for text in shown if text.startswith("[Record ")]
+        if len(records) != 1 or "\n".join(texts).count(records[0].partition("\n")[0]) != 1:
             return [f"{len(records)} records"]
         usable, size = self.ctx.window.usable, checker.tokens(records[0])
         if size > RECORD * usable and checker.prompt_tokens(prompt) > TARGET * usable:
