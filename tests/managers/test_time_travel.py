@@ -206,7 +206,7 @@ def test_what_a_model_saw_is_told_message_by_message() -> None:
     assert ctx._session.view.projection is not None
     assert ctx._session.view.projection.number > 3
     for at, prompt in given.items():
-        shown = ctx._session.state.wire.render(ctx.context_at(at).messages)
+        shown = ctx._session.state.wire.render(ctx.context_at(at).sent)
         assert shown == prompt, f"at {at}"
     with pytest.raises(NotFound):
         ctx.context_at(161)
@@ -423,7 +423,7 @@ class Travel(RuleBasedStateMachine):
         for (branch, at), prompt in self.known.given.items():
             if branch != self.ctx.branch_id or at > len(self.ctx.history):
                 continue
-            shown = self.ctx._session.state.wire.render(self.ctx.context_at(at).messages)
+            shown = self.ctx._session.state.wire.render(self.ctx.context_at(at).sent)
             assert _plain(shown) == _plain(prompt), f"{branch} at {at}"
 
 

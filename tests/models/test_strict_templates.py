@@ -13,10 +13,12 @@ from compact import ContextManager
 from compact.core.policy import CompactPolicy
 from compact.providers.huggingface import HuggingFaceEstimator
 from compact.wiring import chat_model
+from tests import sizes
 from tests.models import tiny_llama
 from tests.models.conversing import TOOLS, Notes, Watched, answered, listening, turns
 
-ANSWER, TURNS = 16, 60
+ANSWER = 16
+TURNS = sizes.size(24, 60)
 FACES = {"chat_completions": "", "responses": "responses+", "anthropic": "anthropic+"}
 Llama = Callable[..., str]
 
@@ -51,7 +53,7 @@ def session(
 def test_no_turn_is_refused(
     llama: Llama, tiny_model: tiny_llama.Model, notes: Notes, template: str, size: int, wire: str
 ) -> None:
-    """Calls of tools, a person who speaks twice, who interrupts a tool: 60 turns. The template's
+    """Calls of tools, a person who speaks twice, who interrupts a tool. The template's
     refusal is learned from once or twice, and no request is refused from then on.
     """
     server = f"{FACES[wire]}{llama(size, template)}/v1#tiny-random"
