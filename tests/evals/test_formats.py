@@ -50,8 +50,7 @@ def test_the_product_knows_no_benchmark():
     """Importing these readers changes nothing for it: which formats there are is an argument."""
     assert not {known.name for known in table.FORMATS} & {known.name for known in BENCHMARKS}
     assert set(FORMATS) == {*table.FORMATS, *BENCHMARKS}
-    with pytest.raises(InvalidTranscript, match="an unknown format"):
-        reading.read(FIXTURES / "swe_agent.traj")
+    assert reading.read(FIXTURES / "swe_agent.traj").format == "guessed"
     with pytest.raises(InvalidTranscript, match="no format is called 'swe_agent'"):
         reading.read(FIXTURES / "swe_agent.traj", format="swe_agent")
 
@@ -59,7 +58,9 @@ def test_the_product_knows_no_benchmark():
 @pytest.mark.parametrize("path", PRODUCT, ids=lambda path: path.name)
 def test_what_the_product_reads_is_read_the_same(path):
     assert detect(path) == making.detect(path)
-    ours, products = read(path, conversation=1), reading.read(path, conversation=1)
+    number = 2 if path.name == "claude_export.json" else 1  # its first is empty, thus refused
+    ours, products = (each(path, conversation=number) for each in (read, reading.read))
+    assert ours.messages
     assert [m.content for m in ours.messages] == [m.content for m in products.messages]
 
 

@@ -211,6 +211,8 @@ def test_a_file_of_another_user_can_be_read_while_they_write(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
     file = folder / "chat.db"
+    file.touch()
+    file.chmod(0o644)  # a store is made for its owner only
     with opened(file) as theirs:
         filled(theirs)
         with holding(file):
@@ -227,6 +229,8 @@ def test_who_may_only_read_sees_what_others_write_later(
 ) -> None:
     """Whether or not they still have the file open."""
     file = folder / "chat.db"
+    file.touch()
+    file.chmod(0o644)  # a store is made for its owner only
     with opened(file) as theirs:
         filled(theirs)
     request.getfixturevalue("nobody")
