@@ -24,7 +24,7 @@ from compact.core.redactor import KINDS, Redactor
 from evals import data
 from evals.split import half_of
 
-CORPORA = ("dev", "held_out", "keys", "keys_2", "keys_3")
+CORPORA = ("dev", "held_out", "keys", "keys_2", "keys_3", "keys_4")
 FOLDER = data.REPO_ROOT / "tests" / "fixtures" / "secrets"
 PERSONAL = Redactor(KINDS)
 SHORTEST = 4

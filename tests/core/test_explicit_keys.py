@@ -80,7 +80,54 @@ ELSEWHERE = (
     ("Cloudflare", "run {} now", "v1" + ".0-" + made(24, "0123456789abcdef") + "-" + made(146)),
     ("Airtable", "run {} now", "pat" + made(14) + "." + "0a1b2c3d" * 8),
 )
+GENERATED = "Kd83jdYs62hdTrOpWqZz"
+LINES = (
+    ("a comment behind", '"{}"  # api token', GENERATED),
+    ("an arrow back", "{}   <- password of iris", GENERATED),
+    ("a bracket behind", "{} (that's the admin password)", GENERATED),
+    ("a sentence", "{} is the password for the shed", JOINED[0]),
+    ("a sentence of another language", "{} ist das Passwort vom Drucker", JOINED[0]),
+    ("used as one", "log in as ada and use {} as the password", JOINED[0]),
+    ("used as one, in German", "Nimm {} als Passwort.", GENERATED),
+    ("an arrow", "here's the token for staging → {}", WORD),
+    ("a dash of two", "the token for staging => {}", WORD),
+    ("a drawn table", "│ user │ password │\n├──────┼──────────┤\n│ ivo  │ {} │\n", WORD),
+    ("a double one", "║ user ║ password ║\n╠══════╬══════════╣\n║ ivo  ║ {} ║\n", WORD),
+    ("a ruled one", "| user | password |\n+------+----------+\n| ivo  | {} |\n", WORD),
+    ("one of spaces", "User   Password\n-----  --------\nivo    {}\n", WORD),
+    ("an underlined heading", "Access token\n------------\n{}", GENERATED[:14]),
+    ("a heading with a colon", "API key:\n\n{}", "8bcab577a0cf" * 3),
+    ("a number assigned", "login?user=ada&otp={}", "442918"),
+    ("a number in JSON", '{"otp": "{}"}', "442918"),
+    ("a header", "x-functions-key: {}", "5be1c0ffee7d4a2f9c83b1aa0d6e7f42"),
+    ("a header in a list", '[{"Authorization": ["Bearer {}"]}]', WORD),
+    ("a header with letters in turn", "Authorization: Bearer {} now", "dQRJtaWp6NZHoN"),
+    ("what a command tells", "$ pass show mail/ivo\n{}", GENERATED),
+    ("short names", '[{"k":"token","v":"{}"}]', WORD),
+    ("a field of a form", '<input type="password" name="p" value="{}">', JOINED[0]),
+    ("an object of two lines", "a = {\n  'password':\n    '{}',\n}", JOINED[0]),
+    ("a key of a network", "WLAN-Schlüssel ist {}, bitte", JOINED[0]),
+    ("a key to enter", "clave de acceso: {}", JOINED[0]),
+    ("an option at the beginning", "--api-key {} --region eu", JOINED[0]),
+    ("a command before another", "set password={}&& run.bat", WORD),
+)
 NONE = (
+    "http2-server is the protocol; the token is sent once",
+    "base64url is the encoding of the token",
+    "pbkdf2_sha256 is the password hasher",
+    "src/auth/token_store_v2.py  # token store",
+    "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432  # fix the token",
+    "room-2041-east (key at the desk)",
+    "│ field    │ type        │\n├──────────┼─────────────┤\n│ password │ varchar(64) │\n",
+    "Token types\n-----------\nidentifier",
+    "Access token\n------------\nread:packages",
+    "x-cache-key: 5f4dcc3b5aa765d61d8327deb882cf99",
+    "x-request-id: 7d1f0c2be93a4c5f8e6d7a9b0c1d2e3f",
+    "otp: 30 seconds",
+    '<input type="password" name="new" placeholder="12 characters">',
+    "$ pass show work\nError: work is not in the password store.",
+    '[{"Authorization": ["Bearer <token>"]}]',
+    "the token => next_token2(stream)",
     "const lanes = Math.min(maxSessionLanes*2, 16);",
     "var e=n.password,r=t.token||n;e.key=r+2;return t.k0+t.k1",
     "secretKey:t.k8,apiKey:n.a1,token:r.b2",
@@ -128,6 +175,48 @@ def test_a_key_is_explicit_wherever_it_stands(where, text, secret, before):
     stands before it.
     """
     assert secret not in redact(before + text.replace("{}", secret)).text, where
+
+
+@pytest.mark.parametrize(("where", "text", "secret"), LINES, ids=[x for x, *_ in LINES])
+@pytest.mark.parametrize("before", ["", "A line.\n"], ids=["first", "below"])
+def test_a_line_tells_what_it_holds(where, text, secret, before):
+    """Also behind the value, in a heading, and in a table however it is drawn."""
+    assert secret not in redact(before + text.replace("{}", secret)).text, where
+
+
+PUBLIC = (
+    *("CERTIFICATE", "TRUSTED CERTIFICATE", "CERTIFICATE REQUEST", "PUBLIC KEY", "RSA PUBLIC KEY"),
+    *("X509 CRL", "PGP PUBLIC KEY BLOCK"),
+)
+
+
+def block(label, lines=24):
+    body = "\n".join(made(64, ALNUM + "+/") for _ in range(lines))
+    return f"-----BEGIN {label}-----\n{body}\n{made(30)}==\n-----END {label}-----"
+
+
+@pytest.mark.parametrize("label", PUBLIC)
+@pytest.mark.parametrize("end", ["\n", "\\n", "\r\n", "\n    "])
+def test_what_everybody_may_have_is_no_secret(label, end):
+    """Whatever is generated in it; also cut off."""
+    text = block(label, 48).replace("\n", end)
+    assert redact(text).text == text
+    assert redact(cut := text[: len(text) // 2]).text == cut
+
+
+@pytest.mark.parametrize("kind", ["ssh-rsa", "ssh-ed25519", "ecdsa-sha2-nistp256"])
+def test_a_public_key_of_ssh_is_no_secret(kind):
+    text = f"{kind} AAAA{''.join(made(64, ALNUM + '+/') for _ in range(8))} token@desk"
+    assert redact(f"key: {text}").text == f"key: {text}"
+
+
+def test_what_stands_beside_a_public_block_is_found():
+    """A private key behind its certificate; passwords before it, and below a cut one."""
+    certificate = block("CERTIFICATE")
+    text = f"password: {WORD}\n{certificate}\n{pem()}\n{certificate[:400]}\npassword: {KEY}\n"
+    told = redact(text)
+    assert told.found == ("password", "private_key", "password")
+    assert certificate in told.text
 
 
 @pytest.mark.parametrize("sign", ['" + "', '" +\n  "', '" . "', '"\n  "'])

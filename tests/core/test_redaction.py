@@ -450,6 +450,16 @@ ADVERSARIAL: dict[str, str] = {
     "colours": "\x1b[1mpassword",
     "of something": "password for a ",
     "types": "password: a[b] ",
+    "said before": "a1 # x y token ",
+    "used as": "a1a1a as the password, ",
+    "public blocks": "-----BEGIN CERTIFICATE-----\n" + made(64) + "\n",
+    "public lines": "ssh-rsa AAAA",
+    "underlined": "token\n----\n",
+    "prompts": "$ pass key secret token ",
+    "rules": "│ user │ password │\n├──┼──┤\n",
+    "attributes": 'password a="b"',
+    "arrows": "token for a → ",
+    "spaced columns": "token  a  b\n-----  -  -\n",
 }
 
 

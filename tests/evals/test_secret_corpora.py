@@ -10,6 +10,7 @@ FLOORS = {
     "keys": (0.98, 0.02),
     "keys_2": (0.96, 0.02),
     "keys_3": (0.97, 0.02),
+    "keys_4": (0.85, 0.02),
 }
 """Corpus → the least share of secrets that is found, the largest share of texts that is altered."""
 OPT_IN = 0.75

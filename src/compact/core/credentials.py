@@ -24,6 +24,7 @@ from compact.core.secret_values import (
     is_basic,
     is_coded_key,
     is_filled,
+    is_generated_key,
     is_hash,
     is_header,
     is_issued,
@@ -270,7 +271,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "authorization",
         "uthorization UTHORIZATION",
-        rf"(?i:uthorization){_QUOTE}\]?[ \t]{{0,3}}[:=,][ \t]{{0,3}}{_QUOTE}"
+        rf"(?i:uthorization){_QUOTE}\]?[ \t]{{0,3}}[:=,][ \t]{{0,3}}\[?{_QUOTE}"
         r"(?:[A-Za-z][\w-]{1,20} {1,3}|key=)?([A-Za-z0-9._~+/:*-]{8,}={0,2})(?!\()",
         is_header,
     ),
@@ -369,6 +370,12 @@ SHAPES: tuple[Shape, ...] = (
         r"[^|\n]{1,120}(?:--password-stdin|chpasswd|sudo -S|--stdin|--passphrase-fd|cryptsetup)",
         is_url_password,
     ),
+    _shape(
+        "password",
+        "$ ",
+        r"\$ [^\n]{0,80}(?:key|secret|token|pass|cred)[^\n]{0,80}\r?\n(\S{20,256})(?=\s|\Z)",
+        is_generated_key,
+    ),
     Shape(
         "api_key",
         ("cat ",),
@@ -405,12 +412,21 @@ _KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|
 _KEY_END = re.compile(rf"(?:{_BETWEEN})?-----END [A-Z0-9 ]{{1,48}}-----")
 
 
-def _private_keys(text: str, begin: str) -> Iterator[Place]:
-    """Blocks of private keys, also cut-off ones; no mention of how such a block begins."""
+_PUBLIC_HEAD = re.compile(
+    r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}"
+    r"(?:CERTIFICATE|PUBLIC KEY|CRL)(?: BLOCK| REQUEST)? ?-{4,5}"
+)
+_PUBLIC_LINE = re.compile(
+    r"(?:ssh-\w{3,8}|ecdsa-sha2-\w{3,16}|sk-[\w.@-]{8,48}) AAAA[A-Za-z0-9+/=]{32,}"
+)
+
+
+def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Where blocks of base64 stand, also cut-off ones; no mention of how such a block begins."""
     start = text.find(begin)
     while start >= 0:
         end = start + len(begin)
-        if head := _KEY_HEAD.match(text, start):
+        if head := heads.match(text, start):
             end, lines = head.end(), 0
             while field := _KEY_FIELD.match(text, end):
                 end = field.end()
@@ -423,8 +439,25 @@ def _private_keys(text: str, begin: str) -> Iterator[Place]:
                 found = more.match(text, end)
                 end = found.end() if found else end
             if lines:
-                yield Place(start, end, "private_key")
+                yield start, end
         start = text.find(begin, end)
+
+
+def _private_keys(text: str, begin: str) -> Iterator[Place]:
+    for start, end in _blocks(text, begin, _KEY_HEAD):
+        yield Place(start, end, "private_key")
+
+
+def public_blocks(text: str) -> list[tuple[int, int]]:
+    """Where certificates and public keys stand, as blocks and as lines of SSH: whatever generated
+    them, everybody may have them.
+    """
+    blocks = [
+        x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
+    ]
+    if " AAAA" in text:
+        blocks += (found.span() for found in _PUBLIC_LINE.finditer(text))
+    return sorted(blocks)
 
 
 _COOKIES = re.compile(

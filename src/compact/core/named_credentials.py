@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from compact.core.credentials import Place, SecretFinder
-from compact.core.near_names import words_of
+from compact.core.near_names import TO, words_of
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     Check,
@@ -43,18 +43,15 @@ _RARE = "|".join(
 )
 """Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})"
-_TO = (
-    r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
-    r"от|за|для|до|till?|od)"
-)
+_ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3})"
 _KINDS_OF_ONE = (
     r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test|input|value)\b)?(?:\.value)?"
     r"(?: \([^()\n]{1,40}\)(?=[ ]?[:=]))?"
     rf"(?:(?: (?:has been|{_COPULAS}))? (?:generated|set|created|reset|changed))?"
 )
 _OF_WHAT = (
-    rf"(?P<of> {_TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
-    rf"(?=[ ]?[:=：]| {_COPULAS} | to | [–—-] ))?"
+    rf"(?P<of> {TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
+    rf"(?=[ ]?[:=：]| {_COPULAS} | to | {_ARROW} ))?"
 )
 """What it is the password of, where what assigns comes thereafter."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
@@ -62,22 +59,25 @@ _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
 """Also with the number of the next line."""
 _IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
-_FIELD = rf"{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
+_FIELD = (
+    rf"(?:{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
+    r"|[ ]{1,4}[\w-]{1,24}=[\"'][^\"'\n]{0,40}[\"'])"
+)
 """What stands before the field with the value."""
 _TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
     rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS}|\(\s{{0,24}}{_OPENS}|"
-    r"[>|][+-]?[ ]?\n\s{1,24})?"
+    rf"[>|][+-]?[ ]?\n\s{{1,24}}|\n\s{{1,24}}{_OPENS})?"
 )
 """What makes a value of a text."""
 _ASSIGNS = (
     r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
     rf"{_TYPED}|\{{{_OPENS}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
-    rf"(?:value|default|plaintext|stringvalue){_IS}"
+    rf"(?:val|v|value|default|plaintext|stringvalue){_IS}"
     rf"|[ \t]?(?:(?:\|\||\?\?)=?|or)[ \t]?{_OPENS}"
     rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
-    r"|[ \t]{1,3}(?:-{1,2}>?|[–—→])[ \t]{1,3}|['’]s[ \t]"
+    rf"|[ \t]{{1,3}}{_ARROW}[ \t]{{1,3}}|['’]s[ \t]"
     r"|(?:[)\]?][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
@@ -88,19 +88,20 @@ _BEFORE, _BEHIND = 64, 512
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
-_FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
+_FLAGS = f"(?:^|\\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
 _FLAG = re.compile(
-    rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
+    rf"(?:^|\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
 )
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
     r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
     r"license|licence|routing|write|read|ingest|sdk|unseal|recovery|setup|backup|integration|"
     r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
+    r"|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
 )
 """What makes a key a secret one; others open tables and maps."""
 _NO_SECRET_OF = re.compile(
-    r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|object|host|from)"
+    r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|surrogate|object|host|from)"
     r"[_ -]?\Z"
 )
 _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
@@ -122,7 +123,7 @@ _QUOTED = re.compile(
 )
 _SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
 _WIDE = re.compile(
-    r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
+    r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?!&|[A-Za-z_-]{1,32}=)|"
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
     r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
@@ -243,7 +244,8 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
-            return bool(_KEY_OF.search(before) or (is_set and not _NO_SECRET_OF.search(before)))
+            is_open = _NO_SECRET_OF.search(before) is not None
+            return not is_open and (is_set or _KEY_OF.search(before) is not None)
         case "pw":
             return not before[-1:].isalpha()
         case _:
@@ -255,14 +257,14 @@ _MAY_ASSIGN = (
     r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test|input|value)?(?:\.value)?"
     r"(?: \([^()\n]+\))?"
     rf"(?:(?: (?:has been|{_COPULAS}))? (?:generated|set|created|reset|changed))?"
-    rf"(?: {_TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
+    rf"(?: {TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
     r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
     rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\[|[ \t]?(?:\?\?|or)[ =]"
     rf"|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
     r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
     r"\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
-    r"|[ \t]{1,3}(?:--?>?|[–—→])[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{0,64}\pN"
+    rf"|[ \t]{{1,3}}{_ARROW}[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{{0,64}}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
@@ -272,7 +274,7 @@ FINDERS: tuple[SecretFinder, ...] = (
         partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
     SecretFinder(
-        f"(?i: --?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
     ),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )

@@ -18,9 +18,11 @@ from compact.core.occurring import Spots
 from compact.core.secret_values import (
     has_digit,
     is_bare_password,
+    is_generated,
     is_generated_key,
     is_joined,
     is_passphrase_like,
+    is_spoken_password,
 )
 
 _WORDS: Mapping[str, list[str]] = json.loads(
@@ -36,18 +38,34 @@ _VALUE = re.compile(
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
 _ALONE = re.compile(
-    r"[^\n]{0,80}\n\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
+    r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
+_UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
+TO = (
+    r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
+    r"от|за|для|до|till?|od|vom)"
+)
+"""Between a password and what it belongs to."""
+_AS = "(?:as|als|como|comme|come|som)"
+_SAID_BEFORE = re.compile(
+    rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
+    r"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
+    rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
+    rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
+    re.IGNORECASE,
+)
+"""A value that begins a line, or is used as one; what stands between it and the word for it."""
+_SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
 """A number to be typed in, and no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
 """What assigns a value to something else, or opens a picture."""
-_IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*=]|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
+_IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
 """What assigns a quoted value, which is judged by its name (`core.named_credentials`)."""
@@ -117,20 +135,42 @@ def _below(text: str, start: int, check: Check) -> Span | None:
     return found.span(1) if found and "," not in found[1] and check(found[1]) else None
 
 
-def _passwords(text: str, start: int) -> Span | None:
+def _above(text: str, start: int) -> str:
+    """The line of the word; one that is underlined ends with a colon, as one that asks does."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
+    return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
+
+
+def _is_made(value: str) -> bool:
+    return is_generated(value) or is_passphrase_like(value)
+
+
+def _said_before(text: str, start: int, end: int) -> Span | None:
+    """The value that the line begins with and then says what it is: "… is the password"."""
+    line = max(text.rfind("\n", 0, start) + 1, start - REACH)
+    found = _SAID_BEFORE.search(text[line:start])
+    if not found or (line and text[line - 1] != "\n"):
+        return None
+    check = is_spoken_password if found[3] else _is_made
+    is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + found.start(2), line + found.end(2)) if is_told else None
+
+
+def _passwords(text: str, start: int) -> Span | None:
+    above = _above(text, start)
     is_asked = above.endswith(("?", ":")) or "# " in above
     below = is_bare_password if is_asked else is_passphrase_like
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
 
 def _keys(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_generated_key) or _below(text, start, is_generated_key)
+    below = _is_made if _above(text, start).endswith(":") else is_generated_key
+    return _beside(text, start, is_generated_key) or _below(text, start, below)
 
 
-def _numbers(text: str, start: int) -> Span | None:
-    found = _DIGITS.search(text, start, _line(text, start))
-    return found.span() if found else None
+def _numbers(text: str, start: int) -> Iterator[Span]:
+    if found := _DIGITS.search(text, start, _line(text, start)):
+        yield found.span()
 
 
 def _pairs(text: str, start: int) -> Span | None:
@@ -171,16 +211,22 @@ def _near(kind: str, find: Finding, spots: Spots, text: str) -> Iterator[Place]:
         is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
         if not (is_part or _IS_PART.match(text, _word_end(text, end))):
             yield from (Place(*span, kind) for span in find(text, end))
+            if find in _NAMING and (said := _said_before(text, start, end)):
+                yield Place(*said, kind)
 
 
 _FINDING: Mapping[str, Finding] = {
     "password": _one(_passwords),
     "key": _one(_keys),
-    "pin": _one(_numbers),
+    "pin": _numbers,
     "credentials": _one(_pairs),
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }
+
+
+_NAMING = (_FINDING["password"], _FINDING["key"])
+"""By words that name what they stand behind."""
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:

@@ -148,11 +148,14 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 
 def places_in(text: str) -> Iterator[Place]:
-    """Where patterns find secrets, in no order."""
-    scanned = encoded(text)
+    """Where patterns find secrets, in no order, and none within what is public."""
+    scanned, public = encoded(text), credentials.public_blocks(text)
     for scan, finders in _scans():
         for number in scan.places(scanned):
-            yield from finders[number].places(text)
+            for place in finders[number].places(text):
+                block = bisect_right(public, (place.start, len(text))) - 1
+                if block < 0 or place.end > public[block][1]:
+                    yield place
 
 
 _UNSEEN = re.compile(

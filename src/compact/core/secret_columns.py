@@ -15,13 +15,16 @@ from compact.core.secret_values import Check, is_bare_password, is_number, is_to
 
 _ROWS = 1_000
 """Rows of a table that are looked at."""
-_DELIMITED = {
-    mark: re.compile(
-        rf"(?m:^|{re.escape(mark)}{'+' * (mark == '|')}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)"
-    )
-    for mark in ",;\t|"
-}
+_DRAWN = "|│┃║"
+_DELIMITED = tuple(
+    re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
+    for mark in (",", ";", "\t", _DRAWN)
+)
 """A cell, by what stands between two."""
+_SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
+"""The same of a table whose heading is underlined."""
+_RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
+"""A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
 _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("password", frozenset({*words_of("password"), "pwd", "pass", "pw"}), is_bare_password),
@@ -44,7 +47,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 def _table(text: str, start: int) -> Generator[Place, None, int]:
     """The secrets of the table that is headed there; returns where it ends."""
     end = _end(text, start)
-    for cells in _DELIMITED.values():
+    for cells in (*_DELIMITED, *[_SPACED] * bool(_RULED.match(text, end + 1))):
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
         told = {
             i: (kind, check)
@@ -58,6 +61,8 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
         return end
     for _ in range(_ROWS):
         start, end = end + 1, _end(text, end + 1)
+        if _RULED.match(text, start):
+            continue
         row = list(cells.finditer(text, start, end))
         if len(row) <= max(2, min(told) + 1) - 1:
             return start
@@ -84,7 +89,10 @@ def _end(text: str, start: int) -> int:
     return end if end >= 0 else len(text)
 
 
-_HEADED = rf"(?:^|[\n,;\t|])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,4}}(?:$|[\r\n,;\t|])"
+_HEADED = (
+    rf"(?:^|[\n,;\t{_DRAWN}]|  )[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
+    rf"(?:$|[\r\n,;\t{_DRAWN}]|  )"
+)
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
 )

@@ -456,5 +456,5 @@ def is_session(value: str) -> bool:
 def is_header(value: str) -> bool:
     """Of a value that an Authorization header names."""
     is_mixed = has_digit(value) and any(x.isascii() and x.isalpha() for x in value)
-    is_name = _REFERENCE.fullmatch(value) and not is_random(value)
+    is_name = _REFERENCE.fullmatch(value) and not is_generated(value)
     return bool(is_mixed) and is_filled(value) and not is_name
