@@ -55,8 +55,8 @@ def visible(message: Mapping[str, Any]) -> list[str]:
     if isinstance(message.get("refusal"), str):
         texts.append(message["refusal"])
     for field in ("reasoning_content", "reasoning", "reasoning_details", "thinking"):
-        thought = message.get(field) or ""
-        texts.append(thought if isinstance(thought, str) else json.dumps({field: thought}))
+        if thought := message.get(field):
+            texts.append(thought if isinstance(thought, str) else json.dumps({field: thought}))
     if "call_id" in message or message.get("type") == "reasoning":
         said = (message.get(name) for name in ("name", "arguments", "input", "output", "summary"))
         texts += [text for each in said for text in _visible_content(each)]

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "requirements.md"
 
-NUMBER = re.compile(r"(?<![\w-])(?:(?:C|S|A|K|FR|NFR|US)-[0-9]{1,2}|MIG)(?![\w-])")
+NUMBER = re.compile(r"(?<![\w-])(?:(?:C|S|A|K|FR|NFR|US|N)-[0-9]{1,2}|MIG)(?![\w-])")
 STATUSES = ("built", "partly", "later")
 
 
@@ -120,7 +120,19 @@ def test_no_test_at_the_public_door_looks_behind_it():
 
 
 OPEN = {
-    *("compact", "compact.testing", "compact.errors", "compact.apps.cli.main"),
+    *("compact", "compact.testing", "compact.errors", "compact.protocols"),
+    "compact.apps.cli.main",
+    *(
+        "compact.types",
+        "compact.config",
+        "compact.policy",
+        "compact.summarizer",
+        "compact.manager",
+        "compact.hooks",
+    ),
+    *("compact.estimators.tiktoken", "compact.estimators.noop"),
+    *("compact.adapters.fs", "compact.adapters.s3"),
+    *("compact.exporters.console", "compact.exporters.ariadne", "compact.exporters.otlp"),
     *("compact.integrations.openai_agents", "compact.integrations.legacy_context"),
 }
 """The modules that a test at the public door may import."""
@@ -144,7 +156,7 @@ def behind(source: str) -> Iterator[str]:
 
 
 def test_no_requirement_is_missing_from_the_page():
-    counts = {"C": 10, "S": 5, "A": 7, "K": 16, "FR": 16, "NFR": 5, "US": 8}
+    counts = {"C": 10, "S": 5, "A": 7, "K": 16, "FR": 16, "NFR": 5, "US": 8, "N": 4}
     wanted = {f"{kind}-{i}" for kind, last in counts.items() for i in range(1, last + 1)} | {"MIG"}
     assert {row.number for row in rows(PAGE.read_text(encoding="utf-8"))} == wanted
 

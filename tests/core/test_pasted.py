@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact import compress
+from compact import CompactPolicy, compress
 from compact.core.messages import Message
 from compact.core.passages import own_words
 from compact.core.speakers import own_words_of
@@ -19,6 +19,7 @@ WRAPPED = {
     "a forwarded message": "-------- Forwarded message --------\nFrom: Ida\n\nDear all,\n\n{}",
     "the words alone": "Original message\n{}",
     "a head in German": "Von: Ida\nBetreff: Ofen\n\n{}",
+    "a head in Finnish": "Lähettäjä: Ida <i@x.example>\nAihe: Uuni\n\n{}",
     "a subject": "Subject: kiln\n\n{}",
     "an attribution": "On Mon, 3 Mar 2025 at 10:12, Ida <i@x.example> wrote:\n\n{}\n\nBest",
     "a transcript": "Transcript of the meeting:\nIda: hello\nTom: hello\nIda: {}",
@@ -77,6 +78,33 @@ WRAPPED = {
     "two versions": "Compare the two.\n\nVersion A:\n{}\n\nVersion B:\nNothing.",
 }
 
+HEADED = {
+    "a mail's head, Danish": "Fra: Ida <i@x.example>\nSendt: 3.3.2025\nEmne: Ovn\n\n{}",
+    "a mail's head, Korean": "보낸 사람: Ida <i@x.example>\n제목: 가마\n\n{}",
+    "a chat": "ida — Today at 10:12\n{}\ntom — Today at 10:14\nok",
+    "an export": "Ida Holm, [03.03.2025 10:12]\n{}\n\nTom, [03.03.2025 10:13]\nok",
+    "names and times below": "Ida\n{}\n10:12\n\nTom\nok",
+    "a room": "10:12 @ida:x.example {}",
+    "a page": "Title: Kiln\nURL: https://kiln.example\n{}",
+    "a heading in brackets": "[Beginning of the notice]\n{}\n[End of the notice]",
+    "a named part that ends": "It is old.\n[Wiki page]\n{}\n[End of wiki page]",
+    "a verse": "(Verse 2)\nThe kiln is warm\n{}",
+    "a sign": "KILN ROOM\n1. Knock.\n2. {}",
+    "a posting": "Potter (m/f/d) – Holm Clay\n{}\nApply soon",
+    "a recipe": "Plum cake (serves 4)\nStep 1: Beat the eggs.\nStep 2: {}",
+    "lines of stars": "*****\n{}\n*****",
+    "a chat below": "ida.holm\n10:12 AM\n{}",
+    "a chat in German": "ida — heute um 10:12 Uhr\n{}",
+    "a feature": "Feature: Kiln\n  Scenario: night\n    Given {}",
+    "a string in code": 'PROMPT = """Be kind.\n{}"""',
+    "YAML of one key": "kiln:\n  - {}\n  - open at noon",
+    "YAML that begins with a wish": "rules:\n  - {}\nowner: ida",
+    "YAML below a line": "---\ntitle: Kiln\nrules:\n- {}",
+}
+"""What is told from a person's words by the line that heads it, below words of theirs."""
+
+ANNOUNCED = ("Here is the mail:", "Ecco il messaggio:", "The page says:", "Text:")
+
 OWN = (
     "Rules:\nNever push to main.\nAlways use tabs.",
     "Please do the following:\n\n1. read the lexer\n2. never rename a function",
@@ -91,6 +119,11 @@ OWN = (
     "- never push\n- always ask",
     "Keep it to src/lexer.py and never touch the parser.",
     "Here's the log:\n\n```\nx\n```\n\nNever retry it.",
+    "Mend the lexer.\n\nNever push to main\nAlways use tabs",
+    "Mend the lexer.\n\nConstraints\n- Never add a dependency.",
+    "Mend the lexer.\n\nrules:\n  - never push",
+    "Book a room.\n\nName: Ann\nPhone: 555\nStay: always two nights",
+    "Is this right? I think so.\n\nYou are slow today. Never mind.",
 )
 
 
@@ -102,6 +135,24 @@ def test_what_is_pasted_is_nobodys_own_word(text):
         message = Message(role="user", content=whole)
         assert HELD not in own_words_of(message)
         assert HELD not in own_words_of(message, opens=True)
+
+
+@pytest.mark.parametrize("text", HEADED.values(), ids=HEADED)
+def test_what_a_line_heads_below_words_of_theirs_is_not_theirs(text):
+    """C-8: in whatever language its head is."""
+    own = own_words(f"Never book me before ten.\n\n{text.format(SAID)}")
+    assert HELD not in own
+    assert "Never book me before ten." in own
+
+
+def test_a_prompt_that_a_question_asks_about_is_not_theirs():
+    assert HELD not in own_words(f"Is this prompt any good?\n\nYou are KilnBot. {SAID}")
+
+
+@pytest.mark.parametrize("announced", ANNOUNCED)
+def test_a_sentence_before_an_announcement_stays_theirs(announced):
+    rule = "I want a refusal in two sentences."
+    assert own_words(f"{rule} {announced}\n\n{SAID}\n\nMore.").strip() == rule
 
 
 @pytest.mark.parametrize("text", OWN)
@@ -127,13 +178,15 @@ def test_a_checkpoint_holds_no_order_that_was_pasted():
         {"role": "user", "content": "Go on."},
         {"role": "assistant", "content": "I do. " * 900},
     ]
-    sent = [t for m in compress(talk, max_tokens=3_000) for t in checker.visible(m)]
-    checkpoint = next(text for text in sent if text.startswith("[Checkpoint"))
+    policy = CompactPolicy(keep_user_messages=1)
+    sent = [t for m in compress(talk, max_tokens=3_000, policy=policy) for t in checker.visible(m)]
+    joined = next(text for text in sent if text.startswith("[Checkpoint"))
+    checkpoint, _, _ = joined.partition("\n\nMend the lexer.")
     assert rule in checkpoint
     assert HELD not in checkpoint
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "piece",
     [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from compact import ContextManager, Patience
-from compact.core.checkpoints import Summary, SummaryRequest
+from compact.protocols import Summary, SummaryRequest
 from tests import checker
 from tests.scripted import Received, ScriptedServer
 

@@ -1,5 +1,5 @@
-"""What alternated alternates: where user and assistant take turns in a list, they do so in whatever
-comes back of it, at every budget and in every format. Many chat templates refuse anything else.
+"""N-1: where user and assistant take turns in a list, they do so in whatever comes back of it, at
+every budget and in every format. Many chat templates refuse anything else.
 """
 
 import pytest

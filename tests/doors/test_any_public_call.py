@@ -29,13 +29,11 @@ from compact import (
     Message,
     SQLiteManager,
 )
-from compact.core.checkpoints import Span
+from compact.adapters.fs import FileStorage
 from compact.errors import InvalidArgument
-from compact.storage.archives.files import FileStorage
-from compact.telemetry.ariadne import AriadneExporter
-from compact.telemetry.console import ConsoleExporter
-from compact.telemetry.otlp import OtlpExporter
-from compact.wiring import token_counter
+from compact.exporters.ariadne import AriadneExporter
+from compact.exporters.console import ConsoleExporter
+from compact.exporters.otlp import OtlpExporter
 from tests.managers.test_any_call import ODD, UNHURRIED, A, anything, tried
 
 
@@ -82,7 +80,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "AriadneExporter": lambda: AriadneExporter("http://127.0.0.1:9"),
     "Checkpoint": lambda: Checkpoint(
         id="ck-1",
-        span=Span(first=0, last=1, messages=2),
+        span={"first": 0, "last": 1, "messages": 2},
         summary="The valve is red.",
         level="detailed",
     ),
@@ -96,9 +94,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "ContextWindow": lambda: compact.ContextWindow(size=5_000),
     "Conversation": _talk,
     "EventBus": compact.EventBus,
-    "ExtractiveSummarizer": lambda: compact.ExtractiveSummarizer(
-        token_counter("chat_completions", tokenizer="chars")
-    ),
+    "ExtractiveSummarizer": lambda: compact.ExtractiveSummarizer(compact.NoopEstimator()),
     "FileStorage": lambda: FileStorage("archive"),
     "Goal": lambda: Goal(text="Mend the roof."),
     "MemoryManager": lambda: compact.MemoryManager(_store()),

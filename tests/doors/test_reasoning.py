@@ -126,3 +126,17 @@ def test_a_tool_loop_of_sixty_steps_is_served(model, field, streamed):
         if ROWS[model] == "turn":
             assert not thoughts_in(last[:newest])
         assert len(thoughts_in(m.wire for m in ctx.history if m.wire)) == 60
+
+
+@pytest.mark.slow
+def test_turns_are_taken_where_reasoning_falls_out():
+    """A call is thought about until the person speaks again; what was joined stays joined."""
+    steps = list(watches(20, "reasoning_content"))
+    with session() as ctx:
+        for before, step in zip([None, *steps], steps, strict=False):
+            ctx.add_message(step)
+            if step["role"] == "user":
+                assert checker.takes_turns(ctx.get_context_for_model(), "chat_completions") == []
+            elif before and before["role"] == "tool":
+                ctx.get_context_for_model()
+        assert ctx.compressions > 1

@@ -84,5 +84,5 @@ def test_it_is_checked_as_it_says() -> None:
         capture_output=True,
         text=True,
     ).stdout
-    for task in ("test", "slow", "nightly", "bench", "evals"):
+    for task in ("test", "test-all", "timing", "nightly", "bench", "evals"):
         assert f"\n  {task} " in said

@@ -1,12 +1,10 @@
-"""Whose words a message holds: a host's, a queue's, a tool's, a person's."""
+"""What a host and an agent's queue say: the instructions stay, and a row orders nothing."""
 
 import json
 
 import pytest
 
 from compact import ContextManager, compress
-from compact.core.messages import Message
-from compact.core.speakers import own_words_of, speaker_of
 from tests import checker
 
 RULES = [
@@ -81,44 +79,15 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_of_an_agents_queue_is_nobodys_word(row):
-    """K-4: no turn begins there, and no rule comes of it."""
-    for text in (
-        json.dumps(row),
-        json.dumps(row, indent=2),
-        f"{json.dumps(row)}\n{json.dumps(row)}",
-    ):
-        message = Message(role="user", content=text)
-        assert speaker_of(message) == "injected"
-        assert own_words_of(message, opens=True) == ""
-    assert own_words_of(Message(role="user", content=f"{json.dumps(row)}\nGo on.")) == "Go on."
-    asked = {"role": "user", "content": "Mend the kiln."}
+def test_no_rule_comes_of_a_row_of_an_agents_queue(row):
+    """K-4: it is nobody's word."""
     queued = {"role": "user", "content": json.dumps(row)}
-    talk = [
-        asked,
-        *steps(0, 30),
-        {"role": "assistant", "content": "So far."},
-        queued,
-        *steps(30, 60),
-    ]
+    so_far = {"role": "assistant", "content": "So far."}
+    talk = [ASKED, *steps(0, 30), so_far, queued, *steps(30, 60)]
     sent = compress(talk, max_tokens=2_500)
     checkpoint = [t for m in sent for t in checker.visible(m) if t.startswith("[Checkpoint")]
+    assert checkpoint
     assert ORDER not in "\n".join(checkpoint)
-
-
-def test_what_an_application_asks_in_json_is_its_persons():
-    """K-4: only a record of a task is a queue's."""
-    message = Message(role="user", content='{"question": "What is the port?"}')
-    assert speaker_of(message) == "person"
-
-
-def test_the_end_of_a_report_is_the_tools():
-    """K-4: what a tool writes behind the tag of its report, to the end of the paragraph."""
-    report = (
-        "<task-notification>\n<task-id>a</task-id>\n</task-notification>\nFull text: /tmp/a.out"
-    )
-    assert speaker_of(Message(role="user", content=report)) == "injected"
-    assert own_words_of(Message(role="user", content=f"{report}\n\nGo on.")) == "Go on."
 
 
 @pytest.mark.slow

@@ -122,13 +122,18 @@ def prompt_faults(
     tokens = checker.prompt_tokens(prompt) + PRIMING + checker.tokens(system)
     if tokens > usable(size):
         found.append(f"{tokens} tokens, {usable(size)} may be")
-    texts = [system, *(text for m in prompt for text in checker.visible(m))]
+    texts = [system, *(as_sent(text) for m in prompt for text in checker.visible(m))]
     wanted = {goal.text: "a goal" for goal in ctx.goals if goal.status == "active"}
-    wanted |= {words: f"message {i}" for i in held for words in words_at(ctx, i)}
+    wanted |= {words: f"message {i}" for i in held for words in map(as_sent, words_at(ctx, i))}
     for words, whose in wanted.items():
         if not any(words in text for text in texts):
             found.append(f"{whose} is not there word for word: {words[:80]!r}")
     return found
+
+
+def as_sent(text: str) -> str:
+    """The text, with the replacement character for half a character: no half of one is sent."""
+    return checker.SURROGATE.sub("\ufffd", text)
 
 
 def words_at(ctx: ContextManager, position: int) -> list[str]:

@@ -77,8 +77,10 @@ class Program:
         if (tokens := checker.prompt_tokens(prompt) + self.beside) > self.window:
             yield f"{tokens} tokens in a window of {self.window}"
         yield from checker.broken_rules(prompt, self.wire)
-        shown = {text for message in prompt for text in checker.visible(message)}
-        yield from (f"protected, and not there: {len(w)} characters" for w in words - shown)
+        shown = [text for message in prompt for text in checker.visible(message)]
+        whole = "\n\n".join(["", *shown, ""])
+        missing = (word for word in words if f"\n\n{word}\n\n" not in whole)
+        yield from (f"protected, and not there: {len(word)} characters" for word in missing)
         if is_compacted:
             yield from cover_faults(self.ctx)
         elif list(map(json.dumps, prompt[: len(self.sent)])) != self.sent:

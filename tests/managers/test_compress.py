@@ -7,9 +7,11 @@ import pytest
 
 import compact
 from compact import CannotFit, Message, acompress, aplan, compress, plan
+from compact.core.checkpoints import is_checkpoint_text
 from compact.core.events import StageStarted, TokenEstimate
 from compact.errors import BlockingCallInLoop, InvalidMessage, NotFound, UnknownModel
 from compact.testing import ScriptedSummarizer
+from tests.doors.talking import verbatim
 
 
 def talk(turns: int) -> list[dict[str, object]]:
@@ -40,13 +42,15 @@ def test_the_same_format_comes_back() -> None:
 def test_pins_stay_word_for_word() -> None:
     """By position, from either end, and by mark; beyond the list is an error (C-8, K-4)."""
     messages = talk(60)
-    messages[41] = {**messages[41], "content": "the pinned words"}
-    assert messages[41] in compress(messages, max_tokens=2_000, pin=[41])
-    assert messages[41] in compress(messages, max_tokens=2_000, pin=[41 - len(messages)])
-    assert messages[41] not in compress(messages, max_tokens=2_000)
+    pinned = messages[41] = {**messages[41], "content": "the pinned words"}
+    assert verbatim([pinned], compress(messages, max_tokens=2_000, pin=[41]))
+    assert verbatim([pinned], compress(messages, max_tokens=2_000, pin=[41 - len(messages)]))
+    assert not verbatim([pinned], compress(messages, max_tokens=2_000))
     marked = [*messages]
-    marked[41] = {**messages[41], "metadata": {"pinned": True}}
-    assert marked[41] in compress(marked, max_tokens=2_000)
+    marked[41] = {**pinned, "metadata": {"pinned": True}}
+    (found,) = [m for m in compress(marked, max_tokens=2_000) if "metadata" in m]
+    assert found["metadata"] == {"pinned": True}
+    assert verbatim([pinned], [found])
     with pytest.raises(InvalidMessage, match=r"pin\[999\]"):
         compress(messages, max_tokens=2_000, pin=[999])
 
@@ -194,9 +198,9 @@ def test_async_forms_and_waiting_summarizers() -> None:
 
 
 def test_the_public_names_are_these() -> None:
-    """At most 37, each importable, sorted; the list changes only on purpose (K-2)."""
+    """At most 38, each importable, sorted; the list changes only on purpose (K-2)."""
     assert sorted(compact.__all__) == list(compact.__all__)
-    assert len(compact.__all__) <= 37
+    assert len(compact.__all__) <= 38
     for name in compact.__all__:
         assert getattr(compact, name) is not None
     assert set(compact.__all__) <= set(dir(compact))
@@ -238,6 +242,7 @@ def test_the_public_names_are_these() -> None:
         "chat_model",
         "compress",
         "embedder",
+        "mark_protected",
         "migrate",
         "plan",
     ]
@@ -246,11 +251,12 @@ def test_the_public_names_are_these() -> None:
 def test_a_sliding_window_keeps_an_earlier_checkpoint() -> None:
     """Nobody summarizes there, so nothing replaces what an earlier summary said."""
     messages = compress(talk(60), max_tokens=2_500)
-    checkpoint = messages[1]["content"]
-    assert checkpoint.startswith("[Checkpoint")
+    checkpoint = messages[1]["content"].partition("\n\nQuestion 0: ")[0]
+    assert is_checkpoint_text(checkpoint)
     longer = messages + talk(60)[1:]
     out = compress(longer, max_tokens=6_000, summarizer=None)
-    assert checkpoint in [m["content"] for m in out]
+    assert len(out) < len(longer)
+    assert verbatim([{"role": "user", "content": checkpoint}], out)
 
 
 def test_a_newest_message_that_leaves_little_room_is_told_so() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from compact.errors import (
     UnknownModel,
 )
 from compact.testing import ScriptedSummarizer
+from tests.doors.talking import verbatim
 
 RULE = "Never push to main without asking me."
 ROOF = """Question 0 was what about the roof, and answer 0 was that the roof holds. Question 1 \
@@ -96,9 +98,10 @@ def test_the_newest_user_messages_stay_word_for_word() -> None:
     for i in range(60):
         ctx.add_message(role="user", content=f"Please note item {i}.")
         ctx.add_message(role="assistant", content="Noted. " + "filler words here. " * 150)
-    said = [m["content"] for m in ctx.get_context_for_model() if m["role"] == "user"]
-    kept = [text for text in said if not is_checkpoint_text(text)]
+    prompt = ctx.get_context_for_model()
+    said = [text for m in prompt if m["role"] == "user" for text in m["content"].split("\n\n")]
     assert ctx.checkpoints
+    kept = [text for text in said if text.startswith("Please note")]
     assert kept[-20:] == [f"Please note item {i}." for i in range(40, 60)]
 
 
@@ -269,12 +272,14 @@ def test_a_waiting_summarizer_works_blocking_and_async() -> None:
 def test_the_extractive_form_works_inside_a_loop() -> None:
     """Nothing waits, so nothing is refused: notebooks have a running loop."""
 
-    async def inside() -> int:
+    async def inside() -> list[dict[str, Any]]:
         ctx = ContextManager(window=4_000)
         fill(ctx, 40)
-        return len(ctx.get_context_for_model())
+        return ctx.get_context_for_model()
 
-    assert asyncio.run(inside()) > 2
+    checkpoint, answer = asyncio.run(inside())
+    assert is_checkpoint_text(checkpoint["content"].partition("\n\nQuestion 39: ")[0])
+    assert answer["content"].startswith("Answer 39")
 
 
 @pytest.mark.slow
@@ -472,8 +477,10 @@ def test_pins_stay_and_marks_are_not_sent() -> None:
     fill(ctx, 40)
     ctx.pin(later)
     context = ctx.get_context_for_model()
-    assert {"role": "user", "content": "the marked words"} in context
-    assert {"role": "assistant", "content": "the words pinned later"} in context
+    marked = {"role": "user", "content": "the marked words"}
+    pinned = {"role": "assistant", "content": "the words pinned later"}
+    assert verbatim([marked, pinned], context) == [marked, pinned]
+    assert all(message.keys() == marked.keys() for message in context)
     with pytest.raises(LookupError, match="nobody"):
         ctx.pin("nobody")
 

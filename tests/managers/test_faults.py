@@ -218,7 +218,9 @@ def test_a_refused_prompt_is_made_smaller_and_sent_again(vendor: str) -> None:
 
 @pytest.mark.parametrize("vendor", OVERFLOWING)
 def test_a_server_that_refuses_every_prompt_is_told_of(vendor: str) -> None:
-    """After the smaller prompt too was refused; the session is whole (FR-6)."""
+    """After the smaller prompt and that of the emergency ladder too were refused; the session is
+    whole (FR-6, FR-10).
+    """
     with harbour() as it:
         it.fills(0.6)
         it.chat.breaks(Overflow(vendor))
@@ -226,7 +228,7 @@ def test_a_server_that_refuses_every_prompt_is_told_of(vendor: str) -> None:
             it.turn()
         assert "refused the prompt as too large" in str(caught.value)
         is_plain(str(caught.value))
-        assert len(it.model.prompts) == 2, "it is not asked for ever"
+        assert len(it.model.prompts) == 3, "it is not asked for ever"
         it.chat.heals()
         it.again()
         it.is_well()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from compact import ContextManager, compress
+from compact import CompressionEngine, ContextManager, compress
 from compact.core import codec
 from compact.core.messages import Message
+from compact.core.protecting import mark_protected
 from compact.errors import InvalidArgument, InvalidMessage
 
 
@@ -125,3 +126,23 @@ def test_a_call_of_no_kind_is_no_mistake_of_ours() -> None:
 def test_a_mapping_is_no_list_of_pins() -> None:
     with pytest.raises(InvalidArgument, match="pin must be a list"):
         compress([{"role": "user", "content": "x"}], max_tokens=900, pin={})
+
+
+@pytest.mark.parametrize("said", [["x"], {}, 5])
+def test_a_type_or_a_seal_that_is_no_text_is_refused_or_kept_as_it_is(said):
+    """C-3: whatever a field holds, nobody meets another library's error."""
+    blocks = [
+        {"type": "thinking", "thinking": "So.", "signature": said},
+        {"type": "redacted_thinking", "data": said},
+    ]
+    asked = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": blocks}]
+    assert compress(asked, max_tokens=500, format="anthropic") == asked
+    with pytest.raises(InvalidMessage):
+        compress([{"role": "user", "content": "q", "type": said}], max_tokens=50)
+
+
+def test_a_message_is_no_list_of_messages():
+    with pytest.raises(InvalidArgument, match="messages must be a list"):
+        CompressionEngine().tokens_of(Message(role="user", content="q"))
+    with pytest.raises(InvalidArgument, match="item must be"):
+        mark_protected([{}])

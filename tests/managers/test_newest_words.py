@@ -1,11 +1,13 @@
 """A person's newest words stay as they were said, also in small windows (FR-8)."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from compact import ContextManager, compress
 from tests import checker
+from tests.doors.talking import Dict, verbatim
 
 SHARES = (0.10, 0.17, 0.245)
 """Of the window, what 20 messages of a person take together."""
@@ -16,6 +18,11 @@ def sized(text: str, tokens: int) -> str:
     while checker.prompt_tokens([{"role": "user", "content": text}]) < tokens:
         text += " oak"
     return text
+
+
+def in_view(said: list[str], prompt: Sequence[Dict]) -> list[str]:
+    """What a person said that stands in the prompt as it was said, joined with others or not."""
+    return [m["content"] for m in verbatim([{"role": "user", "content": t} for t in said], prompt)]
 
 
 def lived(window: int, share: float, *, system: float = 0.02, turns: int = 60) -> list[str]:
@@ -34,8 +41,7 @@ def lived(window: int, share: float, *, system: float = 0.02, turns: int = 60) -
         prompt = ctx.get_context_for_model()
         assert checker.prompt_tokens(prompt) <= ctx.window.usable
         if ctx.checkpoints and number >= 20:
-            shown = {m["content"] for m in prompt if m["role"] == "user"}
-            kept = [text for text in said[-20:][::-1] if text in shown]
+            kept = in_view(said[-20:][::-1], prompt)
             fewest = kept if fewest is None or len(kept) < len(fewest) else fewest
     assert fewest is not None
     assert ctx.compressions > 2
@@ -61,8 +67,7 @@ def test_they_stay_in_one_call_too(window: int, share: float) -> None:
     for number, text in enumerate(said):
         answer = f"Beam {number} " + "is held by trenails. " * 40
         messages += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
-    shown = {m["content"] for m in compress(messages, max_tokens=window)}
-    assert shown >= set(said[-10:])
+    assert in_view(said[-10:], compress(messages, max_tokens=window)) == said[-10:]
 
 
 @pytest.mark.parametrize("system", [0.15, 0.30, 0.45])

@@ -13,6 +13,7 @@ from compact.core.profiles import shipped
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel
 from compact.managers.views.view import View
 from compact.storage.inmemory import InMemoryStore
+from tests.doors.talking import verbatim
 
 PAGE = "The roof of the Bernoulli house holds, says src/roof/holds.py, since 12 March 2024. "
 
@@ -337,7 +338,7 @@ def test_a_prompt_for_another_tokenizer_follows_the_session() -> None:
     ctx.add_messages(said(20))
     prompt = ctx.get_context_for_model("gpt-4")
     assert any("Keep the roof dry." in str(m["content"]) for m in prompt)
-    assert any(m["content"] == pinned.text for m in prompt)
+    assert verbatim([{"role": pinned.role, "content": pinned.text}], prompt)
     ctx.branch(at=4)
     ctx.add_message(role="user", content="Another roof, please.")
     prompt = ctx.get_context_for_model("gpt-4")

@@ -3,6 +3,7 @@
 import pytest
 
 from compact import ContextManager, SQLiteManager
+from compact.core.checkpoints import Summary
 from compact.core.events import Event, PromptOverBudget
 from compact.core.modes import mode_named
 from compact.core.plain_words import sentence
@@ -203,7 +204,7 @@ def test_the_mode_reaches_the_summarizer(tmp_path):
 
         async def summarize(self, request):
             asked.append(request)
-            raise ValueError("never mind")
+            return Summary(text="They asked what of the roof, and it holds.", made_by=self.name)
 
     file = tmp_path / "mine.md"
     file.write_text("You sail.\n\n## Summaries\nKeep winds and ports.\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pydoc
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
@@ -134,7 +134,7 @@ CALLS: list[tuple[Any, type]] = [
 def test_help_shows_every_option_with_its_type_and_meaning(call: Any, options: type) -> None:
     text = pydoc.plain(pydoc.render_doc(call))
     assert "Unpack" not in text
-    for name in get_type_hints(options):
+    for name in options.__annotations__:
         kind = str(options.__annotations__[name].__forward_arg__)
         assert f"{name}: " in text
         described = [line for line in text.splitlines() if line.strip(" |").startswith(f"{name} (")]

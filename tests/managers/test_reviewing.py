@@ -97,7 +97,9 @@ def test_a_text_of_a_person_stands_in_for_the_messages(ctx, tmp_path):
     assert (told.made_by, told.summary, told.tokens) == ("person", made.summary, made.token_count)
     assert not cover_faults(ctx)
     prompt = ctx.get_context_for_model()
-    assert counted_anew(prompt, max_tokens=4_096).tokens_after == plan.tokens_after
+    apart = [{"role": m.role, "content": m.text} for m in ctx.active_context().messages]
+    assert counted_anew(apart, max_tokens=4_096).tokens_after == plan.tokens_after
+    assert counted_anew(prompt, max_tokens=4_096).tokens_after <= plan.tokens_after
     with ContextManager(window=4_096, store=tmp_path / "chat.db", session_id="s") as again:
         assert again.get_context_for_model() == prompt
         assert again.active_context().tokens == plan.tokens_after

@@ -33,6 +33,7 @@ ASKED = "what nests below the quay"
 
 REFUSED: dict[type, dict[str, Try]] = {
     MemoryManager: {
+        "add_message": lambda memory: memory.add_message("theirs", "user", "Mine."),
         "archive": lambda memory: memory.archive(["theirs"]),
         "describe": lambda memory: memory.describe("theirs", title="mine"),
         "digest": lambda memory: memory.digest("theirs"),
@@ -116,7 +117,8 @@ OTHERS: dict[type, set[str]] = {
         *("compressions", "context_at", "estimate_tokens", "get_context_for_model", "id"),
         *("last_plan", "mode", "policy", "recall_tools", "record_usage", "redo", "reliability"),
         *("report_overflow", "send", "set_goals", "set_mode", "set_model", "snapshot", "store"),
-        *("moves", "stream", "sync", "system_prompt", "undo", "window", "window_use"),
+        *("moves", "stream", "summarizes_by_model", "sync", "system_prompt", "undo", "window"),
+        "window_use",
         *("aaccept", "accept", "apropose_compression", "propose_compression"),
     },
     CompactManager: {"close", "subscribe"},

@@ -24,6 +24,7 @@ from compact.managers.views import drafts
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker
+from tests.doors.talking import verbatim
 from tests.managers.playing import cover_faults
 from tests.sizes import size
 
@@ -224,7 +225,7 @@ def test_goals_and_pins_of_another_one_count(store_of: Reopen) -> None:
     fill(two, 2, 60)
     prompt = two.get_context_for_model()
     assert two.checkpoints
-    assert {"role": "user", "content": "the words to keep"} in prompt
+    assert verbatim([{"role": "user", "content": "the words to keep"}], prompt)
     assert [g.text for g in two.goals] == ["Get the roof done."]
 
 
@@ -502,7 +503,9 @@ def test_a_person_who_types_our_headings_is_a_person(text: str, store_of: Reopen
     fill(ctx, 1, 40)
     prompt = ctx.get_context_for_model()
     assert ctx.checkpoints
-    assert {"role": "user", "content": text} in prompt, "the first request stays as it was said"
+    assert verbatim([{"role": "user", "content": text}], prompt), (
+        "the first request stays as it was said"
+    )
 
 
 def test_two_look_for_a_persons_messages_at_once_and_both_find_all() -> None:

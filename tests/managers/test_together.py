@@ -17,6 +17,7 @@ from compact.managers.views.emergency_ladder import make_fit
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker
+from tests.doors.talking import verbatim
 from tests.managers.playing import cover_faults
 
 WINDOW = 4_096
@@ -58,9 +59,13 @@ def fill(ctx: ContextManager, start: int, stop: int) -> None:
 
 
 def assert_sound(ctx: ContextManager, prompt: list[Dict]) -> None:
-    """What was told is what is there, it fits, and every message has its place."""
-    tokens = checker.prompt_tokens(prompt)
-    assert tokens <= ctx.window.usable
+    """What was told is what is there, it fits, and every message has its place. Those that are sent
+    as one are counted apart.
+    """
+    apart = [{"role": m.role, "content": m.text} for m in ctx._session.view.context().messages]
+    tokens = checker.prompt_tokens(apart)
+    assert checker.prompt_tokens(prompt) <= tokens <= ctx.window.usable
+    assert "\n\n".join(m["content"] for m in prompt) == "\n\n".join(m["content"] for m in apart)
     assert ctx.budget.used_tokens == tokens + PRIMING
     assert cover_faults(ctx) == []
 
@@ -138,8 +143,8 @@ def test_goals_that_are_set_while_a_summary_is_written_are_counted(store: Sessio
 
 def test_a_pin_that_is_set_while_a_summary_is_written_stays_in_view(store: SessionStore) -> None:
     ctx = while_it_waits(store, lambda ctx: ctx.pin(ctx.history[7]))
-    texts = [m["content"] for m in ctx.get_context_for_model()]
-    assert ctx.history[7].text in texts
+    pinned = ctx.history[7]
+    assert verbatim([{"role": pinned.role, "content": pinned.text}], ctx.get_context_for_model())
 
 
 def test_many_messages_that_come_while_a_summary_is_written_fit_too(store: SessionStore) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from compact.core import chain
 from compact.core.checkpoints import Checkpoint, Span
-from compact.core.messages import Message
+from compact.core.messages import Image, Message, Refusal, Text
 from compact.core.protocols import SessionStore
 from compact.core.sessions import (
     Branch,
@@ -24,6 +24,15 @@ from compact.storage.transcripts import reading
 from compact.storage.transcripts.documents import load
 from compact.storage.transcripts.table import recognized
 from compact.storage.transcripts.transcript import Transcript
+
+
+def as_written(message: Message) -> str:
+    """Its text as chat completions have it: what stood in parts is apart by an empty line, unless
+    parts are written, as pictures need.
+    """
+    if any(isinstance(part, Image) for part in message.parts):
+        return message.text
+    return "\n\n".join(part.text for part in message.parts if isinstance(part, Text | Refusal))
 
 
 def session(name: str, **given: Any) -> Session:

@@ -12,7 +12,7 @@ from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.writing import write
-from tests.storage.making import detect
+from tests.storage.making import as_written, detect
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 OPENCODE = json.loads((FIXTURES / "opencode.jsonl").read_text(encoding="utf-8"))
@@ -49,7 +49,7 @@ def test_each_result_stands_behind_its_call(name):
     transcript = read(FIXTURES / name)
     again = read(write(transcript, transcript.messages).encode())
     assert results(again) == results(transcript)
-    assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
+    assert [m.text for m in again.messages] == [as_written(m) for m in transcript.messages]
     errors = [r.is_error for m in transcript.messages for r in m.tool_results]
     assert errors.count(True) == 1
 

@@ -92,7 +92,7 @@ def test_bodies_line_by_line_are_conversations():
         ({"previous_response_id": "r"}, "previous_response_id: the server would add messages"),
         ({"input": [USER, {"type": "item_reference", "id": "x"}]}, r"input\[1\], a reference"),
         ({"input": [ANSWER]}, r"input\[0\]: no message before it called 'c'"),
-        ({"input": [USER, 5]}, r"input\[1\]: expected an object"),
+        ({"input": [USER, 5, 5, 5]}, r"input\[1\]: expected an object"),
         ({"input": []}, "holds no messages"),
         ({"input": 5}, "an unknown format"),
         ({"tools": 5}, "tools: expected a list"),

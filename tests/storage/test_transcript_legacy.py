@@ -13,7 +13,7 @@ from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import load
 from compact.storage.transcripts.reading import read, titles
 from compact.storage.transcripts.writing import write
-from tests.storage.making import detect
+from tests.storage.making import as_written, detect
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 SESSION, SNAPSHOT = FIXTURES / "legacy_session.json", FIXTURES / "legacy_snapshot.json"
@@ -426,5 +426,5 @@ def test_what_is_written_is_read_again_the_same(path):
     """C-3: as chat completions."""
     transcript = read(path, conversation=1)
     again = read(write(transcript, transcript.messages).encode())
-    assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
+    assert [m.text for m in again.messages] == [as_written(m) for m in transcript.messages]
     assert results(again) == results(transcript)

@@ -19,7 +19,7 @@ from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
-from tests.storage.making import detect
+from tests.storage.making import as_written, detect
 
 ASKED, CAME, SAID = "How many loaves are left?", "seven loaves, shelf two", "Seven are left."
 SYSTEM, THOUGHT = "You mind the bakery.", "I must count them."
@@ -393,7 +393,9 @@ def test_what_is_written_is_read_again_the_same(file):
     """As chat completions, a line each."""
     found = read(file.data)
     again = read(write(found, found.messages).encode())
-    assert [m.text for m in again.messages] == [m.text for m in found.messages if m.content != ()]
+    assert [m.text for m in again.messages] == [
+        as_written(m) for m in found.messages if m.content != ()
+    ]
 
 
 def test_every_shape_has_a_file():

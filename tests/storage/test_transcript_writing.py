@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from compact.core.messages import Message, MessageMetadata, ToolResult
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.writing import write
+from tests.storage.making import as_written
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 CHAT = [
@@ -96,7 +97,7 @@ def test_other_formats_come_out_as_chat_completions_lines(name):
     out = write(transcript, transcript.messages)
     again = read(out.encode())
     assert (again.format, again.container.shape) == ("chat", "lines")
-    assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
+    assert [m.text for m in again.messages] == [as_written(m) for m in transcript.messages]
     calls = [[(c.id, c.name, c.arguments) for c in m.tool_calls] for m in transcript.messages]
     assert calls == [[(c.id, c.name, c.arguments) for c in m.tool_calls] for m in again.messages]
 

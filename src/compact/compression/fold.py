@@ -222,7 +222,7 @@ class Fold:
             saved += history.counter.message(message) - history.counter.message(less)
             messages[at] = less
         if messages != before:
-            self._rendered = Originals(history.wire.render(messages))
+            self._render_all()
         return saved
 
     def _append(self, position: int) -> None:

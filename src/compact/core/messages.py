@@ -135,7 +135,7 @@ items of Responses. One stands for everything before it, which its provider igno
 
 def is_compaction(raw: object) -> bool:
     """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
-    if not isinstance(raw, Mapping) or raw.get("type") not in COMPACTIONS:
+    if not isinstance(raw, Mapping) or str(raw.get("type")) not in COMPACTIONS:
         return False
     return bool(raw.get("content") or raw.get("encrypted_content"))
 

@@ -90,7 +90,10 @@ _LONGEST_LABEL = 200
 """Characters of a line that are looked at for a label."""
 _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
 """A tool's turn, as templates of chats write it."""
-_BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)
+_BANNER = re.compile(
+    r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
+)
+"""How a text begins that a line says the end of; where it says `begin`, it need not end."""
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = re.compile(r"\S")
@@ -102,7 +105,7 @@ _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
     '"""': ('"""',),
 }
-_OPENS = re.compile(r'(?:^[ \t]*|[:：,][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
+_OPENS = re.compile(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
 _CLOSED = re.compile(r"[ \t.,;:!?)*_]*$")
 _JSON = json.JSONDecoder()
 
@@ -392,8 +395,9 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
     label, start = line.strip(), lines.starts[number]
     if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
         kind = _kind(found["name"].strip(), "", is_answer=lines.is_answer)
-        end = lines.banner(lines.end(number)) or len(lines.text)
-        return None if kind is None else Passage(start, end, kind)
+        end = lines.banner(lines.end(number)) or (len(lines.text) if found["begins"] else None)
+        if end or found["begins"]:
+            return None if kind is None or end is None else Passage(start, end, kind)
     read = _label(label)
     if read is None or (lines.is_answer and read.marks[:1] in ("#", "*")):
         return None

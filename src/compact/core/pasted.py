@@ -49,17 +49,15 @@ _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
 """Names that stand in nothing but the head of a mail, a commit, an answer of a server."""
-_HEADERS = frozenset("from to von an de date datum".split())  # noqa: SIM905
-"""Others that stand there."""
 
-_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _HEADERS | _POINTS
+_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
 _WORD = re.compile(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
 _ITEM = re.compile(
     r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])"
 )
 """A line of a list, or a heading."""
-_ANNOUNCES = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_ANNOUNCES = re.compile(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
 _POINTS_ON = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
 _LABEL = re.compile(
     r"[ \t*_\"'\[]{0,12}(?P<label>[^\s:：=\[\]][^:：=\n]{0,60}?)[*_\"'\]]{0,4}"
@@ -72,6 +70,8 @@ _KEY = re.compile(
 _ALONE = re.compile(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
 """Indented code and names of pictures: they end by themselves."""
 _NAME = re.compile(r"[\w.-]+")
+_ADDRESSED = re.compile(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
+"""Who sent a mail, as its head gives it in any language."""
 _EMPTY, _FULL = re.compile(r"\s*$"), re.compile(r"\s*\S")
 _SENTENCE = re.compile(
     r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})"
@@ -101,7 +101,7 @@ _LEAD = re.compile(
     # a time or a place, as logs, chats and tools write it
     r"|[\[(]?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[\[(]\d{1,2}[:./]\d\d?|[\d:,.]{8,12} --> "
     r"|\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d|\d\d:\d\d:\d\d[,.]\d"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
+    r"|\d\d?:\d\d[ \t]+@\S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
     r"|[^\W\d][^.!?\n]{0,40}(?:  |, )\[?\d{1,2}:\d\d(?: ?[AP]M)?\]?$"
     r"|\d{1,5}(?:\t| {2})|[\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?[:-]|<[\w-]{1,30}> \S"
     # a level, an error
@@ -125,6 +125,14 @@ _PICTURE = re.compile(
 _SALUTATION = re.compile(
     r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
 )
+_CAPTION = re.compile(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
+_TIMED = re.compile(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
+_FORMAL = re.compile(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
+"""What no sentence holds: an address, a time, brackets or marks around a line."""
+_ENDED = re.compile(r".*[.!?:…。！？：][\"”»]?$")
+_TREE, _DEEPER = re.compile(r"(?P<key>[a-z_][\w-]*):$"), re.compile(r"  |- ")
+"""A key of YAML that has lines below it."""
+_PROMPT = re.compile(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = re.compile(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph of one question."""
 LONG_COMMENT = 6
@@ -171,6 +179,7 @@ def block(lines: Rows, number: int) -> Pasted | None:
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
         or _is_letter(lines, number, line)
+        or (_opens(lines, number) and _is_headed(lines, number, line))
     ):
         return Pasted(0, len(lines))
     if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
@@ -212,7 +221,7 @@ def _is_code(line: str) -> bool:
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """What a line announces that ends in a colon, or that points to a text below."""
     tail = line[-LONGEST_MARKER:]
-    found = _ANNOUNCES.search(tail) or _POINTS_ON.search(tail)
+    found = _ANNOUNCES.match(tail) or _POINTS_ON.search(tail)
     if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
         return None
     said = _words(found["said"])
@@ -222,8 +231,10 @@ def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     if _ALONE.match(lines[below]) or lines.is_marked(below):
         return None
     is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
-    hands = _hands_over(said, found["said"])
-    return Pasted(len(line), len(lines)) if hands or not is_own else None
+    if is_own and not _hands_over(said, found["said"]):
+        return None
+    start = found.start("said")  # what is said before it in the line is theirs
+    return Pasted(len(line) - len(tail) + start if start else len(line), len(lines))
 
 
 def _hands_over(said: list[str], words: str) -> bool:
@@ -246,7 +257,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
             ours |= _WISHES.intersection(_words(labels[-1]))
     if len(labels) < 2 or ours:
         return None
-    if _HEADS.intersection(labels) or (_HEADERS.intersection(labels) and "@" in line):
+    if _HEADS.intersection(labels) or _ADDRESSED.search(line):
         return Pasted(0, len(lines))
     is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
     is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
@@ -260,7 +271,7 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
     if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
         return None
     names, rest = set(said[-1:]), found["rest"]
-    if names & _HEADS or (names & _HEADERS and "@" in rest):
+    if names & _HEADS or _ADDRESSED.fullmatch(rest):
         return Pasted(0, len(lines))
     if len(rest.split()) < FEW_WORDS - 1:
         is_name = names & MATERIAL and _PATH.search(rest)
@@ -301,6 +312,37 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
 def _is_letter(lines: Rows, number: int, line: str) -> bool:
     """Whether a letter begins below somebody's words."""
     return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
+
+
+def _opens(lines: Rows, number: int) -> bool:
+    """Whether a line opens a paragraph behind somebody's words, before any heading."""
+    return 1 < number < lines.heading and not lines[number - 1].strip()
+
+
+def _is_headed(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line heads what stands right below it, as people head none of their paragraphs."""
+    if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
+        return True
+    below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
+    is_wish = _WISHES.intersection([line.lower(), line.lower().removesuffix("s")])
+    if not below or is_wish or _ITEM.match(line):
+        return False
+    if found := _TREE.match(line):
+        after = _while(lines, number, _DEEPER)
+        is_more = after < len(lines) and _KEY.match(lines[after])
+        is_wish = _WISHES.intersection(_words(found["key"]))
+        return after > number + 1 and bool(is_more or not is_wish)
+    if _TIMED.match(line) or _TIMED.match(below):
+        return True
+    if _CAPTION.match(line) is None:
+        return False
+    is_form = line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
+    return is_form or (_ENDED.match(below) is not None and not _ITEM.match(below))
+
+
+def _above(lines: Rows, number: int) -> int:
+    """The line above that is not empty; the first where none is."""
+    return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
 def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:

@@ -1,1 +1,1 @@
-"""Where events go, by the kit's own import paths: `console` and `ariadne`."""
+"""Where events go, by the kit's own import paths, `console` and `ariadne`, and by `otlp`."""

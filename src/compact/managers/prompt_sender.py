@@ -276,7 +276,8 @@ class PromptSender:
         window a share stays free: the counts may differ, and the conversation goes on.
         """
         window, own = self._main.window, self._state.policy.output_reserve
-        most = max(own, int((window.size - self._expected(context)) * ANSWER_SHARE), 1)
+        left = window.size - self._expected(context)
+        most = max(own, int(left * ANSWER_SHARE), min(left, window.output_reserve), 1)
         room = wanted.max_tokens or own or (window.output_reserve and self._state.setting.answer)
         told = {"window": window.size, "refused_by": refused_by}
         return wanted.model_copy(update={**told, "max_tokens": min(room, most) or None})

@@ -12,8 +12,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from compact.apps import cli
 from compact.apps.cli.colours import HEADING, NAME, are_wanted, painted
-from compact.apps.cli.errors import Stop
 
 LISTS = ("Arguments:", "Options:", "Commands:")
 """The parts of help that hold two columns."""
@@ -41,7 +41,7 @@ class CommandGroup(TyperGroup):
         name = args[0]
         if ctx.parent is None and name not in self.commands and os.path.isfile(name):
             file = shlex.quote(name)
-            raise Stop(
+            raise cli.errors.Stop(
                 f"{name} is a file, and no command stands before it. To count: compactctl tokens "
                 f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
                 f"session of it: compactctl sessions import {file}"

@@ -13,18 +13,21 @@ from compact.compression.seen import InView, Seen, Visible
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.modes import emphasis_of
+from compact.core.protocols import TokenEstimator
 from compact.core.tokens import TokenCounter
 
 
 @checked_methods
 class ExtractiveSummarizer:
-    """Writes stories by extraction; deterministic, offline."""
+    """Writes stories by extraction; deterministic, offline. Tokens are counted by `counter`, which
+    may be a `TokenEstimator` like `NoopEstimator()`.
+    """
 
     name = "extractive"
     waits = False
 
-    def __init__(self, counter: TokenCounter) -> None:
-        self._counter = counter
+    def __init__(self, counter: TokenCounter | TokenEstimator) -> None:
+        self._counter = counter if isinstance(counter, TokenCounter) else TokenCounter(counter)
 
     async def summarize(self, request: SummaryRequest) -> Summary:
         """Tell the request's messages within its token cap."""

@@ -27,6 +27,7 @@ _TITLE = re.compile(
     rf"|{_BEFORE}(?:\*\*|__)(?P<bold>[^\n*_]{{1,60}})(?:\*\*|__):? ?$"
     r"|<(?i:h[1-6]|b|strong|summary|dt|legend|caption)\b[^>\n]{0,200}>(?P<tag>[^<\n]{1,60})<"
     r"|^\d{1,2}[.)] (?P<number>[^\n]{1,60})$"
+    r"|^(?P<colon>[^\n:]{1,60}):$|^\[(?P<square>[^\n\]]{1,60})\]$"
     r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,})$",
     re.MULTILINE,
 )
@@ -37,16 +38,19 @@ _OUR_HEADING = re.compile(
     re.MULTILINE,
 )
 _FETCHED = re.compile(
-    r"!\[[^\]]{0,300}\](?:\(|\[)|^\[[^\]\n]{1,80}\]: ?<?(?:https?:|//|data:)"
+    r"!\[[^\]]{0,300}\](?:\(|\[)|^\[[^\]\n]{1,80}\]: ?<?(?:https?:|//)"
     r"|<(?:img|image|picture|source|iframe|frame|svg|object|embed|link|video|audio|style|script"
     r"|base|meta|form|input)\b"
     r"|<[a-z][^>]{0,300}\b(?:style|src|srcset|background|poster|on[a-z]{2,20}) ?="
-    r"|\]\( ?(?:javascript|data):",
+    r"|(?:\]\( ?<?|\b(?:href|action|cite) ?= ?[\"']? ?|^\[[^\]\n]{1,80}\]: ?<?)"
+    r"(?:\w{1,20}script|data):",
     re.IGNORECASE | re.MULTILINE,
 )
 _SPEAKER = re.compile(
-    r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model)[\])>]?"
-    r"[*_]{0,2} ?:(?! ?//)",
+    r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model"
+    r"|benutzer|usuario|utilisateur|utente|用户)[\])>]?"
+    r"[*_]{0,2} ?:(?! ?//)|</?(?:user|assistant|system|human|developer|tool)\b[^>\n]{0,100}>"
+    r"|[\"']role[\"'] ?: ?[\"']",
     re.IGNORECASE | re.MULTILINE,
 )
 _CALL = re.compile(
@@ -57,7 +61,8 @@ _CALL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _UNREADABLE = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ud800-\udfff\u202a-\u202e\u2066-\u2069"
+    r"\U000e0000-\U000e007f]"
 )
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]{2,}")
 
@@ -134,12 +139,17 @@ def secrets(source: SummarySource) -> RuleResult:
 
 
 def headings(source: SummarySource) -> RuleResult:
-    """It opens no part that code writes: no heading of ours, and no section of the record."""
+    """It opens no part that code writes: no heading but the story's, in whatever language."""
     if found := _OUR_HEADING.search(source.plain):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
     for title in _TITLE.finditer(source.plain):
         words = _AROUND.sub("", next(filter(None, title.groups())))
         section = section_named(words)
+        if section is None and not title["number"]:
+            section = section_named(words.rpartition(" ")[2])
+        is_code = source.plain.count("```", 0, title.start()) % 2
+        if section is None and title["hash"] and "# " in title[0] and not is_code:
+            return RuleResult(False, f"a heading of no story: {words.strip()[:60]}")
         if section is not None and section.title != STORY:
             return RuleResult(False, f"a section of the record: {words.strip()[:60]}")
     return RuleResult(True, "none")

@@ -55,9 +55,9 @@ class Anthropic(WireFormat):
         """One block."""
         match raw.get("type"):
             case "thinking" if isinstance(raw.get("thinking"), str):
-                return Thinking(raw["thinking"], raw.get("signature"), raw=raw)
+                return Thinking(raw["thinking"], _text_in(raw, "signature"), raw=raw)
             case "redacted_thinking":
-                return Thinking("", raw.get("data"), raw=raw)
+                return Thinking("", _text_in(raw, "data"), raw=raw)
             case "tool_use":
                 call_id = text_at(raw, "id", path, "a tool call")
                 name = text_at(raw, "name", path, "a tool call", least=0)
@@ -134,3 +134,9 @@ def _as_blocks(content: object) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list(content) if isinstance(content, Sequence) else []
+
+
+def _text_in(raw: Raw, name: str) -> str | None:
+    """A field's text; None where it holds something else."""
+    value = raw.get(name)
+    return value if isinstance(value, str) else None

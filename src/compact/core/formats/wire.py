@@ -166,7 +166,7 @@ class WireFormat(ABC):
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
-        kind = raw.get("type")
+        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
         if kind in self.text_kinds and isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
@@ -176,7 +176,7 @@ class WireFormat(ABC):
             named = raw.get("image_url")
             detail = (named if isinstance(named, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
-        if kind is None or kind in _OTHERS:
+        if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
             _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
@@ -321,7 +321,8 @@ def record_at(value: object, path: str) -> Raw:
 
 def _refuse_others(raw: Raw, path: str) -> None:
     """Refuse what is told to be of a format that is read from files only."""
-    for told in (str(raw.get("type")), *raw):
+    kind = raw.get("type")
+    for told in (kind if isinstance(kind, str) else "", *raw):
         if other := _OTHERS.get(told):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "

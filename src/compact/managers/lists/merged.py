@@ -27,8 +27,9 @@ def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> li
 
 def may_be_joined(message: Given) -> bool:
     """Whether a heading of ours stands in a user's message."""
+    texts = (block.get("text") for block in blocks_of(message))
     return fields_of(message).get("role") == "user" and any(
-        f"[{kind} " in str(block.get("text")) for block in blocks_of(message) for kind in _JOINED
+        f"[{kind} " in text for text in texts if isinstance(text, str) for kind in _JOINED
     )
 
 

@@ -17,15 +17,19 @@ from functools import partial
 from typing import Any
 
 from compact.core.formats.known import FORMATS, format_of, told_by
-from compact.core.formats.responses import refuse_server_state
+from compact.core.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.core.formats.wire import WireFormat
-from compact.core.messages import Message
+from compact.core.messages import COMPACTIONS, Message
 from compact.errors import InvalidTranscript, ServerHeldState
 from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose
 from compact.storage.transcripts.transcript import Collected, Container, Transcript, text_or
 
 NAME = "chat"
+_ITEM_TYPES = frozenset(
+    ("reasoning", "item_reference", "mcp_list_tools", *COMPACTIONS, *OUTPUT_OF.values())
+)
+"""Types of the Responses API's items that are no messages; hosted tools' end in `_call`."""
 _ITEMS = ("messages", "input", "output", "items")
 """Keys of an object at which its messages stand: all but the first are the Responses API's."""
 _SYSTEM = ("system", "instructions")
@@ -86,7 +90,8 @@ def _is_message(value: object) -> bool:
         return False
     if "role" in value:
         return bool(value.keys() & {"content", "tool_calls"})
-    return told_by(value) == "responses"
+    kind = value.get("type")
+    return isinstance(kind, str) and (kind in _ITEM_TYPES or kind.endswith("_call"))
 
 
 def _is_conversation(value: object) -> bool:
