@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "adapters": (0, 0, 0),
     "apps": (8, 43, 0),
     "compression": (55, 222, 0),
-    "core": (267, 151, 0),
+    "core": (274, 151, 0),
     "estimators": (0, 0, 0),
     "exporters": (0, 0, 0),
     "integrations": (0, 0, 0),

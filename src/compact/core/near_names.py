@@ -52,7 +52,7 @@ TO = (
 _AS = "(?:as|als|como|comme|come|som)"
 _SAID_BEFORE = re.compile(
     rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
-    r"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
+    rf"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
     rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
@@ -151,7 +151,7 @@ def _said_before(text: str, start: int, end: int) -> Span | None:
     found = _SAID_BEFORE.search(text[line:start])
     if not found or (line and text[line - 1] != "\n"):
         return None
-    check = is_spoken_password if found[3] else _is_made
+    check = is_spoken_password if found[3] else is_passphrase_like
     is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
     return (line + found.start(2), line + found.end(2)) if is_told else None
 
