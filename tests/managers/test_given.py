@@ -135,14 +135,19 @@ def test_a_type_or_a_seal_that_is_no_text_is_refused_or_kept_as_it_is(said):
         {"type": "thinking", "thinking": "So.", "signature": said},
         {"type": "redacted_thinking", "data": said},
     ]
-    asked = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": blocks}]
+    asked: list[Any] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": blocks},
+    ]
     assert compress(asked, max_tokens=500, format="anthropic") == asked
     with pytest.raises(InvalidMessage):
         compress([{"role": "user", "content": "q", "type": said}], max_tokens=50)
 
 
 def test_a_message_is_no_list_of_messages():
+    one: Any = Message(role="user", content="q")
     with pytest.raises(InvalidArgument, match="messages must be a list"):
-        CompressionEngine().tokens_of(Message(role="user", content="q"))
+        CompressionEngine().tokens_of(one)
+    nothing: Any = [{}]
     with pytest.raises(InvalidArgument, match="item must be"):
-        mark_protected([{}])
+        mark_protected(nothing)
