@@ -22,6 +22,7 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, WindowCapped
 from compact.core.goals import open_tasks
+from compact.core.messages import META
 from compact.core.plan import Plan
 from compact.core.redaction import redact
 from compact.core.sessions import Destination, Move, MoveKind, Projection
@@ -123,8 +124,15 @@ class View:
             self._due = self._fold.tokens > self._trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries."""
-        return all_carried(self._fold.rendered())
+        """The messages to send, as the provider's dictionaries, without marks of ours: some servers
+        refuse fields that they do not know.
+        """
+        return all_carried(
+            [
+                {k: v for k, v in each.items() if k not in META} if "metadata" in each else each
+                for each in self._fold.rendered()
+            ]
+        )
 
     def shown_whole(self) -> frozenset[int]:
         """Positions of the messages that the prompt shows as they were said."""
