@@ -160,7 +160,7 @@ def test_context_shows_what_a_model_saw_then(told, chat, refused):
         then = ctx.context_at(60)
     assert seen["at"] == 60
     assert seen["tokens"] == then.tokens
-    assert len(seen["messages"]) == len(then.messages)
+    assert len(seen["messages"]) == len(then.sent)
     assert "120 messages, not 500" in refused("context", "--at", "500")
 
 

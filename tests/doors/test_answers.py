@@ -73,7 +73,7 @@ def test_what_cannot_be_wanted_is_refused_by_its_name(wrong):
 def test_an_answer_never_gets_all_that_is_left(wanted):
     """FR-3: the counts may differ, and the conversation goes on."""
     model = ScriptedModel("ok")
-    ctx = session(model=model, window=2_048)
+    ctx = session(model=model, window=2_048, summarizer="extractive")
     for turn in turns(30, words=60):
         ctx.add_message(**turn)
         if turn["role"] == "user":

@@ -15,7 +15,7 @@ from compact.apps.cli.told import PARTS, Bar, Cell, Shown, Styled, Table
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext, render_text
-from compact.core.formats.known import format_named
+from compact.core.formats.known import prompt_of
 from compact.core.messages import Message
 from compact.core.plan import Plan, RungName
 from compact.core.remembered import KIND
@@ -166,7 +166,7 @@ def context_json(ctx: ContextManager, wire: str, seen: ActiveContext, at: int) -
         "usable": ctx.window.usable,
         "tokens": seen.tokens,
         "checkpoints": [checkpoint.id for checkpoint in seen.checkpoints],
-        "messages": format_named(wire).render(seen.messages),
+        "messages": prompt_of(seen, wire),
     }
 
 
