@@ -98,7 +98,8 @@ def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> 
         worked(whole, i, 1)
         ctx = session(store)
         worked(ctx, i, 1)
-        assert shown(ctx) == whole.get_context_for_model(), next(opened)
+        sent = ctx.get_context_for_model()
+        assert sent == whole.get_context_for_model(), next(opened)
     assert whole.compressions > 3
 
 
