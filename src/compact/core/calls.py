@@ -33,8 +33,6 @@ from typing import (
 from typing import get_type_hints as hints_of
 from weakref import WeakSet
 
-from pydantic import BaseModel
-
 from compact.core.options import show_options
 from compact.core.redaction import without_credentials
 from compact.errors import CompactError, InvalidArgument
@@ -366,8 +364,10 @@ def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:
         return all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if not issubclass(origin, Iterable):
         return True  # a function, for one
-    if isinstance(value, str | bytes | bytearray | memoryview | Mapping | BaseModel):
-        return False  # a model's fields are no list
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+        return False
+    if hasattr(type(value), "model_fields"):
+        return False  # a model of pydantic, which is not loaded for this: its fields are no list
     if isinstance(value, tuple) and origin is tuple and ... not in inner:
         return len(value) == len(inner) and all(map(fits, value, inner))
     return not isinstance(value, Collection) or all(fits(each, inner[0]) for each in value)
