@@ -5,8 +5,10 @@ is loaded at the first call, so that importing them costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
 from compact.core.options import show_options
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from compact.core.profiles import ModelBook
     from compact.core.protocols import ChatModel, Summarizer, TokenEstimator
     from compact.core.redactor import Redactor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Options(TypedDict, total=False):
@@ -107,5 +111,23 @@ def _engine() -> Any:  # noqa: ANN401 - a module
     return import_module("compact.managers.compress")
 
 
-for _each in (compress, acompress, plan, aplan):
-    show_options(_each, Options)
+def _loading(function: F) -> F:
+    """The function, which hands on whatever it is given: the engine's own refuses what is wrong."""
+    name = function.__name__
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            return await getattr(_engine(), name)(*args, **given)
+    else:
+
+        @wraps(function)
+        def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            return getattr(_engine(), name)(*args, **given)
+
+    show_options(run, Options)
+    return cast("F", run)
+
+
+compress, acompress = _loading(compress), _loading(acompress)
+plan, aplan = _loading(plan), _loading(aplan)
