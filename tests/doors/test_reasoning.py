@@ -104,7 +104,8 @@ def test_a_tool_loop_of_sixty_steps_is_served(model, field, streamed):
     script = strict(model, field, steps=60, every=25)
     count = lambda body: tokens_of(body["messages"])  # noqa: E731
     with ScriptedServer(script, count=count, model=model) as server:
-        ctx = session(model=f"{server.url}/v1#{model}", window=16_384, tools=[TOOL])
+        key = f"{server.url}/v1#{model}"
+        ctx = session(model=key, window=16_384, tools=[TOOL], summarizer="extractive")
         ctx.add_message(role="user", content="Sound the harbour.")
         counted = []
         for step in range(60):
