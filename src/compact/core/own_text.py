@@ -14,6 +14,8 @@ import hmac
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from compact.core.characters import carried
+
 _HEADING = re.compile(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b[^\]\n]{0,200} "
     r"digest (?P<digest>[0-9]{15})\]\r?\n"
@@ -146,4 +148,5 @@ def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None
 
 
 def _bytes(words: str) -> bytes:
-    return words.replace("\r\n", "\n").encode("utf-8", "replace")
+    """What a digest is made of; half a character counts as the sign that is sent in its place."""
+    return carried(words).replace("\r\n", "\n").replace("\ufffd", "?").encode("utf-8", "replace")

@@ -21,7 +21,7 @@ from compact import wiring
 from compact.compression.digesting import Digester, Overview, key_points, told_tokens
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
-from compact.core.calls import checked_methods
+from compact.core.calls import checked_methods, got
 from compact.core.codec import instant
 from compact.core.conversation import Conversation
 from compact.core.digests import (
@@ -145,7 +145,11 @@ class CompressionEngine:
 
     def tokens_of(self, messages: Iterable[Message]) -> int:
         """Tokens of messages, as ratios count them: system prompts count for nothing."""
-        return sum(told_tokens(message, self._counter) for message in messages)
+        found = list(messages)
+        for message in found:
+            if not isinstance(message, Message):
+                raise InvalidArgument("messages", f"messages must be Messages, got {got(message)}")
+        return sum(told_tokens(message, self._counter) for message in found)
 
     # --- by age -----------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.alternation import is_gap
-from compact.core.characters import all_carried
+from compact.core.characters import all_carried, carried
 from compact.core.history import History
 from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
@@ -173,7 +173,7 @@ def _summaries(projection: Projection) -> set[str]:
 
 def _plain(text: str) -> str:
     """What stands below a heading, or in no need of one."""
-    return below(text).replace("\r\n", "\n").strip()
+    return carried(below(text)).replace("\r\n", "\n").strip()
 
 
 def _as_shown(
