@@ -252,7 +252,8 @@ def test_under_pressure_it_goes_on_by_the_ladder_and_growth_is_bounded():
         prompt = ctx.get_context_for_model()
         sizes.append(size_of(prompt))
     assert max(sizes) <= ctx.window.usable
-    assert of_a_person(list(turns(100, words=150)))[-1] in prompt
+    newest = of_a_person(list(turns(100, words=150)))[-1:]
+    assert verbatim(newest, prompt) == newest
     assert ctx.checkpoints
     assert max(sizes[12:]) <= 1.05 * max(sizes[2:12])
 

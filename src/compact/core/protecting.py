@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from compact.core.calls import checked
-from compact.core.copies import copied
 from compact.core.messages import Message, metadata_in
 
 
@@ -27,7 +26,7 @@ def mark_protected(
         return item.model_copy(update={"metadata": changed})
     made: dict[str, Any] = {"role": "developer", "content": item}
     if not isinstance(item, str):
-        made = copied(dict(item))
+        made = dict(item)
     known = metadata_in(made)
     made.pop("meta", None)
     made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}

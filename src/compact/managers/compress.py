@@ -7,22 +7,25 @@ import secrets
 from collections.abc import Callable as Callable
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Mapping
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Unpack
 
 from compact import wiring
 from compact.compression import pipeline
+from compact.compression.pipeline import Proposal
 from compact.compression.values import Budget
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got, whole_number
 from compact.core.characters import all_carried
+from compact.core.context import ActiveContext
 from compact.core.events import ErrorRaised
 from compact.core.events import Event as Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
 from compact.core.given import Given, messages_given
 from compact.core.history import History, Item
-from compact.core.messages import Message
+from compact.core.messages import Message, Text
 from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
@@ -47,6 +50,8 @@ taken for our own text."""
 MOST_FOR_WORDS = 8_192
 """Largest ceiling of which the newest messages of a person take their share first (FR-8): in a
 larger one there is room for them anyway."""
+SHRINKS = 3
+"""How often a result that is too large as it is sent is made again, smaller."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
@@ -127,19 +132,42 @@ class _Task:
         return await off_loop(self._planned())
 
     async def _planned(self) -> Plan:
+        budget = self._budget
         try:
-            outcome = await pipeline.compress(
-                self._history,
-                self._policy,
-                budget=self._budget,
-                summarizer=self._summarizer,
-                emit=self._emit,
-            )
+            outcome = await self._outcome(budget)
+            for _ in range(SHRINKS):
+                context = outcome.plan.context
+                over = context.tokens + self._joining_adds(context) - self._budget.limit
+                if over <= 0:
+                    break
+                budget = replace(budget, limit=budget.limit - over)
+                outcome = await self._outcome(budget)
         except CompactError as error:
             self._emit(ErrorRaised.of(error, error.stage))
             raise
         outcome.tell(self._emit)
         return outcome.plan
+
+    async def _outcome(self, budget: Budget) -> Proposal:
+        return await pipeline.compress(
+            self._history,
+            self._policy,
+            budget=budget,
+            summarizer=self._summarizer,
+            emit=self._emit,
+        )
+
+    def _joining_adds(self, context: ActiveContext) -> int:
+        """Tokens that texts take more together than alone, where messages are sent as one: some
+        tokenizers count so.
+        """
+        more = 0
+        for message in context.sent if context.seams else ():
+            texts = [part.text for part in message.parts if isinstance(part, Text)]
+            if len(texts) > 1:
+                alone = sum(map(self._counter.text, texts))
+                more += max(0, self._counter.text("\n\n".join(texts)) - alone)
+        return more
 
     def rendered(self, *, instead: str) -> list[Any]:
         return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
