@@ -149,7 +149,7 @@ class Crashes:
                 self.check_shown(ctx, session, shown)
             context = ctx.active_context()
             assert context.tokens <= ctx.window.usable
-            assert not violations(context.messages, format_named("chat_completions").rules)
+            assert not violations(context.sent, format_named("chat_completions").rules)
             assert "Never order tiles without asking me first." in context.render_text()
             self.compressions = max(self.compressions, ctx.compressions)
 
@@ -168,7 +168,7 @@ class Crashes:
             ctx.redo()
             self.undone += 1
         before = ctx.context_at(shown["seen"])
-        same = digest(format_named("chat_completions").render(before.messages))
+        same = digest(format_named("chat_completions").render(before.sent))
         assert same == shown["prompt"], "the view is neither the old nor the new one"
         if undo is not None:
             ctx.undo()

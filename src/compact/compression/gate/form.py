@@ -46,6 +46,8 @@ _FETCHED = re.compile(
     r"(?:\w{1,20}script|data):",
     re.IGNORECASE | re.MULTILINE,
 )
+_CODE = re.compile(r"`[^`\n]{1,200}`")
+"""A name in a line, which nothing fetches."""
 _SPEAKER = re.compile(
     r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model"
     r"|benutzer|usuario|utilisateur|utente|用户)[\])>]?"
@@ -161,7 +163,7 @@ def marks(source: SummarySource) -> RuleResult:
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):
         return RuleResult(False, "characters that cannot be read")
-    if found := _FETCHED.search(source.plain):
+    if found := _FETCHED.search(_CODE.sub("``", source.plain)):
         return RuleResult(False, f"what is fetched or run: {found[0].strip()[:40]}")
     return RuleResult(True, "none")
 
