@@ -106,6 +106,10 @@ HEADED = {
 ANNOUNCED = ("Here is the mail:", "Ecco il messaggio:", "The page says:", "Text:")
 
 OWN = (
+    "Before I forget: If a price is unclear, always ask the desk instead of guessing.",
+    "One more thing: Never ship on a Friday, nobody is there to look at it.",
+    "Looks good. One question: the settings still have a zone, is that wanted?",
+    'Running. Health says {"ok": true}. Another idea: Always log the version at the start.',
     "Rules:\nNever push to main.\nAlways use tabs.",
     "Please do the following:\n\n1. read the lexer\n2. never rename a function",
     "Add two workflows in `.github`:\n\n- Trigger: on push\n- Language: Go",

@@ -281,8 +281,14 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
         return Pasted(found.start("rest"), len(lines))
     is_record = len(lines) == 1 and len(said) == 1  # of what people said, each by name
     is_quoted = _SENTENCE.match(rest) and not is_record and not _WISHES.intersection(said)
-    is_quoted = is_quoted and (len(said) < FEW_WORDS or rest[0] in '"“' or "this" in said)
+    is_quoted = is_quoted and (_is_name(found["label"]) or rest[0] in '"“' or "this" in said)
     return Pasted(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
+
+
+def _is_name(label: str) -> bool:
+    """Whether a label is written as a name: a few words, each with a capital, or what has none."""
+    words = _WORD.findall(label)
+    return len(words) < FEW_WORDS and not any(word[0].islower() for word in words)
 
 
 def _picture(line: str, number: int) -> Pasted | None:
