@@ -254,7 +254,9 @@ def test_no_secret_of_the_source_is_in_a_checkpoint(kind: str, given: list[Any])
         confided(ctx)
         before = [message.text for message in ctx.history]
         prompt = ctx.get_context_for_model()
-        ours = json.dumps([message for message in prompt if checker.is_ours(message)])
+        ours = "\n".join(t for m in prompt if checker.is_ours(m) for t in checker.visible(m))
+        for text in before:
+            ours = ours.replace(text, "")  # a person's own words, joined with a checkpoint
         assert ctx.checkpoints
         for checkpoint in ctx.checkpoints:
             told = checkpoint.model_dump_json(exclude={"made_by"}) + ours

@@ -228,11 +228,13 @@ def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
             is_note = shorten.is_answer(message) or is_gap(message)
-            for said in apart([wire], history.own)[-1:]:
-                link = chain.link(chain.START, said)
-                carried = all_carried(said)
-                other = link if carried is said else chain.link(chain.START, carried)
-                yield _Row(link, other, ends, is_note)
+            *ours, said = apart([wire], history.own)
+            if ours and history.own.kind_of(text_of(said)):
+                continue  # it was joined with nothing but blanks
+            link = chain.link(chain.START, said)
+            carried = all_carried(said)
+            other = link if carried is said else chain.link(chain.START, carried)
+            yield _Row(link, other, ends, is_note)
 
 
 def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:
