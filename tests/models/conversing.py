@@ -145,7 +145,7 @@ class Notes:
     def spread(self, of: str = "off") -> str:
         """The smallest and the largest difference of counts."""
         values = [getattr(prompt, of) for prompt in self.prompts]
-        return f"{min(values):+.2%} to {max(values):+.2%}"
+        return f"{min(values):+.2%} to {max(values):+.2%}" if values else "none"
 
     @property
     def said(self) -> str:

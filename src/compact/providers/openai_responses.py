@@ -15,7 +15,7 @@ from compact.core.asking import ASK, Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.responses import refuse_server_state
-from compact.core.formats.wire_safe import strictly_named
+from compact.core.formats.wire_safe import spelled_out, strictly_named
 from compact.core.messages import Message, Part, Refusal, Text
 from compact.core.model_keys import ModelKey
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
@@ -95,7 +95,7 @@ class OpenAIResponses(OpenAIModel):
         return None
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        shaped = strictly_named if self._server.kind == "openai" else _spelled_out
+        shaped = strictly_named if self._server.kind == "openai" else spelled_out
         items = list(map(shaped, prompt_of(context, FORMAT)))
         prompt = {"model": self._server.name, "input": items, "store": False}
         if context.system:
@@ -134,14 +134,6 @@ class OpenAIResponses(OpenAIModel):
             finish=_finish(answer, message),
             model=str(answer.get("model") or self._server.name),
         )
-
-
-def _spelled_out(item: dict[str, Any]) -> dict[str, Any]:
-    """What an assistant said, in the long form: llama.cpp does not read the short one."""
-    if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
-        return item
-    said = {"type": "output_text", "text": item["content"], "annotations": []}
-    return {**item, "type": "message", "content": [said]}
 
 
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:

@@ -13,7 +13,7 @@ from typing import Any
 
 from compact.core.alternation import in_turns, in_words
 from compact.core.formats.known import format_named
-from compact.core.formats.wire_safe import shortly_named
+from compact.core.formats.wire_safe import shortly_named, spelled_out
 from compact.core.messages import Message
 from compact.errors import ModelRefused
 
@@ -45,7 +45,8 @@ class StrictTurns:
         if self._strictness > 1:
             messages = in_words(messages)
         said = [message for _, message in in_turns([(None, message) for message in messages])]
-        return {**prompt, field: list(map(shortly_named, wire.render(said)))}
+        rendered = map(shortly_named, wire.render(said))
+        return {**prompt, field: list(map(spelled_out, rendered) if field == "input" else rendered)}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
         """Whether the prompt is written otherwise from now on."""

@@ -95,6 +95,14 @@ def served_item(raw: Raw) -> Served:
     return item
 
 
+def spelled_out(item: Served) -> Served:
+    """What an assistant said, in the long form: llama.cpp does not read the short one."""
+    if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
+        return item
+    said = {"type": "output_text", "text": item["content"], "annotations": []}
+    return {**item, "type": "message", "content": [said]}
+
+
 def served_turn(raw: Raw) -> Served:
     """A message of Anthropic's, with some content, and ids of calls as it takes them."""
     content = raw.get("content") or ""
