@@ -211,20 +211,21 @@ def _turn_ms(run: dict[str, Any]) -> float:
 
 
 def load(file: Path) -> tuple[float, float, int]:
-    """Milliseconds of opening and of the next turn, and how many messages the prompt has."""
+    """Milliseconds of opening and of the next turn, and how many messages the prompt shows."""
     started = time.perf_counter()
     manager = session(file)
     ready = time.perf_counter()
     manager.add_message({"role": "user", "content": "Where do we stand?"})
-    prompt = manager.get_context_for_model()
+    manager.get_context_for_model()
     done = time.perf_counter()
+    shown = len(manager.active_context().messages)
     manager.close()
-    return (ready - started) * 1e3, (done - ready) * 1e3, len(prompt)
+    return (ready - started) * 1e3, (done - ready) * 1e3, shown
 
 
 def rows_read(file: Path) -> tuple[int, int, int]:
     """Rows that SQL gave while the session was opened and served a turn, those of them that are
-    messages, and how many messages the prompt has.
+    messages, and how many messages the prompt shows.
     """
     counts = {"rows": 0, "messages": 0}
 

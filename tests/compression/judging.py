@@ -25,6 +25,8 @@ MARGIN = 256
 """Tokens beside the floor below which even a good compression may say that it cannot fit."""
 STUB = 300
 """Tokens that a masked result, or a call whose arguments were clipped, may still have."""
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+"""Fields of a message that hold what a model thought."""
 TEXTS = ("content", "tool_calls", "arguments", "input", "output")
 SHORTENED = ("tokens left out; the whole text is", " masked \\u00b7 ", "more characters]")
 """What shortened texts say of themselves, as `checker.freeze` writes it."""
@@ -202,12 +204,14 @@ def everything_shown_was_said(case: Case) -> Iterator[str]:
 
 def _is_shortened(message: Dict, original: Dict) -> bool:
     """Whether it is the original with texts shortened, which says so, or without its reasoning."""
-    if {k: v for k, v in message.items() if k not in TEXTS} != {
-        k: v for k, v in original.items() if k not in TEXTS
+    varies = (*TEXTS, *(field for field in THOUGHTS if field not in message))
+    if {k: v for k, v in message.items() if k not in varies} != {
+        k: v for k, v in original.items() if k not in varies
     }:
         return False
-    thought = '"type": "thinking"'
-    reasoned = thought in checker.freeze(original) and thought not in checker.freeze(message)
+    thoughts = ('"type": "thinking"', *(f'"{field}": ' for field in THOUGHTS))
+    was, now = checker.freeze(original), checker.freeze(message)
+    reasoned = any(thought in was and thought not in now for thought in thoughts)
     return reasoned or any(mark in checker.freeze(message) for mark in SHORTENED)
 
 

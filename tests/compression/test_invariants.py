@@ -330,7 +330,7 @@ def with_an_invention(case: Case) -> None:
 
 
 def with_more_than_fits(case: Case) -> None:
-    case.after = list(case.before)
+    case.after = case.sent = list(case.before)
 
 
 BROKEN = {

@@ -74,7 +74,7 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
             if last is not None and is_apart and _lacks(last, out, message):
                 out.append((None, _gap(last, message)))
             last = message
-        newest = newest if position is None else max(newest or 0, position)
+            newest = newest if position is None else max(newest or 0, position)
         out.append((position, message))
     return out
 
