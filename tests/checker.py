@@ -274,7 +274,9 @@ def is_ours(message: Mapping[str, Any]) -> bool:
     """Whether the message was put there by compression: a checkpoint, a note in the place of a
     result, or a word in the place of a turn."""
     texts = visible(message)
-    return texts == ["[left out]"] or any(HEADING.match(t) or any(note in t for note in NOTES) for t in texts)
+    return texts == ["[left out]"] or any(
+        HEADING.match(t) or any(note in t for note in NOTES) for t in texts
+    )
 
 
 def key_of(message: Mapping[str, Any]) -> str:

@@ -219,10 +219,12 @@ def summarizer(
     emit: Emit | None = None,
     patience: Patience = PATIENCE,
     policy: CompactPolicy | None = None,
+    size: int | None = None,
 ) -> Summarizer:
     """The summarizer of that name: `extractive`, also where none is given, or a model that writes,
     by its key or itself; of several, the models are asked in this order. Without a session `OWN` is
-    nobody (`writers`). The policy says how long one request and one story may take.
+    nobody (`writers`). The policy says how long one request and one story may take; `size` is the
+    window in tokens of a model that is known by no profile and whose server says none.
 
     Raises:
         UnknownModel: no model is known by a key.
@@ -235,7 +237,7 @@ def summarizer(
     models = [each for each in row if each not in (None, EXTRACTIVE, OWN)]
     if row[0] == EXTRACTIVE or not models:
         return ExtractiveSummarizer(counter)
-    return _model_summarizer(models, book, emit, patience, policy or CompactPolicy())
+    return _model_summarizer(models, book, emit, patience, policy or CompactPolicy(), size)
 
 
 def _model_summarizer(
@@ -244,9 +246,10 @@ def _model_summarizer(
     emit: Emit | None,
     patience: Patience,
     policy: CompactPolicy,
+    size: int | None,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
-    from compact.compression.abstraction.abstractive import Manner, ModelSummarizer
+    from compact.compression.abstraction.abstractive import UNSAID_WINDOW, Manner, ModelSummarizer
 
     book, keys = known_models or shipped(), list(map(key_of, models))
     if policy.summary_request_seconds < patience.each:
@@ -263,6 +266,7 @@ def _model_summarizer(
     reserves = [book.output_reserve_of(key, known) for key in keys] if known else [0]
     manner = Manner(
         is_small=any(book.parameters_of(key).billions < SMALL for key in keys),
+        unsaid=size or UNSAID_WINDOW,
         emit=emit,
         clock=time.monotonic,
         limit=policy.summary_seconds,

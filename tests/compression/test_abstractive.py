@@ -605,3 +605,16 @@ def test_a_story_is_written_though_nobody_says_how_large_the_window_is():
     asyncio.run(writer.summarize(request(max_tokens=140)))
     assert model.limits_asked == 2
     assert max(sizes(model)) < 4_096
+
+
+def test_a_window_that_nobody_says_is_the_session_s():
+    """What is sent fits the window that the session has for the model (FR-6)."""
+
+    class Mute(ScriptedModel):
+        async def limits(self) -> Any:
+            raise ModelUnavailable("down", model=self.name)
+
+    model = Mute(GOOD)
+    writer = ModelSummarizer(model, COUNTER, window=None, manner=Manner(unsaid=1_024))
+    asyncio.run(writer.summarize(request(LONG)))
+    assert max(sizes(model)) < 1_024

@@ -51,6 +51,8 @@ ANSWER = 48
 """Tokens an answer may have."""
 OFF = 0.02
 """How far a count may lie from the server's where its tokenizer is known."""
+FRAMES = 0.02
+"""How much further above: messages that are sent as one are counted with the frame of each."""
 UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
@@ -122,13 +124,14 @@ def was_never_refused(notes: Notes) -> None:
     """
     assert notes.overflows == 0
     assert set(notes.answers) <= {200, 404, 500}, notes.said
-    assert notes.answers[500] <= notes.again, "500 is what llama.cpp cannot read itself"
+    stories = notes.events["compact.breaker_opened"]  # a model that failed is not asked again
+    assert notes.answers[500] <= notes.again + stories, "500 is what llama.cpp cannot read itself"
     assert notes.answers[200] > len(notes.prompts) > 0
     assert all(prompt.reported + ANSWER <= prompt.size for prompt in notes.prompts)
 
 
 def counts_are_the_servers(notes: Notes) -> None:
-    assert max(abs(prompt.off) for prompt in notes.prompts) <= OFF, notes.said
+    assert all(-OFF <= prompt.off <= OFF + FRAMES for prompt in notes.prompts), notes.said
 
 
 # --- conversations --------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class OpenSession:
                 counted = view.counted
                 counted.learn(counted.calibration.after_word(view.size, size=view.size))
             self._model, self._window = model, window
-            state.serve(model)
+            state.serve(model, view.size)
             state.asks(key)
             self.breaker.follow()
             for each in self._views.values():

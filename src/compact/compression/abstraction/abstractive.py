@@ -45,6 +45,8 @@ class Manner:
 
     is_small: bool = False
     """Whether it is one of fewer than `parameters.SMALL`."""
+    unsaid: int = UNSAID_WINDOW
+    """Tokens of its window where neither its profile nor its server says them."""
     most_requests: int = MOST_REQUESTS
     """A story that would take more is not begun."""
     emit: Emit | None = None
@@ -77,7 +79,7 @@ class ModelSummarizer:
         self._writer = Writer(
             model,
             counter,
-            window or UNSAID_WINDOW,
+            window or self._manner.unsaid,
             reserve,
             self._manner.most_requests,
             is_small=self._manner.is_small,

@@ -163,7 +163,7 @@ def opened(
         session = _session_in(opened_store, options, asked.name, counter, model)
         if session.wire != asked.name:
             counter = _counter(session.wire, options, model, otherwise)
-        state = _state(opened_store, session, options, counter, setting, own)
+        state = _state(opened_store, session, options, counter, setting, own, size)
     except BaseException:
         if owns:
             opened_store.close()
@@ -308,6 +308,7 @@ def _state(
     counter: TokenCounter,
     setting: Setting,
     own: wiring.Model | None,
+    size: int,
 ) -> SessionState:
     parts_beside(counter, options.get("system"), options.get("tools"))  # refused in time
     policy = options.get("policy") or CompactPolicy()
@@ -322,13 +323,19 @@ def _state(
         archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
 
-    def chosen(own: wiring.Model | None) -> tuple[wiring.Writers, Summarizer]:
+    def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
         writers, patience = _writers(options, own, setting), options.get("patience") or PATIENCE
         return writers, wiring.summarizer(
-            writers.row, counter, book=setting.book, emit=emit, patience=patience, policy=policy
+            writers.row,
+            counter,
+            book=setting.book,
+            emit=emit,
+            patience=patience,
+            policy=policy,
+            size=size if writers.own else None,
         )
 
-    writers, summarizer = chosen(own)
+    writers, summarizer = chosen(own, size)
     state = SessionState(
         id=session.id,
         store=store,

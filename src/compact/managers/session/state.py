@@ -72,8 +72,8 @@ class SessionState:
     writers: Writers
     """Who writes the summaries, as it was chosen for the session's model."""
     summarizer: Summarizer
-    choose: Callable[[Model | None], tuple[Writers, Summarizer]]
-    """Both for another model of the session."""
+    choose: Callable[[Model, int], tuple[Writers, Summarizer]]
+    """Both for another model of the session, in a window of so many tokens."""
     emit: Emit
     prompting: Prompting
     """What stands before the history in prompts, by mode and window."""
@@ -337,9 +337,9 @@ class SessionState:
         """
         return self.summarizer.waits and not (self.writers.own and blocking.is_in_loop())
 
-    def serve(self, model: Model) -> None:
-        """Be for that model from now on."""
-        self.writers, self.summarizer = self.choose(model)
+    def serve(self, model: Model, size: int) -> None:
+        """Be for that model from now on, in a window of so many tokens."""
+        self.writers, self.summarizer = self.choose(model, size)
         writer = self.writers.first
         self.setting = replace(self.setting, model=key_of(model), summarizer=writer)
 
