@@ -8,6 +8,7 @@ import pytest
 
 from compact import ContextManager, wiring
 from compact.core.protocols import SessionStore
+from tests import sizes
 from tests.apps.tui.terminal import Terminal, chatting, needs_tmux
 from tests.doors.talking import chat_key
 from tests.models.conftest import llama, tiny_model
@@ -18,6 +19,10 @@ __all__ = ["llama", "tiny_model"]
 pytestmark = pytest.mark.slow
 WINDOW = 2_048
 TURNS = 60
+STRICT = [(name, size) for name in ("mistral", "gemma") for size in (WINDOW, 2 * WINDOW)]
+"""Templates that refuse two messages of one role side by side, each in two windows."""
+STRICT_TURNS = sizes.size(20, 60)
+"""With a server that wants turns; each costs about a second."""
 MOST_TURNS = 30
 """Turns after which a compression must have begun."""
 
@@ -28,15 +33,15 @@ def talk(tmp_path, tiny_model, llama):
     summaries; answers are short, so that turns are many.
     """
     needs_tmux()
-    key = f"{llama(WINDOW)}/v1#tiny"
 
-    def opened(summarizer=key):
+    def opened(summarizer="", template="chatml", size=WINDOW):
+        key = f"{llama(size, template)}/v1#tiny"
         return chatting(
             tmp_path,
             *("garden", "--model", key, "--tokenizer", str(tiny_model.tokenizer)),
             env={
                 "COMPACT_STORE": str(tmp_path / "chat.db"),
-                "COMPACT_SUMMARIZER": summarizer,
+                "COMPACT_SUMMARIZER": summarizer or key,
                 "COMPACT_OUTPUT_RESERVE": "160",
                 "COMPACT_DRAFT_RATIO": "1",
             },
@@ -93,6 +98,7 @@ class Watcher:
         assert "cannot fit" not in seen, seen
         assert "context size" not in seen, seen
         assert "bug in compact" not in seen, seen
+        assert "refused the request" not in seen, seen
         return is_idle(seen) and bool(self.count() == self._wanted)
 
     def _look(self, seen: str) -> None:
@@ -106,6 +112,21 @@ def is_idle(seen):
     """Whether nothing is under way: the box is empty, and the first line says nothing."""
     first = seen.splitlines()[0]
     return "Say something" in seen and "waiting" not in first and "answering" not in first
+
+
+@pytest.mark.parametrize(("template", "size"), STRICT if sizes.NIGHT else STRICT[1:3])
+def test_a_server_that_wants_turns_refuses_none(talk, said, count, template, size):
+    """Before and after compressions, and after the program was closed (issue 24, A1)."""
+    compressed = []
+    for turns in (range(STRICT_TURNS - 3), range(STRICT_TURNS - 3, STRICT_TURNS)):
+        with talk(template=template, size=size) as terminal:
+            watcher = Watcher(terminal, count)
+            for n in turns:
+                watcher.turn(n)
+            compressed += watcher.compressed
+            quit_from(terminal)
+    assert compressed
+    assert [m.text for m in said() if m.role == "user"] == list(map(question, range(STRICT_TURNS)))
 
 
 def test_sixty_turns_in_a_small_window(talk, said, count):
