@@ -4,6 +4,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -83,3 +85,35 @@ def test_an_interrupt_ends_the_work_too():
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.wait(60)
+
+
+ENDS_EARLY = """
+import atexit, time
+atexit.register(time.sleep, 1.0)  # runs after those of compact: what is begun late is begun in it
+import re2
+from compact.managers.running import blocking
+from compact.managers.running.off_loop import in_thread
+
+async def search():
+    until = time.monotonic() + 3.0
+    while time.monotonic() < until:
+        re2.compile(rb"(?:[a-z] [a-z]|x)+[0-9]").search(b"a b c d e f g " * 2_000_000)
+
+busy = {busy}
+blocking._background_loop().call_soon_threadsafe(time.sleep, busy)
+blocking.BackgroundJob(in_thread(search()))
+time.sleep(0.3 - busy)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", [0.0, 0.3], ids=["begun before the end", "begun at the end"])
+def test_an_end_of_the_interpreter_ends_what_is_done_in_the_background(busy):
+    """A thread that it ends within a search aborts the process: a program that had done all its
+    work ended with code -6.
+    """
+    program = ENDS_EARLY.replace("{busy}", str(busy))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,10 +8,11 @@ running loop and names the async form.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from compact import forks
 from compact.errors import BlockingCallInLoop
@@ -21,8 +22,23 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
+ENDING = 5.0
+"""Seconds that the background loop's work has to end in, when the interpreter ends."""
+
+
+class _Running(NamedTuple):
+    """A loop and the thread that runs it."""
+
+    loop: AbstractEventLoop
+    thread: threading.Thread
+
+
 _lock = forks.Lock(forks.STORE)
-_loops: dict[int, AbstractEventLoop] = {}
+_loops: dict[int, _Running] = {}
+"""The background loop of each process, by its id: a forked child has its parent's beside its own.
+"""
+_ending = threading.Event()
+"""Whether the interpreter is ending: nothing is begun that nobody waits for."""
 
 
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
@@ -53,7 +69,8 @@ def is_in_loop() -> bool:
     import asyncio
 
     try:
-        return asyncio.get_running_loop() is not _loops.get(os.getpid())
+        running = _loops.get(os.getpid())
+        return running is None or asyncio.get_running_loop() is not running.loop
     except RuntimeError:
         return False
 
@@ -81,8 +98,12 @@ class BackgroundJob:
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._ended, self._process = threading.Event(), os.getpid()
-        self._loop = _background_loop()
         self._task: Task[None] | None = None
+        if _ending.is_set():
+            work.close()
+            self._ended.set()
+            return
+        self._loop = _background_loop()
         self._loop.call_soon_threadsafe(self._begin, work)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -106,6 +127,8 @@ class BackgroundJob:
 
     def stop(self, seconds: float) -> None:
         """Cancel it, and wait until it has let go, for so many seconds at most."""
+        if self._ended.is_set():
+            return
 
         def cancel() -> None:
             if self._task is not None:
@@ -154,8 +177,35 @@ def _background_loop() -> AbstractEventLoop:
     import asyncio
 
     with _lock:
-        loop = _loops.get(os.getpid())
-        if loop is None:
-            loop = _loops[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="compact-loop", daemon=True).start()
-        return loop
+        running = _loops.get(os.getpid())
+        if running is None:
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=loop.run_forever, name="compact-loop", daemon=True)
+            running = _loops[os.getpid()] = _Running(loop, thread)
+            thread.start()
+        return running.loop
+
+
+@atexit.register
+def _end() -> None:
+    """End what the background loop does before the interpreter ends: a thread that it ends within a
+    search aborts the process. Whoever calls later has a new loop.
+    """
+    _ending.set()
+    with _lock:
+        running = _loops.pop(os.getpid(), None)
+    if running is None:
+        return
+    import asyncio
+
+    loop, thread = running
+
+    async def end() -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        loop.stop()
+
+    loop.call_soon_threadsafe(lambda: loop.create_task(end()))
+    thread.join(ENDING)

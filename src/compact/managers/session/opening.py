@@ -27,6 +27,7 @@ from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
 from compact.core.protocols import (
     ChatModel,
+    Emit,
     SessionStore,
     StorageAdapter,
     Summarizer,
@@ -323,19 +324,8 @@ def _state(
         archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
 
-    def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
-        writers, patience = _writers(options, own, setting), options.get("patience") or PATIENCE
-        return writers, wiring.summarizer(
-            writers.row,
-            counter,
-            book=setting.book,
-            emit=emit,
-            patience=patience,
-            policy=policy,
-            size=size if writers.own else None,
-        )
-
-    writers, summarizer = chosen(own, size)
+    choose = _choosing(options, counter, setting, policy, emit)
+    writers, summarizer = choose(own, size)
     state = SessionState(
         id=session.id,
         store=store,
@@ -345,7 +335,7 @@ def _state(
         setting=setting,
         writers=writers,
         summarizer=summarizer,
-        choose=chosen,
+        choose=choose,
         emit=emit,
         prompting=_prompting(wire, options),
         tokenizer=session.tokenizer,
@@ -356,6 +346,30 @@ def _state(
     state.prompting.mode(policy.mode)  # refused where there is no such mode
     state.open(session.branch)
     return state
+
+
+def _choosing(
+    options: SessionOptions,
+    counter: TokenCounter,
+    setting: Setting,
+    policy: CompactPolicy,
+    emit: Emit,
+) -> Callable[[wiring.Model | None, int], tuple[wiring.Writers, Summarizer]]:
+    """What finds who writes summaries, for a session's own model and the tokens of its window."""
+
+    def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
+        writers = _writers(options, own, setting)
+        return writers, wiring.summarizer(
+            writers.row,
+            counter,
+            book=setting.book,
+            emit=emit,
+            patience=options.get("patience") or PATIENCE,
+            policy=policy,
+            size=size if writers.own else None,
+        )
+
+    return chosen
 
 
 def _recall(
