@@ -4,6 +4,7 @@ goes on (US-5, FR-6, FR-9).
 
 import asyncio
 import itertools
+import re
 from functools import partial
 from importlib.util import find_spec
 
@@ -16,10 +17,11 @@ from compact.apps.tui.compressing import Compressing
 from compact.apps.tui.dialogue import PARTIAL
 from compact.apps.tui.first_screen import FirstScreen
 from compact.apps.tui.head_line import HeadLine
+from compact.apps.tui.page_screen import PageScreen
 from compact.apps.tui.prompt_input import PromptInput
-from tests.apps.tui.driving import alone, running, setup
+from tests.apps.tui.driving import LARGE, alone, running, setup
 from tests.doors.talking import STORY, chat_key, turns
-from tests.scripted import BreaksOff, Hangs, ScriptedServer, WrongKey
+from tests.scripted import BreaksOff, Down, Hangs, ScriptedServer, WrongKey
 
 pytestmark = pytest.mark.slow
 ASKS = "what happened in"
@@ -276,7 +278,7 @@ async def test_a_summary_drafted_ahead_blocks_nobody(tmp_path, monkeypatch):
         said_aside(head, words)
 
     monkeypatch.setattr(HeadLine, "aside", aside)
-    said = [each["content"] for each in turns(14)]
+    said = [each["content"] for each in turns(40)]
     with ScriptedServer(answering(said[1::2], STORY), window=8_192) as server:
         key = chat_key(server)
         given = setup(tmp_path, model=key, summarizer=key, max_context_tokens=2_000)
@@ -286,6 +288,53 @@ async def test_a_summary_drafted_ahead_blocks_nobody(tmp_path, monkeypatch):
             assert chat.ctx.checkpoints
             assert any(ASKS in each.instructions for each in server.prompts), "a model was asked"
             assert ("drafting a summary ahead", False) in told, "and nobody was kept from writing"
+
+
+@alone
+async def test_who_wrote_a_checkpoint_is_seen_and_what_it_left_out_is_opened(tmp_path):
+    """Without being named a second time, the model of the chat writes (issue 24, C)."""
+    said = [each["content"] for each in turns(40)]
+    with ScriptedServer(answering(said[1::2], STORY), window=8_192) as server:
+        given = setup(tmp_path, model=chat_key(server), max_context_tokens=4_000)
+        async with running(given, LARGE) as chat:
+            await chat.pilot.press("f2")
+            await chat.until(lambda: "Nothing was left out" in chat.text)
+            for question in said[::2]:
+                if not chat.ctx.checkpoints:
+                    seen = await chat.say(question)
+            by = r"checkpoint by scripted, [\d.]+ s, [\d,]+ → [\d,]+ tokens"
+            assert re.search(rf"Compressed \d+ messages[^\n]+{by}", seen)
+            assert re.search(by, seen.splitlines()[0])
+            made = chat.ctx.checkpoints[-1]
+            assert made.made_by == "scripted"
+            first = chat.ctx.history[made.covered()[0]]
+            await chat.pilot.press("f2")
+            await chat.until(lambda: isinstance(chat.app.screen, PageScreen))
+            assert first.text[:40] in chat.text
+
+
+@alone
+async def test_a_summarizer_that_is_down_is_asked_once_and_keeps_nobody(tmp_path):
+    """The next compression leaves it alone (issue 24, C)."""
+    said = [each["content"] for each in turns(60)]
+    answers, refused = answering(said[1::2], STORY), list[int]()
+
+    def down(request):
+        if ASKS in request.instructions:
+            refused.append(1)
+            return Down()
+        return answers(request)
+
+    with ScriptedServer(down, window=8_192) as server:
+        given = setup(tmp_path, model=chat_key(server), max_context_tokens=4_000)
+        async with running(given, LARGE) as chat:
+            for question in said[::2]:
+                await chat.say(question)
+            assert len(chat.ctx.checkpoints) > 0
+            assert {each.made_by for each in chat.ctx.checkpoints} == {"extractive"}
+            assert "checkpoint by code" in chat.text
+            assert [m.text for m in chat.ctx.history] == said
+    assert len(refused) == 1
 
 
 # --- where nobody has named a model ---------------------------------------------------------------

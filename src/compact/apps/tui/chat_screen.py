@@ -359,6 +359,7 @@ class ChatScreen(Screen[None]):
         """Say what was compressed before the answer, if anything was."""
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
+            self.query_one(HeadLine).aside("")  # what was drafted ahead has been used, or is void
             await self._tell(words, "done")
             await self._look()
 

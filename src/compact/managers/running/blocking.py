@@ -69,10 +69,11 @@ def is_in_loop() -> bool:
     import asyncio
 
     try:
-        running = _loops.get(os.getpid())
-        return running is None or asyncio.get_running_loop() is not running.loop
+        here = asyncio.get_running_loop()
     except RuntimeError:
         return False
+    background = _loops.get(os.getpid())
+    return background is None or here is not background.loop
 
 
 def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
