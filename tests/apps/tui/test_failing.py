@@ -316,7 +316,7 @@ async def test_who_wrote_a_checkpoint_is_seen_and_what_it_left_out_is_opened(tmp
 @alone
 async def test_a_summarizer_that_is_down_is_asked_once_and_keeps_nobody(tmp_path):
     """The next compression leaves it alone (issue 24, C)."""
-    said = [each["content"] for each in turns(60)]
+    said = [each["content"] for each in turns(44)]
     answers, refused = answering(said[1::2], STORY), list[int]()
 
     def down(request):
