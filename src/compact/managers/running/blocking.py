@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
-ENDING = 5.0
-"""Seconds that the background loop's work has to end in, when the interpreter ends."""
 
 
 class _Running(NamedTuple):
@@ -189,8 +187,8 @@ def _background_loop() -> AbstractEventLoop:
 
 @atexit.register
 def _end() -> None:
-    """End what the background loop does before the interpreter ends: a thread that it ends within a
-    search aborts the process. Whoever calls later has a new loop.
+    """Give what the background loop does five seconds to end before the interpreter does: a thread
+    that it ends within a search aborts the process. Whoever calls later has a new loop.
     """
     _ending.set()
     with _lock:
@@ -209,4 +207,4 @@ def _end() -> None:
         loop.stop()
 
     loop.call_soon_threadsafe(lambda: loop.create_task(end()))
-    thread.join(ENDING)
+    thread.join(5.0)
