@@ -75,6 +75,8 @@ def control(r: random.Random, words: int) -> str:
 
 
 MOST_TRIES = 20
+ASKS = b"ell what happened in"
+"""What every request for a story says."""
 MAKERS = (prose, prose, log, code, hanzi, control, headings)
 
 
@@ -130,7 +132,10 @@ class Notes:
     prompts: list[Prompt] = field(default_factory=list)
     overflows: int = 0
     answers: Counter[int] = field(default_factory=Counter)
-    """HTTP statuses of the answers to all requests."""
+    """HTTP statuses of the answers to the conversation's requests."""
+    stories: Counter[int] = field(default_factory=Counter)
+    """The same of requests for stories. One that the server cannot read what the model wrote for,
+    or finds too large, is told without the model, or asked for in halves."""
     again: int = 0
     """Times that the server failed for another reason than its window, and was asked again."""
     events: Counter[str] = field(default_factory=Counter)
@@ -150,11 +155,11 @@ class Notes:
     @property
     def said(self) -> str:
         """All of it on one line."""
-        statuses = ", ".join(f"{n:,} × {status}" for status, n in sorted(self.answers.items()))
+        statuses, stories = map(_listed, (self.answers, self.stories))
         tokens = sum(prompt.reported for prompt in self.prompts)
         return (
             f"{len(self.prompts):,} prompts of {tokens:,} tokens, counts {self.spread()}, "
-            f"corrected {self.spread('corrected')}; answers {statuses}; "
+            f"corrected {self.spread('corrected')}; answers {statuses}; stories {stories}; "
             f"overflows {self.overflows}; "
             f"asked again {self.again}"
         )
@@ -216,6 +221,10 @@ class Watched:
         self._notes.prompts.append(Prompt(context.tokens, ratio, reported, self.size))
 
 
+def _listed(answers: Counter[int]) -> str:
+    return ", ".join(f"{n:,} × {status}" for status, n in sorted(answers.items())) or "none"
+
+
 def listening(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
     """Note the status of every answer that the client of any adapter gets."""
     for package in ("httpx", "httpx2"):  # whichever the vendors' clients are built on
@@ -226,7 +235,8 @@ def listening(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
 def _noting(send: Callable[..., Awaitable[Any]], notes: Notes) -> Callable[..., Awaitable[Any]]:
     async def noted(*given: Any, **options: Any) -> Any:
         response = await send(*given, **options)
-        notes.answers[response.status_code] += 1
+        is_story = ASKS in response.request.content
+        (notes.stories if is_story else notes.answers)[response.status_code] += 1
         return response
 
     return noted

@@ -67,5 +67,7 @@ def test_no_turn_is_refused(
             answered(ctx, model, notes, streamed=bool(turn % 2))
         assert len(ctx.checkpoints) > 0
     assert notes.overflows == 0
-    refused = {status: n for status, n in notes.answers.items() if 400 <= status < 500}
+    refused = {
+        status: n for status, n in (notes.answers + notes.stories).items() if 400 <= status < 500
+    }
     assert sum(refused.values()) <= 2, notes.said
