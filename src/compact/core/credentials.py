@@ -30,6 +30,7 @@ from compact.core.secret_values import (
     is_issued,
     is_jwt,
     is_pair,
+    is_password,
     is_random,
     is_session,
     is_set_password,
@@ -180,6 +181,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("slack_webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/]{20,})"),
     _shape("webhook", "/api/webhooks/", r"/api/webhooks/\d{15,20}/([\w-]{50,})"),
     _shape("webhook", ".webhook.office.com/", r"\.webhook\.office\.com/\w{1,20}/([\w@/-]{40,})"),
+    _shape("webhook", "outlook.office.com/webhook/", r"[\w.]+/webhook/([\w@/-]{40,})"),
+    _shape("private_key", "PRIVATE+KEY+", r"PRIVATE\+KEY\+[\w.-]{1,80}\+\w{8}\+([\w+/]{40,}=*)"),
+    _shape("api_key", "s.", rf"{_ALONE}s\.[A-Za-z0-9]{{24}}{_END}", is_random),
     _issued("anthropic_key", "sk-ant-", 20, is_filled),
     _issued("openrouter_key", "sk-or-", 20, is_filled),
     _issued("openai_key", "sk-proj- sk-svcacct- sk-admin- sk-None-", 20, is_filled),
@@ -285,8 +289,8 @@ SHAPES: tuple[Shape, ...] = (
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
     _shape(
         "authorization",
-        "auth BasicAuth( .login( Credential( Credentials( PasswordToken(",
-        r"(?:auth ?= ?|BasicAuth|\.login|Credentials?|PasswordToken)\("
+        "auth BasicAuth( .login( .authenticate( Credential( Credentials( PasswordToken(",
+        r"(?:auth ?= ?|BasicAuth|\.login|\.authenticate|Credentials?|PasswordToken)\("
         r"[bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}[bf]?[\"']([^\"'\n]{3,128})",
         is_url_password,
     ),
@@ -336,7 +340,9 @@ SHAPES: tuple[Shape, ...] = (
         "secret",
         "Fernet( createHmac( createCipheriv( hmac.new( HMAC.new( jwt.encode( jwt.decode( jwt.sign( "
         "jwt.verify( JWT.encode( JWT.decode( SecretKeySpec( AES.new( .encrypt( .decrypt( "
-        "scryptSync( pbkdf2Sync( hash_hmac( openssl_encrypt( URLSafeSerializer( TimestampSigner(",
+        "scryptSync( pbkdf2Sync( hash_hmac( openssl_encrypt( URLSafeSerializer( TimestampSigner( "
+        "AES_ENCRYPT( AES_DECRYPT( aes_encrypt( aes_decrypt( pgp_sym_encrypt( pgp_sym_decrypt( "
+        "DES_ENCRYPT( ENCRYPTBYPASSPHRASE( EncryptByPassPhrase(",
         r"[\w.]{1,20}\("
         r"(?:(?:[\"'][\w-]{1,16}[\"']|[\w.$]{1,40}|\{[^{}\n]{0,80}\}),\s{0,4}){0,2}"
         r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
@@ -345,6 +351,14 @@ SHAPES: tuple[Shape, ...] = (
     _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
     _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
     _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
+    _option("openssl", "-k", rf"-k {_QUOTE}{_WORD}", is_set_password),
+    _option("rclone", "obscure", rf"obscure {_QUOTE}{_WORD}", is_set_password),
+    _shape(
+        "password", "PRAGMA", r"PRAGMA (?:re|hex)?key ?= ?[\"']([^\s\"']{6,256})", is_bare_password
+    ),
+    _shape(
+        "password", ".toCharArray", r"(?s:.{0,66}?)\"([^\s\"\\]{6,64})\"\.toChar", is_password, 66
+    ),
     _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
     _shape(
         "password",

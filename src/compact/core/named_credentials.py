@@ -21,6 +21,7 @@ from compact.core.secret_values import (
     is_jumbled,
     is_knotted,
     is_password,
+    is_phrase,
     is_secret,
     is_set_password,
     is_spaced_password,
@@ -42,8 +43,8 @@ _RARE = "|".join(
     )
 )
 """Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
-_COPULAS = f"(?:{'|'.join(words_of('copula'))})"
-_ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3})"
+_COPULAS = f"(?:{'|'.join(words_of('copula'))})(?: (?:now|still|currently|jetzt))?"
+_ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3,40})"
 _KINDS_OF_ONE = (
     r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test|input|value)\b)?(?:\.value)?"
     r"(?: \([^()\n]{1,40}\)(?=[ ]?[:=]))?"
@@ -64,7 +65,7 @@ _FIELD = (
     r"|[ ]{1,4}[\w-]{1,24}=[\"'][^\"'\n]{0,40}[\"'])"
 )
 """What stands before the field with the value."""
-_TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?)[ ]?=[ ]?{_OPENS}"
+_TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?|[ ]string)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
     rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS}|\(\s{{0,24}}{_OPENS}|"
@@ -76,7 +77,7 @@ _ASSIGNS = (
     rf"{_TYPED}|\{{{_OPENS}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
     rf"(?:val|v|value|default|plaintext|stringvalue){_IS}"
     rf"|[ \t]?(?:(?:\|\||\?\?)=?|or)[ \t]?{_OPENS}"
-    rf"|{_SPACE}{{0,4}}(?:=>|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
+    rf"|{_SPACE}{{0,4}}(?:=>|<-|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
     rf"|[ \t]{{1,3}}{_ARROW}[ \t]{{1,3}}|['’]s[ \t]"
     r"|(?:[)\]?][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
@@ -111,6 +112,7 @@ _NO_TOKEN = re.compile(
 """Tokens of a vocabulary or of a list's pages."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
+_DEFINES = re.compile(r"#define \w*\Z")
 _JOINT = (
     r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
     r"[bfr]?[\"']"
@@ -135,10 +137,11 @@ _NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
 _PHRASE = re.compile(
-    r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})"
+    r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
 """Words in quotes, or up to the line's end, without such short ones as a sentence has."""
+_BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token|токен|トークン|토큰|令牌", "token", is_secret, is_token),
@@ -165,7 +168,8 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     is_option = found.re is _FLAG
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
     before = lower[max(0, found.start("name") - 64) : found.start("name")]
-    is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
+    is_assigned = assign == "=" or _DEFINES.search(before) is not None
+    is_set = is_assigned and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
     is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
@@ -190,7 +194,8 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         place = quoted.span(1) if of_quoted(_JOINTS.sub("", quoted[1])) else None
     elif place is None:
         place = _bare(text, end, kind, of_bare, is_set=is_set)
-    is_weak = name == "pass" and before[-1:] not in ("_", "-") and not is_option
+    is_whole = before[-1:] in ('"', "'") and assign[:1] in ('"', "'")
+    is_weak = name == "pass" and before[-1:] not in ("_", "-") and not (is_option or is_whole)
     if place and not (
         is_weak
         and not is_strong_password(
@@ -213,7 +218,9 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
     """Where a password of several words stands."""
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
-        return phrase.span(phrase.lastindex or 0)
+        group = phrase.lastindex or 0
+        is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2
+        return phrase.span(group) if is_long or is_phrase(phrase[group]) else None
     spaced = _SPACED.match(text, start) if assign.strip() or is_set else None
     return spaced.span(2) if spaced and is_spaced_password(spaced[2], is_set=is_set) else None
 
@@ -259,7 +266,7 @@ _MAY_ASSIGN = (
     rf"(?:(?: (?:has been|{_COPULAS}))? (?:generated|set|created|reset|changed))?"
     rf"(?: {TO}(?: \S{{1,24}}){{1,4}}(?: \([^()\n]+\))?)?"
     r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
-    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad])|[?!]?:|\[|[ \t]?(?:\?\?|or)[ =]"
+    rf"[ \t\pZ]{{0,4}}(?:[=:：\x{{ff1d}}|{{,]|%3[ad]|<-)|[?!]?:|\[|[ \t]?(?:\?\?|or)[ =]| string ?="
     rf"|[ \t]{_COPULAS}:?[ \t]|[ \t]?[是为は는은]"
     r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
     r"\\{0,3}[\"']?[ \t]{0,8}[=:]"

@@ -1,10 +1,10 @@
 """Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
 What a secret looks like is told in `core.credentials`; what names one, or stands near it, in
-`core.named_credentials`, `core.near_names`, `core.lone_values` and `core.secret_columns`; cards in
-`core.personal`; an application's own in `core.redactor`. Not found are secrets that nothing names
-and that look like words; of passphrases those behind `passphrase`: four words or more in quotes, or
-up to the line's end.
+`core.named_credentials`, `core.near_names`, `core.labelled_lines`, `core.lone_values` and
+`core.secret_columns`; cards in `core.personal`; an application's own in `core.redactor`. Not found
+are secrets that nothing names and that look like words; of passphrases those behind `passphrase`:
+three words or more in quotes, or four up to the line's end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from compact.core import (
     credentials,
+    labelled_lines,
     lone_values,
     named_credentials,
     near_names,
@@ -36,6 +37,7 @@ TABLES = (
     (
         *named_credentials.FINDERS,
         *near_names.FINDERS,
+        *labelled_lines.FINDERS,
         *secret_columns.FINDERS,
         *personal.FINDERS,
         *lone_values.FINDERS,

@@ -11,7 +11,13 @@ from functools import partial
 from compact.core.credentials import Place, SecretFinder
 from compact.core.near_names import words_of
 from compact.core.occurring import Spots
-from compact.core.secret_values import Check, is_bare_password, is_number, is_token
+from compact.core.secret_values import (
+    Check,
+    is_bare_password,
+    is_number,
+    is_token,
+    is_url_password,
+)
 
 _ROWS = 1_000
 """Rows of a table that are looked at."""
@@ -22,7 +28,7 @@ _DELIMITED = tuple(
 )
 """A cell, by what stands between two."""
 _SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
-"""The same of a table whose heading is underlined."""
+"""The same of a table whose heading is underlined, or in capitals."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
@@ -47,7 +53,8 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 def _table(text: str, start: int) -> Generator[Place, None, int]:
     """The secrets of the table that is headed there; returns where it ends."""
     end = _end(text, start)
-    for cells in (*_DELIMITED, *[_SPACED] * bool(_RULED.match(text, end + 1))):
+    is_ruled = _RULED.match(text, end + 1) or text[start:end].isupper()
+    for cells in (*_DELIMITED, *[_SPACED] * bool(is_ruled)):
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
         told = {
             i: (kind, check)
@@ -84,16 +91,41 @@ def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     return Place(start, start + len(value), kind)
 
 
+def _inserted(text: str, spots: Spots) -> Iterator[Place]:
+    """The secrets among the values that SQL inserts, by the names of their columns."""
+    for spot in spots.of(text):
+        if not (found := _INSERTS.match(text, spot)):
+            continue
+        heads = [head.strip(_AROUND).lower() for head in found[1].split(",")]
+        end = found.end()
+        for head in heads:
+            if not (value := _SQL_VALUE.match(text, end)):
+                break
+            end = value.end()
+            is_told = any(head.endswith(name) for name in _KINDS[0][1])
+            if is_told and value[1] and is_url_password(value[1]):
+                yield Place(*value.span(1), "password")
+
+
 def _end(text: str, start: int) -> int:
     end = text.find("\n", start)
     return end if end >= 0 else len(text)
 
 
+_INSERTS = re.compile(
+    r"insert\s{1,8}(?:ignore\s{1,8})?into\s{1,8}[^\s(]{1,120}\s{0,8}\(([^()]{1,600})\)\s{0,8}"
+    r"values\s{0,8}\(",
+    re.IGNORECASE,
+)
+_SQL_VALUE = re.compile(
+    r"\s{0,8}(?:N?'((?:[^'\n]|''){0,256})'|[^,()'\n]{1,128}(?:\([^()\n]{0,256}\))?)\s{0,8}[,)]"
+)
 _HEADED = (
     rf"(?:^|[\n,;\t{_DRAWN}]|  )[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
     rf"(?:$|[\r\n,;\t{_DRAWN}]|  )"
 )
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
+    SecretFinder(r"(?i:insert\s)", partial(_inserted, spots=Spots(r"\binsert\s"))),
 )
 """Of what stands in a column."""

@@ -93,6 +93,17 @@ _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
 """Four words or more."""
+_HUMPS = re.compile("[A-Z]?[a-z]+|[A-Z]+")
+_VOWELS = frozenset("aeiouyAEIOUY")
+_PROSE = frozenset(
+    """
+    a an the is are was be been must should may can at least most to of for in on not no your our my
+    this that it enter type choose new old wrong invalid incorrect required expired characters chars
+    digits letters symbols length long short minimum maximum contain contains include includes with
+    and or if than field here see from you what which who how when why
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Words of which one makes several a sentence."""
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
@@ -229,6 +240,14 @@ def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
 
+def is_tangled(value: str) -> bool:
+    """Whether letters of both cases stand as in no name in code: capitals amid no words."""
+    humps = _HUMPS.findall(value)
+    if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
+        return False
+    return sum(len(x) == 1 or _VOWELS.isdisjoint(x) for x in humps) > 1
+
+
 def is_password(value: str) -> bool:
     """Whether what stands in quotes behind an explicit name is the secret: anything but a
     placeholder, a place, a rule of a form, or plain words.
@@ -239,7 +258,7 @@ def is_password(value: str) -> bool:
         return is_jumbled(value)
     if _is_place(value) or not is_filled(value):
         return False
-    if _DIGIT.search(value) or is_generated(value):
+    if _DIGIT.search(value) or is_generated(value) or is_tangled(value):
         return True
     if _STRONG.search(value):
         return not _WORD_PARTS.search(value)
@@ -292,10 +311,13 @@ def is_set_password(value: str) -> bool:
 def is_spaced_password(value: str, *, is_set: bool) -> bool:
     """Whether some words in quotes are a password, and none of what a form says about one."""
     words = value.split()
-    if not 1 < len(words) <= 5 or _WORD_PARTS.search(value) or not is_filled(value):
+    if not 1 < len(words) <= 5 or not is_filled(value):
         return False
-    if is_set and len(words) > 2 and any(map(str.isdigit, words)):
+    own = (_PROSE | _CODE_WORDS).isdisjoint(map(str.lower, words))
+    if own and len(words) > 2 and all(map(str.isalnum, words[:-1])) and _DIGIT.search(value):
         return True
+    if _WORD_PARTS.search(value):
+        return False
     return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
 
 
@@ -304,7 +326,8 @@ def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
     be the end of another, or of a word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
-    if value.isdigit() or (_is_name(value) and not is_joined) or (is_word and is_joined):
+    is_name = _is_name(value) and not (is_joined or is_tangled(value))
+    if value.isdigit() or is_name or (is_word and is_joined):
         return False
     return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
 
@@ -393,6 +416,12 @@ def is_url_password(value: str) -> bool:
     if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
         return False
     return not _PLACEHOLDER.search(value) and len(set(value)) > 2
+
+
+def is_phrase(value: str) -> bool:
+    """Whether it is three words or more that are no sentence."""
+    words = value.replace("-", " ").split()
+    return 3 <= len(words) <= 12 and all(map(str.isalpha, words)) and _PROSE.isdisjoint(words)
 
 
 def is_pair(value: str) -> bool:

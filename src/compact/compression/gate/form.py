@@ -50,8 +50,10 @@ _CODE = re.compile(r"`[^`\n]{1,200}`")
 """A name in a line, which nothing fetches."""
 _SPEAKER = re.compile(
     r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model"
-    r"|benutzer|usuario|utilisateur|utente|用户)[\])>]?"
-    r"[*_]{0,2} ?:(?! ?//)|</?(?:user|assistant|system|human|developer|tool)\b[^>\n]{0,100}>"
+    r"|benutzer|usuario|utilisateur|utente|用户)"
+    r"(?:[\])>]?[*_]{0,2} ?:(?! ?//)|> |\][*_]{0,2} (?=\S))"
+    r"|</?(?:user|assistant|system|human|developer|tool|instructions?|important|directive)\b"
+    r"[^>\n]{0,100}>"
     r"|[\"']role[\"'] ?: ?[\"']",
     re.IGNORECASE | re.MULTILINE,
 )
