@@ -33,6 +33,7 @@ from compact.core.redactor import Redactor
 from compact.core.sizes import share_in, size_in
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreadable
+from compact.files import LARGEST_TEXT, read_small
 
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
@@ -56,8 +57,6 @@ TIER_VARIABLES = {
     for name in TierSettings.model_fields
 }
 """The variables that set something for one tier: which, and what."""
-_LARGEST_FILE = 1_000_000
-"""Bytes of the largest file of settings: a larger one was named by mistake, and is not read."""
 
 
 @checked_methods
@@ -383,12 +382,9 @@ def _value_in(path: Path) -> object:
 
 def _text_of(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
+        data = read_small(path, LARGEST_TEXT)
     except (OSError, ValueError) as error:
         raise InvalidConfig(without_credentials(str(path)), unreadable(error)) from None
-    if len(data) > _LARGEST_FILE:
-        raise InvalidConfig(str(path), "larger than 1 MB: no file of settings")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,7 +1,10 @@
-"""Files and folders that are written whole or not at all, and that last through a power cut."""
+"""Files and folders: as people name them, read within bounds, and written whole or not at all, so
+that they last through a power cut.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -19,6 +22,63 @@ except ImportError:  # a system without such locks: what was left behind there s
     _LOCKS = False
 else:
     _LOCKS = True
+
+
+LARGEST_TEXT = 1_000_000
+"""Bytes of a file of settings or instructions, at most."""
+
+
+def named_path(path: str | Path) -> Path:
+    """A path that somebody gave, with the folder that its `~` stands for; as it is where there is
+    no such person.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is one; a name that no file can have is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """The same of a file."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_other_kind(path: Path) -> bool:
+    """Whether it is there and neither a file nor a folder: reading a pipe or a device may wait for
+    ever.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def read_small(path: Path, most: int) -> bytes:
+    """What a file holds that is read whole.
+
+    Raises:
+        OSError: it cannot be read, is no file, or has more than `most` bytes.
+        ValueError: no file can have such a name.
+    """
+    if is_other_kind(path):
+        raise OSError(errno.EINVAL, "a pipe or a device, not a file")
+    with path.open("rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most // 1_000_000:,} MB")
+    return data
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = True) -> None:
@@ -60,7 +120,7 @@ def sync_folder(folder: Path) -> None:
 
 def make_folders(folder: Path) -> None:
     """Make a folder with those above it, for their owner only, and have their names last."""
-    if folder.is_dir():
+    if is_folder(folder):
         return
     make_folders(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -75,7 +135,7 @@ def made_beside(target: Path) -> Iterator[Path]:
     Raises:
         StoreFailed: nothing can be written there.
     """
-    if not target.parent.is_dir():
+    if not is_folder(target.parent):
         raise StoreFailed(f"no folder {target.parent}; make it first")
     try:
         for left in target.parent.glob(".*.compact-*"):

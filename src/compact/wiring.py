@@ -36,6 +36,7 @@ from compact.core.protocols import (
 from compact.core.redactor import Redactor
 from compact.core.tokens import CLAUDE_FRAMING, TokenCounter
 from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
+from compact.files import named_path
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
@@ -412,7 +413,7 @@ def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
         StoreFailed: it cannot be opened.
         StoreDamaged: it is no database, or a damaged one.
     """
-    file = Path(path).expanduser()
+    file = named_path(path)
     try:
         if not create and not file.exists():
             raise NotFound(f"there is no store {str(path)!r}")

@@ -29,6 +29,7 @@ WRAPPED = {
     "a chat's copy": "Ida  10:32 AM\n{}\nTom  10:33 AM\nok",
     "a chat's copy with a dot": "ida.k  10:32 AM\n{}\ntom  10:33 AM\nok",
     "a chat's copy with a day": "ida — Today at 10:32\n{}\ntom — Yesterday at 10:33\nok",
+    "a ticket": "Ticket 99120\nRequester: Ida\nThe kiln is slow. {}\n--",
     "an issue": "Issue #482 opened by ida\n\n### Expected\n{}\n\n### Actual\nno",
     "a page with a badge": "# Kiln\n\n[![build](x.svg)](x)\n\n## Rules\n\n{}",
     "subtitles": "00:01:12 --> 00:01:15\nso hello\n\n00:01:15 --> 00:01:19\n{}",

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from compact.errors import ContextOverflow, InvalidArgument
+from compact import ContextManager
+from compact.core.asking import Abilities, Limits
+from compact.errors import ContextOverflow, InvalidArgument, ModelFailed
 from compact.testing import ScriptedModel
 from tests.doors.talking import QUICK, Listener, session, turns
 from tests.scripted import Overflow, ScriptedServer
@@ -133,3 +135,33 @@ def test_reported_twice_is_refused_twice():
     assert not heard.named("compact.emergency")
     assert ctx.report_overflow(error).tokens_after < before
     assert heard.named("compact.emergency")
+
+
+class Odd:
+    """A model of somebody's own that keeps no promise."""
+
+    name, abilities = "odd", Abilities()
+
+    async def complete(self, context: Any, ask: Any = None) -> Any:
+        return {"role": "assistant", "content": "Yes."}
+
+    async def stream(self, context: Any, ask: Any = None) -> Any:
+        yield 5
+
+    async def count(self, context: Any) -> None:
+        return None
+
+    async def limits(self) -> Limits:
+        return Limits()
+
+    async def aclose(self) -> None: ...
+
+
+def test_a_model_that_answers_with_something_else_is_told_so() -> None:
+    """An AttributeError came through."""
+    with ContextManager(window=8_192, summarizer="extractive") as ctx:
+        ctx.add_message(role="user", content="Is it dry?")
+        with pytest.raises(ModelFailed, match=r"odd gave .*, not a Reply"):
+            ctx.send(Odd())
+        with pytest.raises(ModelFailed, match=r"odd gave .*, not a Delta"):
+            list(ctx.stream(Odd()))

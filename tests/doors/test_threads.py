@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compact import ContextManager
+from compact import CompactManager, ContextManager
+from compact.errors import StoreFailed
 from tests import checker
 
 THREADS, TURNS = 6, 25
@@ -39,3 +40,15 @@ def test_threads_share_a_session_without_an_error() -> None:
         assert len(ctx.history) == THREADS * TURNS
         assert ctx.compressions > 3
         json.dumps(ctx.get_context_for_model())
+
+
+def test_a_closed_manager_says_so_for_every_session() -> None:
+    """One that was asked for while it closed went on answering, and stored nothing."""
+    manager = CompactManager()
+    said = [{"role": "user", "content": "Is it dry?"}]
+    manager.preflight("a", said)
+    manager.close()
+    for session in ("a", "b"):
+        with pytest.raises(StoreFailed, match="the manager is closed"):
+            manager.preflight(session, said)
+    manager.close()

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from compact import ContextManager, MemoryManager, SQLiteManager
+from compact import (
+    CompactConfig,
+    ContextManager,
+    MemoryManager,
+    SQLiteManager,
+    migrate,
+)
 from compact.apps.cli.main import main
-from compact.errors import StoreFailed
+from compact.errors import CompactError, InvalidConfig, StoreFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLED = """
@@ -89,7 +95,7 @@ def test_a_store_is_for_its_owner_only_whoever_makes_it(tmp_path: Path) -> None:
     assert modes == dict.fromkeys(("chat.db", "chat.db-wal", "chat.db-shm"), 0o600)
 
 
-@pytest.fixture(params=["pipe", "socket", "folder", "device"])
+@pytest.fixture(params=["pipe", "socket", "folder", "device", "endless"])
 def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     place = tmp_path / "odd"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -99,7 +105,7 @@ def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             listening.bind(str(place))
         elif request.param == "folder":
             place.mkdir()
-        yield "/dev/null" if request.param == "device" else str(place)
+        yield {"device": "/dev/null", "endless": "/dev/full"}.get(request.param, str(place))
 
 
 def test_what_is_no_file_is_no_store(no_file: str) -> None:
@@ -107,6 +113,32 @@ def test_what_is_no_file_is_no_store(no_file: str) -> None:
     for opens in (SQLiteManager, MemoryManager, lambda store: ContextManager(store=store)):
         with pytest.raises(StoreFailed, match="not a store; give the name of a file"):
             opens(no_file)
+
+
+@pytest.mark.parametrize("no_file", ["pipe", "device", "endless"], indirect=True)
+def test_what_is_no_file_holds_no_settings_and_no_conversation(
+    no_file: str, tmp_path: Path
+) -> None:
+    """A pipe was waited for, and a device without end filled the memory."""
+    with pytest.raises(InvalidConfig, match="a pipe or a device, not a file"):
+        CompactConfig.load(no_file)
+    with pytest.raises(InvalidConfig, match="a pipe or a device, not a file"):
+        ContextManager(window=8_192, user_mode=no_file)
+    with pytest.raises(InvalidConfig, match="a pipe or a device, not a file"):
+        CompactConfig(models_file=no_file).book()
+    (found,) = migrate(no_file, store=str(tmp_path / "a.db")).conversations
+    assert "no file but a pipe or device" in str(found)
+
+
+@pytest.mark.parametrize("name", ["a" * 5_000, "b" * 300, "~nobody-by-that-name/x"])
+def test_a_name_that_no_file_can_have_is_told(name: str, tmp_path: Path) -> None:
+    """Other errors than ours came through."""
+    migrate([name], store=str(tmp_path / "a.db"), dry_run=True)
+    for opens in (SQLiteManager, MemoryManager, lambda store: ContextManager(store=store)):
+        with pytest.raises(StoreFailed):
+            opens(f"/{name}/x/y")
+    with MemoryManager(str(tmp_path / "a.db")) as memory, pytest.raises(CompactError):
+        memory.backup(f"/proc/{name}")
 
 
 @pytest.mark.parametrize("command", ["sessions list", "chat --model echo", "search roof"])

@@ -91,7 +91,8 @@ _TITLE = re.compile(
 _TO_THE_END = re.compile(
     r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
     r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
-    r"|\[!\[|(?:issue|pull request|merge request|pr|ticket|bug) [#!]?\d+ [^.!?\n]{0,60}\bby \S+$"
+    r"|\[!\[|(?:ticket|case|issue|incident|bug) #?\d{2,}$"
+    r"|(?:issue|pull request|merge request|pr|ticket|bug) [#!]?\d+ [^.!?\n]{0,60}\bby \S+$"
     r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
     re.IGNORECASE,
 )

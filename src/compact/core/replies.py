@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from pydantic import BaseModel, Field, InstanceOf
 
+from compact.core.calls import got
 from compact.core.messages import Message
+from compact.errors import ModelFailed
 
 Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
 """Why an answer ended: of itself, at its token limit, to have tools called, because the model or a
@@ -70,3 +72,17 @@ class Delta(BaseModel, frozen=True):
 
     text: str = ""
     reply: Reply | None = None
+
+
+Promised = TypeVar("Promised", Reply, Delta)
+
+
+def promised(given: object, kind: type[Promised], name: str) -> Promised:
+    """What a model gave, if it is what the protocol says.
+
+    Raises:
+        ModelFailed: it is something else.
+    """
+    if isinstance(given, kind):
+        return given
+    raise ModelFailed(f"{name} gave {got(given)}, not a {kind.__name__}", model=name)

@@ -24,7 +24,14 @@ from compact.core.memory_protocols import SessionBackup
 from compact.core.protocols import SessionStore
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed, unreadable
-from compact.files import made_beside, make_folders, put_in_place, write_whole
+from compact.files import (
+    is_folder,
+    made_beside,
+    make_folders,
+    named_path,
+    put_in_place,
+    write_whole,
+)
 
 SCHEMA = "compact/backup"
 VERSION = 1
@@ -47,7 +54,7 @@ def make_backup(
     """
     if not hasattr(store, "copy_into"):
         raise InvalidArgument("path", "a backup needs a store in a file, or ':memory:'")
-    target = Path(path).expanduser().absolute()
+    target = named_path(path).absolute()
     if os.path.lexists(target):
         raise StoreFailed(f"{target} is there already, and stays as it is: name a new folder")
     with made_beside(target) as beside:
@@ -73,7 +80,7 @@ def restore_backup(
         StoreDamaged: it is not what was written; nothing was restored.
         StoreFailed: there is something of that name already, or it cannot be written.
     """
-    folder, target = (Path(each).expanduser().absolute() for each in (backup, path))
+    folder, target = (named_path(each).absolute() for each in (backup, path))
     manifest = _read(folder)
     archives = target.with_name(f"{target.stem}-archive")
     for taken in (target, *(Path(f"{target}{x}") for x in ("-wal", "-shm")), archives):
@@ -85,12 +92,12 @@ def restore_backup(
         for name in _verified(folder, manifest, copies, progress):
             if name == DATABASE:
                 (copies / name).rename(made)
-        if (copies / ARCHIVE).is_dir():
+        if is_folder(copies / ARCHIVE):
             (copies / ARCHIVE).rename(kept)
         counts = wiring.put_to_work(made, archives.name)
         if counts != BackupCounts(*(manifest[name] for name in BackupCounts._fields)):
             raise StoreDamaged(f"{folder} does not hold what its manifest says: {counts}")
-        if kept.is_dir() and not archives.is_dir():
+        if is_folder(kept) and not is_folder(archives):
             put_in_place(kept, archives)
         put_in_place(made, target)
     return _report(target, manifest)

@@ -101,6 +101,7 @@ class CompactManager:
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
         self._lock = forks.Lock(forks.MANAGER)
+        self._is_closed = False
 
     # --- before a call ----------------------------------------------------------------------------
 
@@ -215,10 +216,13 @@ class CompactManager:
         Raises:
             InvalidConfig: it belongs to another scope, or is in another format.
             UnknownModel: as `preflight`.
+            StoreFailed: the manager is closed.
         """
         if not session_id:
             raise InvalidArgument("session_id", "session_id is empty: name the conversation")
         with self._lock:
+            if self._is_closed:
+                raise StoreFailed("the manager is closed")
             if session_id not in self._open:
                 self._open[session_id] = self._opened(session_id, model, format)
             self._open.move_to_end(session_id)
@@ -262,6 +266,7 @@ class CompactManager:
     def close(self) -> None:
         """Close its sessions, and the store unless it was passed in open."""
         with self._lock:
+            self._is_closed = True
             for ctx in self._open.values():
                 ctx.close()
             self._open.clear()

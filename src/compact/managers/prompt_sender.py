@@ -23,7 +23,7 @@ from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
-from compact.core.replies import Delta, Reply
+from compact.core.replies import Delta, Reply, promised
 from compact.core.tool_support import ToolSource
 from compact.errors import (
     CannotFit,
@@ -132,7 +132,7 @@ class PromptSender:
         """
 
         async def answered(context: ActiveContext, ask: Ask) -> Reply:
-            return await model.complete(context, ask)
+            return promised(await model.complete(context, ask), Reply, model.name)
 
         reply, taken = await self._delivered(model, wanted, answered)
         self._learn_of(reply, taken)
@@ -379,6 +379,6 @@ class PromptSender:
 
 async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
     try:
-        return await anext(pieces)
+        return promised(await anext(pieces), Delta, model.name)
     except StopAsyncIteration:
         raise ModelFailed(f"{model.name} broke its answer off", model=model.name) from None

@@ -36,7 +36,7 @@ from compact.core.budget import ContextWindow
 from compact.core.context import ActiveContext, sendable
 from compact.core.events import ModelAskedAgain, ModelReplaced, ToolsWithdrawn
 from compact.core.protocols import ChatModel, Emit
-from compact.core.replies import Delta, Reply
+from compact.core.replies import Delta, Reply, promised
 from compact.errors import (
     CompactError,
     ContextOverflow,
@@ -453,7 +453,7 @@ def _is_slow(error: ModelFailed) -> bool:
 
 
 def _check_says(reply: Reply, model: ChatModel) -> None:
-    if reply.is_empty:
+    if promised(reply, Reply, model.name).is_empty:
         raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
 
 
@@ -461,7 +461,7 @@ async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
     """The piece with the first word of an answer, or its last one, with the blanks before it."""
     text = ""
     async for piece in pieces:
-        text += piece.text
+        text += promised(piece, Delta, model.name).text
         if text.strip() or piece.reply is not None:
             return piece.model_copy(update={"text": text})
     raise ModelFailed(f"{model.name} ended its answer before it began", model=model.name)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import compact
@@ -20,6 +19,7 @@ from compact.core.budget import ContextWindow
 from compact.core.memory_protocols import SessionArchive
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import NotFound, StoreFailed
+from compact.files import named_path
 
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → another one that is the same module, with encryption, and cannot stand beside it."""
@@ -157,7 +157,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
     file = name_of_store(settings)
     try:
         with closing(wiring.store_at(file)) as opened:
-            sessions, size = len(opened.sessions()), Path(file).expanduser().stat().st_size
+            sessions, size = len(opened.sessions()), named_path(file).stat().st_size
             text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
             schema = wiring.MIGRATIONS[-1].name
             facts = {"file": file, "sessions": sessions, "bytes": size, "schema": schema}

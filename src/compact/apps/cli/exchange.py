@@ -17,6 +17,7 @@ from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.whole_session import WholeSession
 from compact.errors import InvalidTranscript, NotFound, Superseded
+from compact.files import named_path
 from compact.managers.exchange import exporting, importing, session_file
 from compact.managers.exchange.exporting import without_secrets as without_secrets
 from compact.managers.exchange.session_file import SessionFile
@@ -141,7 +142,7 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
         Stop: OUT is the store, a file of its, or a file that no export wrote.
     """
     output.refuse_store(out)
-    store = str(Path(catalog.file).expanduser())
+    store = str(named_path(catalog.file))
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
         raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from compact.core.migrated import MigrationReport
 from compact.errors import NotFound, StoreDamaged, StoreFailed
-from compact.files import make_folders, write_whole
+from compact.files import make_folders, named_path, write_whole
 
 SCHEMA = "compact/migration"
 VERSION = 1
@@ -36,7 +36,7 @@ class Manifest:
 
 def folder_of(store: str) -> Path:
     """Where the migrations of a store's file are told of."""
-    return Path(store).expanduser().absolute().parent / FOLDER
+    return named_path(store).absolute().parent / FOLDER
 
 
 def begun(store: str, wanted: str) -> Path:

@@ -27,6 +27,7 @@ from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.core.whole_session import WholeSession
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
+from compact.files import named_path
 from compact.managers.backup import make_backup
 from compact.managers.exchange import (
     importing,
@@ -80,7 +81,7 @@ def migrate(
         if not dry_run and (file is None or file == ":memory:"):
             raise InvalidArgument("store", "a migration needs a store in a file")
         run = _Migration(opened, settings or CompactConfig(), scope, dry_run, file)
-        return run.over([Path(each).expanduser() for each in given], progress)
+        return run.over([named_path(each) for each in given], progress)
 
 
 def migrate_data(
@@ -167,7 +168,7 @@ class _Migration:
         """Files of the store, which are no sources."""
         if self.file is None:
             return []
-        path = Path(self.file).expanduser().absolute()
+        path = named_path(self.file).absolute()
         beside = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
         return [*beside, manifest.folder_of(self.file)]
 
@@ -459,7 +460,7 @@ def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConver
     """What could not be read and should have been: conversations that are broken, and files that
     were named themselves and hold none.
     """
-    named = {str(Path(path).expanduser()) for path in paths}
+    named = {str(named_path(path)) for path in paths}
     return [
         each
         for each in report.conversations

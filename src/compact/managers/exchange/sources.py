@@ -12,6 +12,7 @@ from typing import Any
 
 from compact import wiring
 from compact.errors import InvalidTranscript
+from compact.files import is_folder, is_other_kind
 from compact.managers.exchange import session_file
 from compact.managers.exchange.importing import is_id, of_transcript
 from compact.managers.exchange.session_file import SessionFile
@@ -50,6 +51,9 @@ class FoundConversation:
     notes: tuple[str, ...] = ()
 
 
+OTHER_KIND = "a link to nothing, or no file but a pipe or device"
+
+
 def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
     """The files that are named, and those in the folders that are, each once and in order; links
     to folders are not followed. `without` are files and folders that are passed over.
@@ -57,7 +61,9 @@ def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterat
     hidden = {_real(path) for path in without}
     known: set[Path] = set()
     for given in paths:
-        below = _below(given, hidden) if given.is_dir() else [SourceFile(given, is_named=True)]
+        why = OTHER_KIND if is_other_kind(given) else ""
+        one = SourceFile(given, is_named=True, unreadable=why)
+        below = _below(given, hidden) if is_folder(given) else [one]
         for source in below:
             if (real := _real(source.path)) not in known:
                 known.add(real)
@@ -74,7 +80,7 @@ def _below(folder: Path, hidden: Collection[Path]) -> Iterator[SourceFile]:
         for name in sorted(names):
             path = here / name
             if _real(path) not in hidden:
-                why = "" if path.is_file() else "a link to nothing, or no file but a pipe or device"
+                why = "" if path.is_file() else OTHER_KIND
                 yield SourceFile(path, is_named=False, unreadable=why)
     for error in closed:
         why = f"the folder cannot be read: {error.strerror or error}"

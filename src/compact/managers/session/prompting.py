@@ -23,6 +23,7 @@ from compact.core.prompts import PromptParts, SystemPrompt, assemble, prompt_mes
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
+from compact.files import LARGEST_TEXT, read_small
 from compact.managers.session.prompt_parts import overhead_of, parts_beside
 
 System = str | tuple[Mapping[str, Any], ...] | None
@@ -226,6 +227,6 @@ def mode_in(file: str | Path | None) -> Mode | None:
     if file is None:
         return None
     try:
-        return user_mode(Path(file).read_text(encoding="utf-8"))
+        return user_mode(read_small(Path(file), LARGEST_TEXT).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidConfig("user_mode", f"{file}: {unreadable(error)}") from None

@@ -21,6 +21,7 @@ from compact.core.codec import instant, is_storable
 from compact.core.memory_protocols import BlobStore
 from compact.core.sessions import Session
 from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
+from compact.files import named_path
 from compact.storage.blobs.places import S3
 from compact.storage.memory_archives import folder
 from compact.storage.memory_archives.packing import (
@@ -101,7 +102,7 @@ def folder_name(pool: Pool, at: str | Path) -> str:
     Raises:
         StoreFailed: a name that is not Unicode.
     """
-    whole = str(at).rstrip("/") if str(at).startswith(S3) else Path(at).expanduser().absolute()
+    whole = str(at).rstrip("/") if str(at).startswith(S3) else named_path(at).absolute()
     if not is_storable(str(whole)) or "\n" in str(whole):
         raise StoreFailed(f"{str(at)!r} cannot be the folder of archives: give it a plain name")
     if isinstance(whole, Path) and not pool.in_memory:

@@ -14,6 +14,7 @@ import apsw
 from compact.core.codec import is_storable
 from compact.core.forgotten import ForgottenReport
 from compact.errors import NotFound, StoreFailed
+from compact.files import named_path
 from compact.storage.archives.files import copies_in, discard_copies
 from compact.storage.memory_archives import folder
 from compact.storage.sqlite import archived_copies, archived_rows, quotes, sweeping, traces
@@ -97,7 +98,7 @@ def forget(
         NotFound: there is no such session.
         StoreFailed: it could not be deleted.
     """
-    places = [Path(each).expanduser().absolute() for each in copies]
+    places = [named_path(each).absolute() for each in copies]
     with pool.write() as db:
         scope = _scope(db, session_id)
         forgotten = traces.of(pool, db, session_id, scope)

@@ -22,6 +22,7 @@ import apsw
 
 from compact import forks
 from compact.errors import InvalidInput, StoreFailed
+from compact.files import is_folder
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import migrations
@@ -244,7 +245,7 @@ class Pool:
         that opens it then is not made to wait by SQLite, and tries again.
         """
         self._check_place()
-        if not self.in_memory and not Path(self.path).parent.is_dir():
+        if not self.in_memory and not is_folder(Path(self.path).parent):
             raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
         since = time.monotonic()
         while True:

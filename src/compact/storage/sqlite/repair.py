@@ -23,7 +23,7 @@ import apsw
 
 from compact.core import clock_and_ids
 from compact.errors import StoreDamaged, StoreFailed
-from compact.files import sync_folder
+from compact.files import is_file, named_path, sync_folder
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import checking, migrations, recovery, search
 from compact.storage.sqlite.changes import take_over_notes
@@ -65,8 +65,8 @@ def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
         StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, its key
             is missing or wrong, or there is no room beside it.
     """
-    file = Path(path).expanduser().absolute()
-    if not file.is_file():
+    file = named_path(path).absolute()
+    if not is_file(file):
         raise StoreFailed(f"no file {file}")
     if file.stat().st_size == 0:
         raise StoreFailed(f"{file} is an empty file, not a store: there is nothing to be saved")

@@ -24,6 +24,7 @@ from compact.core.messages import Message
 from compact.core.sessions import Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed
+from compact.files import named_path
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import (
     archived_copies,
@@ -79,7 +80,7 @@ class SQLiteManager:
         key: str | None = None,
     ) -> None:
         _check_name(path)
-        name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
+        name = MEMORY if str(path) == MEMORY else str(named_path(path))
         self._pool = Pool(
             name,
             durability=durability,
@@ -411,7 +412,7 @@ class SQLiteManager:
             StoreDamaged: an archive is missing or altered.
         """
         _check_name(file)
-        made, kept = Path(file).expanduser().absolute(), Path(archive).expanduser().absolute()
+        made, kept = named_path(file).absolute(), named_path(archive).absolute()
         return backup.copy_into(self._pool, made, kept, progress)
 
     # --- is it whole? -----------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class _Log(Collected):
             update["timestamp"] = time
         if first.get("isCompactSummary"):
             update["metadata"] = _CHECKPOINT
-        elif first.get("isMeta"):
+        elif first.get("isMeta") or _is_by_a_program(first):
             update["metadata"] = _INJECTED
         return message.model_copy(update=update)
 
@@ -274,6 +274,12 @@ class _Log(Collected):
         if row.get("isCompactSummary") and self._has_originals:
             return "earlier summary"
         return None
+
+
+def _is_by_a_program(row: Row) -> bool:
+    """Whether a row in a person's name says that a program wrote it."""
+    origin = row.get("origin")
+    return isinstance(origin, dict) and origin.get("kind", "human") not in ("human", "user")
 
 
 def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:

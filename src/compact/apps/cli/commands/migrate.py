@@ -22,6 +22,7 @@ from compact.apps.cli.options import (
 )
 from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
+from compact.files import named_path
 
 if TYPE_CHECKING:
     from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
@@ -215,7 +216,7 @@ class _Told:
     def _others(self) -> Iterator[Part]:
         """The files that hold no conversation: those that were named, and how many others."""
         paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
-        named = {str(Path(path).expanduser()) for path in self.paths}
+        named = {str(named_path(path)) for path in self.paths}
         for path in paths:
             if self.is_verbose or path in named:
                 line = f"{_below(path, self.paths)}: holds no conversation"
@@ -230,7 +231,7 @@ class _Told:
 def _below(path: str, named: Sequence[str]) -> str:
     """A path below the folder that was named; below one of several, with that folder's name."""
     for each in named:
-        folder = Path(each).expanduser()
+        folder = named_path(each)
         if Path(path) != folder and Path(path).is_relative_to(folder):
             below = Path(path).relative_to(folder)
             return str(below if len(named) == 1 else folder.name / below)

@@ -11,6 +11,7 @@ from compact.apps import cli
 from compact.apps.cli.options import OpenOptions, command, flag
 from compact.apps.cli.told import Aside, Telling
 from compact.apps.cli.words import counted
+from compact.files import is_file
 
 
 @command
@@ -41,7 +42,7 @@ def view(
     """
     cli.output.check_name("-o", out)
     with cli.progress.Progress("Reading") as progress:
-        if Path(options.session).is_file():
+        if is_file(Path(options.session)):
             name = _named(out, Path(options.session).stem, force=force)
             data = cli.session_page.replayed(options, progress, verbatim=verbatim)
         else:
