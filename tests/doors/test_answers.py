@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.core.asking import Abilities, Limits
 from compact.errors import ContextOverflow, InvalidArgument, ModelFailed
+from compact.protocols import Abilities, Limits
 from compact.testing import ScriptedModel
 from tests.doors.talking import QUICK, Listener, session, turns
 from tests.scripted import Overflow, ScriptedServer
