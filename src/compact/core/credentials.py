@@ -229,6 +229,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("api_key", ".atlasv1.", r"\w{14}\.atlasv1\.[\w=-]{60,70}", anything, 14),
     _shape("password", "WIFI:", r"WIFI:[^\n]{0,120}?P:((?:\\.|[^;\\\n]){4,64});", is_url_password),
     _shape("private_key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
+    _shape("private_key", "WIF ", rf"WIF[ :]{{1,3}}([5KL][1-9A-HJ-NP-Za-km-z]{{50,51}}){_END}"),
+    _shape("private_key", "<D>", r"<D>([A-Za-z0-9+/]{40,1024}={0,2})</D>"),
+    _shape("password", "KEY", r"KEY '([^'\n]{6,256})'", is_password),
     _shape("api_key", "sk.eyJ", _START + r"sk\.eyJ[\w-]{40,}\.[\w-]{20,}"),
     _shape("jwt", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
     _shape(

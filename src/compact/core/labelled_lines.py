@@ -11,7 +11,14 @@ from functools import partial
 from compact.core.credentials import Place, SecretFinder
 from compact.core.near_names import words_of
 from compact.core.occurring import Spots
-from compact.core.secret_values import Check, is_bare_password, is_number, is_phrase, is_token
+from compact.core.secret_values import (
+    Check,
+    has_digit,
+    is_bare_password,
+    is_number,
+    is_phrase,
+    is_token,
+)
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "password": (*words_of("password"), "pwd"),
@@ -25,19 +32,25 @@ def _is_joined(value: str) -> bool:
     return is_bare_password(value.replace("+", "-"))
 
 
+def _is_key(value: str) -> bool:
+    return has_digit(value) and is_token(value)
+
+
 def _is_typed_in(value: str) -> bool:
     return is_number(value) and not _YEAR.fullmatch(value)
 
 
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_CHECKS: dict[str, Check] = {"password": _is_joined, "pin": _is_typed_in, "api_key": is_token}
+_CHECKS: dict[str, Check] = {"password": _is_joined, "pin": _is_typed_in, "api_key": _is_key}
 _LONGEST = 80
 """Characters of the line with the name."""
 _NUMBER = r"(?:\d{1,6}[ \t]?[|:→\t][ \t]?)?"
-_LABEL = (
-    rf"[ \t>#|]{{0,12}}{_NUMBER}[ \t>#*_|]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)"
-    r"[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
+_ENDS = (
+    r"(?: is)?(?: \([^()\n]{1,40}\))?[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
+    r"(?:\([^()\n]{1,80}\)\r?\n|[-=_—–]{3,80}\r?\n)?"
 )
+"""Up to the value's line: a remark in brackets, a colon, a line below it."""
+_LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
 _VALUE = re.compile(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"
     r"(?P<value>[^\s\"'`]{4,128}?|[a-z]{3,12}(?:[ -][a-z]{3,12}){2,11})"
@@ -60,9 +73,9 @@ def _values(kind: str, label: re.Pattern[str], spots: Spots, text: str) -> Itera
 
 def _finder(kind: str) -> SecretFinder:
     names = "|".join(_NAMES[kind])
-    ends = rf"(?i:{names})[ \t*_]{{0,8}}[:：]?[ \t*_]{{0,8}}\r?\n"
-    spots = Spots(rf"(?:{names})[ \t*_]{{0,8}}[:：]?[ \t*_]{{0,8}}\r?\n")
-    return SecretFinder(ends, partial(_values, kind, re.compile(_LABEL % names), spots))
+    ends = f"(?:{names}){_ENDS}"
+    label = re.compile(_LABEL % names)
+    return SecretFinder(f"(?i:{ends})", partial(_values, kind, label, Spots(ends)))
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(map(_finder, _NAMES))

@@ -111,7 +111,7 @@ _NO_TOKEN = re.compile(
 )
 """Tokens of a vocabulary or of a list's pages."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
-_VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
+_VARIABLE = re.compile(r"[A-Z0-9_]{3,}\Z")
 _DEFINES = re.compile(r"#define \w*\Z")
 _JOINT = (
     r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
@@ -169,7 +169,8 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
     before = lower[max(0, found.start("name") - 64) : found.start("name")]
     is_assigned = assign == "=" or _DEFINES.search(before) is not None
-    is_set = is_assigned and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
+    whole = text[max(0, start - 32) : start + len(name)]
+    is_set = is_assigned and whole[-1:].isupper() and _VARIABLE.search(whole) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
     is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
@@ -187,9 +188,8 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         )
     elif not (is_told or _QUOTED.match(text, end)):
         return
-    place = (
-        _words(text, end, name, assign, is_set=is_set or is_option) if kind == "password" else None
-    )
+    is_named = is_set or is_option or name == "identified by"
+    place = _words(text, end, name, assign, is_set=is_named) if kind == "password" else None
     if place is None and (quoted := _QUOTED.match(text, end)):
         place = quoted.span(1) if of_quoted(_JOINTS.sub("", quoted[1])) else None
     elif place is None:

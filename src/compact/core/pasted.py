@@ -91,7 +91,11 @@ _TITLE = re.compile(
 _TO_THE_END = re.compile(
     r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
     r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
-    r"|\[!\[|(?:ticket|case|issue|incident|bug) #?\d{2,}$"
+    r"|\[!\[|(?:ticket|case|issue|incident|bug) #?\d{2,}(?: ?[—–-] \w{1,16})?$"
+    r"|#{1,4} (?:describe the bug|(?:expected|actual) (?:behaviou?r|result)|steps to reproduce)\b"
+    r"|[^.!?\n]{0,60}[»|·•—–\[](?:[^.!?\n]|\.(?=\w)){0,30}\d{1,2}:\d\d(?: ?[ap]m)?\]?$"
+    r"|[^.!?\n]{1,60} \d{1,2} \w{3,8} ago [|·•–—][^.!?\n]{0,60}$"
+    r"|[^.!?\n]{1,60} [·•] \d{1,2} \w{3,8} ago\b[^.!?\n]{0,60}$"
     r"|(?:issue|pull request|merge request|pr|ticket|bug) [#!]?\d+ [^.!?\n]{0,60}\bby \S+$"
     r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
     re.IGNORECASE,
@@ -104,7 +108,7 @@ _LEAD = re.compile(
     # a time or a place, as logs, chats and tools write it
     r"|[\[(]?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[\[(]\d{1,2}[:./]\d\d?|[\d:,.]{8,12} --> "
     r"|\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d|\d\d:\d\d:\d\d[,.]\d"
-    r"|\d\d?:\d\d[ \t]+@\S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
+    r"|\d\d?:\d\d(?::\d\d)?[ \t]+(?:@|<[@+ ]?)\S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
     r"|[^\W\d](?:[^.!?\n]|\.(?=\w)){0,40}(?:  |, | [—–] [^.!?\n]{0,24}?)\[?\d{1,2}:\d\d"
     r"(?: ?[AP]M)?\]?$"
     r"|\d{1,5}(?:\t| {2})|[\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?[:-]|<[\w-]{1,30}> \S"

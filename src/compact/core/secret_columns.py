@@ -91,6 +91,9 @@ def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     return Place(start, start + len(value), kind)
 
 
+_TOLD = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
+
+
 def _inserted(text: str, spots: Spots) -> Iterator[Place]:
     """The secrets among the values that SQL inserts, by the names of their columns."""
     for spot in spots.of(text):
@@ -102,7 +105,7 @@ def _inserted(text: str, spots: Spots) -> Iterator[Place]:
             if not (value := _SQL_VALUE.match(text, end)):
                 break
             end = value.end()
-            is_told = any(head.endswith(name) for name in _KINDS[0][1])
+            is_told = head.endswith(_TOLD)
             if is_told and value[1] and is_url_password(value[1]):
                 yield Place(*value.span(1), "password")
 

@@ -97,13 +97,15 @@ _HUMPS = re.compile("[A-Z]?[a-z]+|[A-Z]+")
 _VOWELS = frozenset("aeiouyAEIOUY")
 _PROSE = frozenset(
     """
-    a an the is are was be been must should may can at least most to of for in on not no your our my
-    this that it enter type choose new old wrong invalid incorrect required expired characters chars
-    digits letters symbols length long short minimum maximum contain contains include includes with
-    and or if than field here see from you what which who how when why
+    is are was be been must should may can least most to for not no your our my this that it enter
+    type choose new wrong invalid incorrect required expired characters chars digits letters symbols
+    length long short minimum maximum contain contains include includes if than field here see from
+    you what which who how when why does do did has have had too already taken match matches empty
+    blank weak strong missing given set updated changed forgot forgotten same again please show hide
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Words of which one makes several a sentence."""
+"""Words of which one makes several a sentence about a password."""
+_JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
@@ -272,6 +274,17 @@ def _is_place(value: str) -> bool:
 
 def is_bare_password(value: str) -> bool:
     """The same where a name in code may stand instead, or it may end a sentence."""
+    if _is_bare(value):
+        return True
+    is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
+    return is_joined and bool(_DIGIT.search(value)) and _names_nothing(value) and _is_own(value)
+
+
+def _is_own(value: str) -> bool:
+    return is_password(value) and not (_has_code_word(value) or _CALL.match(value))
+
+
+def _is_bare(value: str) -> bool:
     value = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
     if not is_password(value):
         return False
@@ -290,7 +303,7 @@ def is_secret(value: str) -> bool:
         or ("/" in value and not is_generated(value))
     ):
         return False
-    return is_bare_password(value)
+    return _is_bare(value)
 
 
 def is_token(value: str) -> bool:
@@ -313,8 +326,9 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
     words = value.split()
     if not 1 < len(words) <= 5 or not is_filled(value):
         return False
-    own = (_PROSE | _CODE_WORDS).isdisjoint(map(str.lower, words))
-    if own and len(words) > 2 and all(map(str.isalnum, words[:-1])) and _DIGIT.search(value):
+    is_own = len(words) > 2 and (_PROSE | _CODE_WORDS).isdisjoint(map(str.lower, words))
+    is_phrase = value.islower() and value.isascii() and value.replace(" ", "").isalpha()
+    if is_own and (is_phrase or (all(map(str.isalnum, words[:-1])) and _DIGIT.search(value))):
         return True
     if _WORD_PARTS.search(value):
         return False
