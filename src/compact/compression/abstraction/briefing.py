@@ -94,18 +94,10 @@ class Words:
 
 
 FORMS: Mapping[Form, Sequence[str]] = {
-    "full": (
-        "rules",
-        "strategies/{strategy}",
-        "{level}",
-        "{older}",
-        "focus",
-        "{answer}",
-        "example",
-    ),
-    "plain": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{answer}"),
-    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{answer}"),
-    "shortest": ("short", "{level}", "{answer}"),
+    "full": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}", "example"),
+    "plain": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}"),
+    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{json}"),
+    "shortest": ("short", "{level}", "{json}"),
 }
 """The templates of each form, from long to short."""
 SMALL_FORMS: Sequence[Form] = ("short", "shortest")
@@ -116,10 +108,10 @@ def words_of(
     request: SummaryRequest, form: Form, *, structured: bool, beside: Sequence[Block] = ()
 ) -> Words:
     """How a request is put in that form; `structured` where a server holds the answer to JSON."""
-    level, answer = _level_of(request), "json" if structured else ""
+    level, json = _level_of(request), "json" if structured else ""
     older = "" if request.level == "detailed" else "older"
     names = [
-        name.format(strategy=request.strategy, level=level, older=older, answer=answer)
+        name.format(strategy=request.strategy, level=level, older=older, json=json)
         for name in FORMS[form]
     ]
     is_work = any(message.tool_calls for message in request.messages)
