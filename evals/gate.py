@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compact import ExtractiveSummarizer, wiring
+from compact.compression.abstraction.reading import story_of
 from compact.compression.gate.rules import judge
 from compact.compression.gate.summary_source import sentences
 from compact.core.checkpoints import Summary, SummaryRequest
@@ -117,6 +118,7 @@ def tried(
 ) -> Tried:
     """One story, with room for it: how long it may be is no question here."""
     cap = max(case.request.max_tokens, counter.text(text) + SLACK)
+    text = story_of(text)
     judged = judge(
         Summary(text=text, made_by="model", finish=finish),
         case.request.model_copy(update={"max_tokens": cap}),

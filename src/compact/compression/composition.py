@@ -77,6 +77,8 @@ RECORD_PART, PLAIN_PART, RULES_PART = 0.45, 0.2, 0.3
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves. And the share that a session's clear rules may take more
 there: each compression makes the record anew, and a story forgets."""
+TOLD_PART = 0.45
+"""Share of the room that a model's story may take whatever record and lists would."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
 TELLING = 5
@@ -197,6 +199,10 @@ class Composer:
         record = self.record(part)
         taken = part - record.left + self._lists_need(room)
         return record, room - taken - HEADING_TOKENS - LINE_TOKENS
+
+    def story_room(self, room: int) -> int:
+        """Tokens that a model's story may take of a checkpoint with so much room at least."""
+        return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     def _lists_need(self, room: int) -> int:
         """Tokens that the lists of a checkpoint with so much room take."""

@@ -39,6 +39,7 @@ KNOWN = "Known already"
 PART = "Story of part"
 """The speaker of a part's story, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
+TOLD, IN_VIEW = "Told before", "Stays in view"
 """The speakers of what is said beside the messages."""
 _SPEAKERS = {
     "system": "System",
@@ -52,13 +53,18 @@ _SPEAKERS = {
 _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
 """Speakers whose words are never shortened."""
+SAME, REPEATED = "[the same as above]", 200
+"""Stands for what was shown before, and the characters from which a text is looked for."""
+LONGEST_NAME = 40
+"""Characters of a speaker's name."""
 BLANK = "0" * 8
 """Stands for a marker where there are no data yet, and is as long as one."""
 _FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = re.compile(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = re.compile(
     r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|known already|"
-    r"story of part|already written|open goals|still to do|to be kept)\b[^:\n]{0,80}:)",
+    r"story of part|already written|open goals|still to do|to be kept|told before|stays in view)"
+    r"\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,
 )
 """Where a line begins as a block does."""
@@ -102,13 +108,17 @@ def blocks_of(
     clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
     found: list[Block] = []
+    before: set[str] = set()
     for number, message in enumerate(messages):
         names.update((call.id, call.name) for call in message.tool_calls)
         rows = list(_said(message, names, longest, clean))
         if answer := clean((answers or {}).get(message.id, "")):
             rows.append((_ANSWERED, answer))
         for speaker, text in rows:
-            shown = text if speaker in _WHOLE else shortened(text, longest)
+            shown = text if speaker.partition(" (")[0] in _WHOLE else shortened(text, longest)
+            if len(shown) >= REPEATED:
+                shown, again = (SAME if shown in before else shown), shown
+                before.add(again)
             if shown:
                 found.append(Block(speaker, shown, number))
     return found
@@ -132,7 +142,7 @@ def _said(
     message: Message, names: Mapping[str, str], longest: int, clean: Clean
 ) -> Iterator[tuple[str, str]]:
     """Who says what in a message: its words and calls as one, each tool's result by itself."""
-    speaker = _SPEAKERS[speaker_of(message)]
+    speaker = speaker_in(message)
     if speaker == _SPEAKERS["checkpoint"]:
         yield speaker, clean(summary_of(message.text))
         return
@@ -146,6 +156,20 @@ def _said(
             words.append(shown)
     if words:
         yield speaker, "\n".join(words)
+
+
+def speaker_in(message: Message) -> str:
+    """Who speaks in a message, by the name that it has in the conversation, too."""
+    speaker = _SPEAKERS[speaker_of(message)]
+    if message.name and speaker in _WHOLE:
+        return f"{speaker} ({one_line(message.name.replace(':', ' '), LONGEST_NAME)})"
+    return speaker
+
+
+def one_line(text: str, longest: int) -> str:
+    """The beginning of a text, in one line."""
+    said = " ".join(text.split())
+    return said if len(said) <= longest else said[:longest].rsplit(" ", 1)[0] + " …"
 
 
 def _tool(name: str, result: ToolResult) -> str:

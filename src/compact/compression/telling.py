@@ -78,6 +78,8 @@ def judged(
         if found.accepted:
             return found
         why = found.reason
+        if written.asked_again:
+            why += f"; asked again: {written.asked_again}"
     else:
         why = _failure(written) if written is not None else "nothing was written"
     rules = found.rejected_by if found else ()

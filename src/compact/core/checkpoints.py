@@ -53,6 +53,8 @@ class Summary(BaseModel, frozen=True):
     """Why its maker stopped writing."""
     seconds: float | None = None
     """Time that a model took for it."""
+    asked_again: str = Field(default="", exclude=True, repr=False)
+    """Why its second try was no better, where it was asked twice."""
     prompt: str = Field(default="", exclude=True, repr=False)
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 

@@ -34,7 +34,7 @@ REMEMBERED = 64
 """Stories that are kept to be given again."""
 MOST_REQUESTS = 128
 """Requests that one story may take."""
-RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 12_000
+RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 2_000
 """What a tool put out is shown up to this share of the window, at so many characters a token, and
 within these bounds in characters."""
 
@@ -131,8 +131,13 @@ class ModelSummarizer:
             written = await writing.again(judged.wishes, tokens)
         except (ModelFailed, ContextOverflow):
             return judged
-        again = self._judged(written, writing) if written else judged
-        return again if again.accepted else judged
+        if not written:
+            return judged
+        again = self._judged(written, writing)
+        if again.accepted:
+            return again
+        told = judged.summary.model_copy(update={"asked_again": again.reason})
+        return replace(judged, summary=told)
 
     def _judged(self, written: ModelAnswer, writing: StoryInProgress) -> Judged:
         counter, request = self._writer.counter, writing.request

@@ -12,27 +12,37 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import Literal
 
+from compact.compression.extraction.work import WORKS
 from compact.compression.fencing import (
     GOALS,
+    IN_VIEW,
     TASKS,
+    TOLD,
     WANTED,
     WRITTEN,
     Block,
     Clean,
     cleaned,
     fenced,
+    one_line,
     shortened,
+    speaker_in,
 )
-from compact.core.checkpoints import SummaryRequest
+from compact.core.anchors import keys_of
+from compact.core.checkpoints import Level, SummaryRequest, summary_of
 from compact.core.context import ActiveContext
 from compact.core.messages import Message, visible_texts
-from compact.core.modes import mode_named
+from compact.core.modes import MODES, mode_named
 from compact.core.templates import template
 from compact.core.tokens import TokenCounter
 
-WORDS_PER_TOKEN, FEWEST_WORDS = 0.6, 20
-"""Words that a model is allowed for each token of the cap (names take more tokens than prose), and
-at least: a smaller number would ask for no sentence."""
+WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
+"""Words that a model is allowed for each token of the cap, fewer where tools were called, whose
+names take more tokens than prose; and at least: a smaller number would ask for no sentence."""
+DENSE = 20
+"""Tokens of the messages for each of the story from which it cannot tell every step."""
+LINE = 300
+"""Characters of a message in view that are shown."""
 Form = Literal["full", "plain", "short", "shortest"]
 """How much the rules say: with an example, without, or what small models have room for."""
 
@@ -62,6 +72,7 @@ class Words:
     form: Form
     rules: str
     beside: Sequence[Block] = ()
+    per_token: float = WORDS_PER_TOKEN
 
     def whole(self, tokens: int) -> Briefing:
         """For all of the data at once."""
@@ -78,15 +89,15 @@ class Words:
         return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
 
     def _ask(self, tokens: int) -> str:
-        words = max(FEWEST_WORDS, int(tokens * WORDS_PER_TOKEN))
+        words = max(FEWEST_WORDS, int(tokens * self.per_token))
         return _filled("ask_short" if self.form in SMALL_FORMS else "ask", words=words)
 
 
 FORMS: Mapping[Form, Sequence[str]] = {
-    "full": ("rules", "strategies/{strategy}", "{level}", "focus", "{answer}", "example"),
-    "plain": ("rules", "strategies/{strategy}", "{level}", "focus", "{answer}"),
-    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{answer}"),
-    "shortest": ("short", "{level}", "{answer}"),
+    "full": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}", "example"),
+    "plain": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}"),
+    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{json}"),
+    "shortest": ("short", "{level}", "{json}"),
 }
 """The templates of each form, from long to short."""
 SMALL_FORMS: Sequence[Form] = ("short", "shortest")
@@ -97,15 +108,31 @@ def words_of(
     request: SummaryRequest, form: Form, *, structured: bool, beside: Sequence[Block] = ()
 ) -> Words:
     """How a request is put in that form; `structured` where a server holds the answer to JSON."""
+    level, json = _level_of(request), "json" if structured else ""
+    older = "" if request.level == "detailed" else "older"
     names = [
-        name.format(
-            strategy=request.strategy, level=request.level, answer="json" if structured else ""
-        )
+        name.format(strategy=request.strategy, level=level, older=older, json=json)
         for name in FORMS[form]
     ]
-    focus = mode_named(request.mode).focus
+    is_work = any(message.tool_calls for message in request.messages)
+    focus = mode_named(_mode_of(request)).focus
     rules = "\n\n".join(_filled(name, text=focus) for name in names if name)
-    return Words(form, rules, beside)
+    return Words(form, rules, beside, WORDS_OF_WORK if is_work else WORDS_PER_TOKEN)
+
+
+def _level_of(request: SummaryRequest) -> Level:
+    """How much of the detail is asked for: not every step where there are few words for many."""
+    said = sum(map(len, visible_texts(request.messages))) // 4
+    is_dense = request.level == "detailed" and said > DENSE * request.max_tokens
+    return "moderate" if is_dense else request.level
+
+
+def _mode_of(request: SummaryRequest) -> str:
+    """What the conversation is for, where nobody said so: its calls tell."""
+    calls = (call for message in request.messages for call in message.tool_calls)
+    if request.mode != MODES[0] or all(WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
+        return request.mode
+    return "developer"
 
 
 def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
@@ -113,17 +140,36 @@ def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
     return replace(told, ask=f"{_filled('again', text=' '.join(wishes))} {told.ask}")
 
 
-def beside(request: SummaryRequest, most: int) -> list[Block]:
-    """What is said beside the messages, as blocks; the record of at most so many characters."""
+def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[Block]:
+    """What is said beside the messages, as blocks; the record of at most so many characters, and
+    as many of what stays `in_view`.
+    """
     texts = (request.record, request.guidance, *request.goals, *request.open_tasks)
     clean = cleaned([*visible_texts(request.messages), *texts])
+    told, view = _in_view(request.kept, most, clean) if in_view else ("", "")
     rows = (
+        (TOLD, told),
+        (IN_VIEW, view),
         (WRITTEN, shortened(clean(request.record), most)),
         (GOALS, _listed(request.goals, clean)),
         (TASKS, _listed(request.open_tasks, clean)),
         (WANTED, clean(request.guidance)),
     )
     return [Block(speaker, text, -1) for speaker, text in rows if text]
+
+
+def _in_view(kept: Sequence[Message], most: int, clean: Clean) -> tuple[str, str]:
+    """The newest story that stands before this one, and the newest messages in view, each in a
+    line, within so many characters.
+    """
+    told, lines = "", list[str]()
+    for message in reversed(kept):
+        if message.metadata.source == "checkpoint":
+            told = told or shortened(clean(summary_of(message.text)), most)
+        elif most > 0 and (said := one_line(clean(message.text), LINE)):
+            lines.append(f"- {speaker_in(message)}: {said}")
+            most -= len(lines[-1])
+    return told, "".join(f"\n{line}" for line in reversed(lines))
 
 
 def _filled(name: str, **values: object) -> str:

@@ -1,8 +1,8 @@
 """Reading: what a model wrote, as the story it told.
 
 What is no part of an answer is taken off: reasoning, a code fence or a tag around all of it, an
-announcement in our own words, tokens that end an answer, and the JSON that a server held it to.
-Nothing else is changed, left out or added: the gate judges what was written.
+announcement in our own words, tokens that end an answer, titles, and the JSON that a server held
+it to. Nothing else is changed, left out or added: the gate judges what was written.
 """
 
 from __future__ import annotations
@@ -34,13 +34,22 @@ _ANNOUNCEMENT = re.compile(
     re.IGNORECASE,
 )
 """A first line that only says what follows: a title of our words for it, or `Here is …:`."""
+_TITLE = re.compile(
+    r"^[ \t]{0,3}(?:#{1,6}[ \t][^\n]{1,80}|(?:\d{1,2}[.)] )?(?:\*\*|__)[^\n*_]{1,80}(?:\*\*|__):?"
+    r"|\d{1,2}[.)] [A-Z][^\n.:]{1,80}:)[ \t]*\n(?=[^\n]*\S|\n)",
+    re.MULTILINE,
+)
+"""A line that is a title, with something below it: many models write titles whatever they are told,
+and what stands below is told all the same."""
 
 
 def story_of(answer: str) -> str:
     """The story in an answer; empty where it says nothing."""
     text = undressed(answer)
     told = read_json(text)
-    return text if told is None else "\n".join(each.strip() for each in told if each.strip())
+    if told is not None:
+        text = "\n".join(each.strip() for each in told if each.strip())
+    return _TITLE.sub("", text).strip()
 
 
 def undressed(text: str) -> str:

@@ -39,7 +39,8 @@ ANSWER_SHARE = 3
 RULES_SHARE = 10
 """What is said to the model takes at most the tenth part of it, where there is so short a form."""
 BESIDE_SHARE, CHARACTERS = 8, 3
-"""The record is shown up to the eighth part of it, at so many characters a token."""
+"""The record, and what stays in view, are shown up to the eighth part of it each, at so many
+characters a token."""
 COUNTED_MORE = 1.05
 """A prompt that the server has counted may count so much more beside other data."""
 PART_SHARE = 4
@@ -163,8 +164,9 @@ class StoryInProgress:
     def words(self) -> Words:
         """The words in which it is asked for: the longest form that is no more than its share."""
         most = self.writer.usable // RULES_SHARE
-        beside = briefing.beside(self.request, self.writer.usable // BESIDE_SHARE * CHARACTERS)
-        for form in briefing.SMALL_FORMS if self.writer.is_small else briefing.FORMS:
+        room, is_small = self.writer.usable // BESIDE_SHARE * CHARACTERS, self.writer.is_small
+        beside = briefing.beside(self.request, room, in_view=not is_small)
+        for form in briefing.SMALL_FORMS if is_small else briefing.FORMS:
             words = briefing.words_of(self.request, form, structured=self.structured, beside=beside)
             longest = words.reduction(self.cap, self.writer.most_requests)
             said = self.writer.counter.text(f"{longest.rules}\n{longest.ask}")

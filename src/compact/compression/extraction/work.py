@@ -35,6 +35,8 @@ _TRIED_CHARS = 500
 """Characters by which one attempt is told from another, and of the longest argument that may name a
 file that is read: longer ones are text."""
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
+WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
+"""Arguments of calls that run commands or change files."""
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _LONGEST_PATH = 300

@@ -98,6 +98,16 @@ class SummarySource:
         return list(visible_texts(self.request.messages))
 
     @cached_property
+    def told(self) -> list[str]:
+        """The texts of the messages that are no output of a tool, where there are any."""
+        said = [
+            text
+            for message in self.request.messages
+            for text in (message.text, *(call.arguments for call in message.tool_calls))
+        ]
+        return said if any(said) else self.source
+
+    @cached_property
     def beside(self) -> list[str]:
         """What else its maker was shown of the conversation."""
         request = self.request
@@ -133,7 +143,7 @@ class SummarySource:
     def names(self) -> dict[str, float]:
         """What the source names and the reader does not see anyway, weighed by how often."""
         found: Counter[str] = Counter()
-        for text in self.source:
+        for text in self.told:
             found.update(names_in(text))
         shown = "\n".join((self.request.record, *visible_texts(self.request.kept))).lower()
         plain = set(_PLAIN.findall("\n".join(self.source)))
