@@ -408,3 +408,30 @@ def test_shortening_keeps_head_and_tail(text: str, more: str):
         assert short.startswith(text[:30])
         assert short.endswith(text[-20:])
         assert f"{len(text) - 50:,} characters left out" in short
+
+
+def test_what_a_conversation_is_for_is_told_by_its_calls():
+    """Where nobody set a mode: a summarizer of code was told to dwell on what the user likes."""
+    coding = words(asked(TALK)).rules
+    assert f"Dwell on: {mode_named('developer').focus}" in coding
+    assert f"Dwell on: {mode_named('planning').focus}" in words(asked(TALK, mode="planning")).rules
+    looked = [said("user", "When?"), said("assistant", "", content=(ToolCall("a", "get", "{}"),))]
+    assert f"Dwell on: {mode_named('assistant').focus}" in words(asked(looked)).rules
+
+
+def test_not_every_step_is_asked_for_in_a_few_words():
+    """Where there are few words for much, and of what is old nothing that was open then."""
+    much = [said("user", "The kiln was too hot. " * 2_000)]
+    thorough, brief = (template(f"summary/{x}.md") for x in ("detailed", "moderate"))
+    assert brief in words(asked(much)).rules
+    assert thorough in words(asked(much, max_tokens=4_000)).rules
+    older = template("summary/older.md")
+    assert older not in words(asked(TALK)).rules
+    assert older in words(asked(TALK, level="compact")).rules
+
+
+def test_who_speaks_is_named_as_in_the_conversation():
+    """A meeting was told as one of a user and an assistant."""
+    meeting = [said("user", "It is dry.", name="Ida"), said("assistant", "Good.", name="Tom: x")]
+    shown_ = "".join(block.shown for block in blocks_of(meeting, longest=400))
+    assert shown_ == "User (Ida): It is dry.\nAssistant (Tom x): Good.\n"

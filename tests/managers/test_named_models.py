@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compact import CompactConfig, CompactManager, Patience, compress
+from compact import CompactConfig, CompactManager, ContextManager, Patience, compress, plan
 from compact.core import clock_and_ids
 from compact.core.asking import ASK
 from compact.core.messages import Message
 from compact.core.profiles import shipped
 from compact.core.replies import Reply
-from compact.testing import ScriptedModel
+from compact.testing import ScriptedModel, ScriptedSummarizer
 from tests.doors.talking import QUICK, Listener, session, turns
 from tests.scripted import Answer, Hangs, HangsUp, InternalError, NoSuchModel, ScriptedServer
 
@@ -288,3 +288,28 @@ def test_nobody_listening_costs_one_attempt():
             assert len(heard.named("compact.story_asked")) == 1
             assert len(heard.named("compact.breaker_opened")) == 1
             assert not heard.named("compact.model_asked_again")
+
+
+def test_a_session_that_is_loaded_whole_is_one_story_for_a_model() -> None:
+    """Four were asked for, of 24 words each (issue 25, 2)."""
+    summarizer = ScriptedSummarizer("The assistant told what each drawer of the harbour holds.")
+    with ContextManager(window=8_192, summarizer=summarizer) as ctx:
+        for message in turns(300):
+            ctx.add_message(message)
+        ctx.compress_conversation()
+        assert len(summarizer.requests) == len(ctx.checkpoints) == 1
+
+
+def test_a_models_story_has_room_in_one_call() -> None:
+    """Of a large source at least 45 % of what the checkpoint may take, of a small one a quarter."""
+    given = list(turns(300))
+    summarizer = ScriptedSummarizer("The assistant told what each drawer of the harbour holds.")
+    made = plan(given, max_tokens=6_000, summarizer=summarizer)
+    (request,) = summarizer.requests
+    (checkpoint,) = made.context.checkpoints
+    assert request.max_tokens > 0.4 * checkpoint.token_count
+    assert request.max_tokens <= 3_000
+    small = ScriptedSummarizer("They talked.")
+    plan(given[:16], max_tokens=900, summarizer=small)
+    (request,) = small.requests
+    assert request.max_tokens <= sum(len(each["content"]) for each in given[:16]) / 4

@@ -57,11 +57,10 @@ def age(
     """What becomes of the live checkpoints at the session's compression `number`.
 
     They get the levels of the schedule; while they take more than `room` tokens, the oldest that is
-    not merged yet ages further. Stories that a model has told age only then: each rewriting costs
-    a request, and forgets.
+    not merged yet ages further.
     """
     before = {c.id: c.level for c in live}
-    live = list(live) if caps.by_model else [aged(c, number) for c in live]
+    live = [aged(c, number) for c in live]
     wanted = [c.level for c in live]
     if pressure == "lower":
         wanted = [LEVELS[min(LEVELS.index(w) + 1, len(LEVELS) - 1)] for w in wanted]

@@ -110,10 +110,8 @@ async def compress(
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
     with _stage("identify", emit):
-        if summarizer.waits and standing.is_session:
-            standing = replace(standing, caps=replace(standing.caps, by_model=True))
+        standing = replace(standing, by_model=summarizer.waits)
         selection, at = _selected(history, policy, budget, standing)
-        selection.by_model = summarizer.waits
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)
     with _stage("summarize", emit):

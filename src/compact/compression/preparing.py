@@ -18,7 +18,7 @@ from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
-from compact.core.levels import LEAST, LEVELS, LONGEST_STORY, level_at, older
+from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.message_redaction import redact_text
 from compact.core.messages import Message
 from compact.core.modes import emphasis_of
@@ -32,8 +32,9 @@ MOST_READ = 1_000_000
 imported whole may have more. The summary says what was not read."""
 MOST_OF_SOURCE = 0.25
 """Of the tokens that it stands for: what a summary that is told in full takes at most, by far."""
-STORY_OF_SOURCE = 4
-"""A model's story takes at most this part of the tokens that it tells of."""
+STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
+"""A model's story takes at most this part of the tokens that it tells of, and so many tokens:
+longer ones go round."""
 REBUILD = 2
 """Usable windows that may be read again to write an aged checkpoint from history."""
 LOT = 0.6
@@ -116,7 +117,7 @@ def parts_of(
     would have by now, had the session been compressed each time that its window was full. What is
     older than the last level begins is not counted.
     """
-    if standing.live or standing.cut or standing.caps.by_model:  # a model tells one span at once
+    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
         return [(policy.new_level, new)]
     parts: list[tuple[Level, Sequence[int]]] = []
     after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
@@ -169,7 +170,7 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
     room = _wanted(_room_of_new(selection, source), source, composer.emphasis)
     record, cap = composer.planned(room)
     request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
-    if selection.by_model:
+    if selection.standing.by_model:
         told = min(max(cap, composer.story_room(room)), max(LEAST_CAP, source // STORY_OF_SOURCE))
         asked = max(1, min(_asked_of_model(selection, told), LONGEST_STORY))
         request = request.model_copy(update={"max_tokens": asked})
@@ -250,7 +251,7 @@ def _room_of_new(selection: Selection, source: int) -> int:
         caps = standing.caps
         others = min(caps.together - selection.ageing.tokens, caps.together // 2)
         room = min(room, max(caps.of(selection.policy.new_level), others) - heading)
-        if caps.by_model:
+        if standing.by_model:
             room = min(room, LONGEST_STORY, max(LEAST_CAP, source // STORY_OF_SOURCE))
     return max(24, min(room, source))
 

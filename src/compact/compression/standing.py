@@ -40,6 +40,8 @@ class Standing:
     """The words of the open goals: no summary may call them done."""
     open_tasks: tuple[str, ...] = ()
     """The words of what is still to do for them."""
+    by_model: bool = False
+    """Whether a model tells the stories."""
 
     @property
     def is_session(self) -> bool:

@@ -76,8 +76,6 @@ class Selection:
     """What was in view when somebody asked last, and what a reader saw then."""
     composed: tuple[Seen, Composer] | None = None
     """What composes the record beside that."""
-    by_model: bool = False
-    """Whether a model tells the stories."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,6 @@ ALL_SHARE = 0.20
 """Largest share of the usable window that all checkpoints together may take."""
 RECORD_SHARE = 0.12
 """Share of the usable window for the standing record, and more where the target leaves it."""
-TOLD_ALL_SHARE, TOLD_RECORD_SHARE, TOLD_MORE = 0.30, 0.08, 1.5
-"""The same two where a model tells the stories, which say more than the record; and how many times
-as much a story of a level may take then."""
-LONGEST_STORY = 3_000
-"""Tokens of a story that a model is asked for at most: longer ones go round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +34,20 @@ class Caps:
     """The caps that follow from a usable window, in tokens."""
 
     usable: int
-    by_model: bool = False
-    """Whether a model tells the stories."""
 
     def of(self, level: Level) -> int:
         """The cap of one checkpoint of the level, its heading included."""
-        share = SHARES[level] * (TOLD_MORE if self.by_model else 1)
-        return min(max(int(share * self.usable), LEAST[level]), self.together // 2)
+        return min(max(int(SHARES[level] * self.usable), LEAST[level]), self.together // 2)
 
     @property
     def record(self) -> int:
         """Tokens that are set aside for the standing record."""
-        return int((TOLD_RECORD_SHARE if self.by_model else RECORD_SHARE) * self.usable)
+        return int(RECORD_SHARE * self.usable)
 
     @property
     def together(self) -> int:
         """The cap of all checkpoints together."""
-        return int((TOLD_ALL_SHARE if self.by_model else ALL_SHARE) * self.usable)
+        return int(ALL_SHARE * self.usable)
 
 
 def level_at(age: int) -> Level:
