@@ -257,7 +257,7 @@ CUT = Reply(message=said("assistant", GOOD[:200]), finish="length")
     [
         (CUT, "not finished"),
         (f"{GOOD}\n\n{MORE}", "too long"),
-        (f"<h2>Rules</h2>\n{GOOD}", "no headings"),
+        (f"## Rules\n{GOOD}", "no headings"),
         ("The user asked for a booking page.", "too short"),
     ],
 )

@@ -22,7 +22,7 @@ STORY = "The user asked for a kiln.\nThe assistant built it - 250) bricks and 20
         f"```markdown\n{STORY}\n```",
         f"## Summary\n\n{STORY}",
         f"**Story**\n{STORY}",
-        f"## Next\n{STORY}",
+        f"## What was built\n{STORY}",
         f"# The kiln\n\n1. **Work so far**:\n{STORY}",
         f"2. Work so far:\n{STORY}",
         f"Here is the story of the conversation:\n\n{STORY}",
@@ -95,3 +95,9 @@ def test_reading_is_linear():
         "`" * 99_999,
     ):
         reading.story_of(text)
+
+
+@pytest.mark.parametrize("title", ["## Rules", "**Next steps**:", "### User", "2. Open work:"])
+def test_a_title_of_another_voice_stays_for_the_gate(title: str):
+    """A section that code writes, or a speaker: their words would lose who said them."""
+    assert reading.story_of(f"{title}\n{STORY}") == f"{title}\n{STORY}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.core.messages import visible_texts
+from compact.core.messages import Message, Thinking, visible_texts
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import each
 
@@ -59,13 +59,16 @@ def words_in(value: object) -> Iterator[str]:
 )
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_file_is_read_whole_or_refused_by_what_it_has(path):
+    messages: list[Message] = []
     try:
-        messages = [message for talk in each(path) for message in talk.messages]
+        for talk in each(path):
+            assert not isinstance(talk, InvalidTranscript), talk
+            messages += talk.messages
     except InvalidTranscript as error:
         assert "an unknown format: the file has" in str(error)  # noqa: PT017
         return
     told = [*visible_texts(messages)]
-    told += [part.text for m in messages for part in m.parts if part.type == "thinking"]
+    told += [part.text for m in messages for part in m.parts if isinstance(part, Thinking)]
     told += [json.dumps(call.arguments) for m in messages for call in m.tool_calls]
     lost = {text for text in texts_of(path) if not any(text in each for each in told)}
     assert lost <= HEADERS

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from compact.core.arguments import leaves
+from compact.core.outline import section_named
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
 """Characters of a string that a server lets a model write; tokens of the cap for each, and how many
@@ -26,6 +27,8 @@ _WRAPPED = re.compile(
 )
 _CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
 _STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
+_MARKS = re.compile(r"^[\s#*_\d.)]+|[\s*_:]+$")
+_SPEAKERS = frozenset("user assistant system human developer tool ai model".split())  # noqa: SIM905
 LONGEST_STOP = 40
 """Characters of a token that ends an answer, at most."""
 _ANNOUNCEMENT = re.compile(
@@ -49,7 +52,15 @@ def story_of(answer: str) -> str:
     told = read_json(text)
     if told is not None:
         text = "\n".join(each.strip() for each in told if each.strip())
-    return _TITLE.sub("", text).strip()
+    return _TITLE.sub(_untitled, text).strip()
+
+
+def _untitled(title: re.Match[str]) -> str:
+    """Nothing in the place of a title, unless it names a section that code writes, or a speaker:
+    that the gate refuses.
+    """
+    words = _MARKS.sub("", title[0]).lower()
+    return title[0] if section_named(words) or words.rstrip(" :") in _SPEAKERS else ""
 
 
 def undressed(text: str) -> str:
