@@ -1,5 +1,6 @@
 """Sessions to store, small and plain."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,3 +146,15 @@ def every(path: Path | bytes) -> list[Transcript]:
     found = list(reading.each(path))
     assert all(isinstance(one, Transcript) for one in found)
     return [one for one in found if isinstance(one, Transcript)]
+
+
+def words_in(value: object) -> Iterator[str]:
+    """All texts of a JSON value that are more than a word."""
+    if isinstance(value, str):
+        if value.startswith("{"):
+            yield from words_in(json.loads(value))
+        elif " " in value:
+            yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from words_in(each)

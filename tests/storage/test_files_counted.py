@@ -16,6 +16,7 @@ import pytest
 from compact.core.messages import Message, Thinking, visible_texts
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import each
+from tests.storage.making import words_in
 
 NAMED = os.environ.get("COMPACT_DATA")
 DATA = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared/data"
@@ -41,17 +42,6 @@ def texts_of(path: Path) -> Iterator[str]:
         except ValueError:
             for line in data.decode().splitlines():
                 yield from words_in(json.loads(line))
-
-
-def words_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        if value.startswith("{"):
-            yield from words_in(json.loads(value))
-        elif " " in value:
-            yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from words_in(inner)
 
 
 @pytest.mark.skipif(

@@ -7,7 +7,6 @@ reader, by walking its JSON.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
-from tests.storage.making import as_written, detect
+from tests.storage.making import as_written, detect, words_in
 
 ASKED, CAME, SAID = "How many loaves are left?", "seven loaves, shelf two", "Seven are left."
 SYSTEM, THOUGHT = "You mind the bakery.", "I must count them."
@@ -343,18 +342,6 @@ FILES = [
         notes=("no known format, read by what it looks like: messages at `log`, role in `speaker`, text in "
                "`utterance`",)),
 ]  # fmt: skip
-
-
-def words_in(value: object) -> Iterator[str]:
-    """All texts of a JSON value that are more than a word."""
-    if isinstance(value, str):
-        if value.startswith("{"):
-            yield from words_in(json.loads(value))
-        elif " " in value:
-            yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from words_in(each)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.format)
