@@ -3,7 +3,9 @@
 What counts is defined by the measure's own tool (`data.measure`): it cuts real sessions at their
 real compactions, finds the names that are used again right after, and scores any text. Here the
 product compresses the part before a compaction to as many tokens as the real summary had, and once
-more to twice as many, which must not cost anything.
+more to twice as many, which must not cost anything. *From memory* is what the agent used before
+anything had shown it again. A list of names alone covers most of what is needed and says nothing:
+so it stands beside, with thirty lines of talk, and with ours without its lists.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Summarizer
 from compact.wiring import read_transcript
-from evals import contexts, data, stats
+from evals import baselines, contexts, data, stats
 from evals.split import Cell, Half, columns, half_of, table
 
 MOST_LOST = 0.02
@@ -75,6 +77,16 @@ class Score:
     """Share of all tokens that are."""
     twice: float
     """Coverage at twice the tokens."""
+    memory: float
+    """Coverage of what was used from memory; 1 where nothing was."""
+    prose_memory: float
+    """The same without the lists of names."""
+    names_alone: float
+    names_alone_memory: float
+    """Of a list of names and nothing else."""
+    thirty_lines: float
+    thirty_lines_memory: float
+    """Of thirty lines of talk and names."""
 
     @property
     def drop(self) -> float:
@@ -152,6 +164,14 @@ def score(
     found = tool.anchors(text)
     found |= {anchor.rsplit("/", 1)[-1] for anchor in found if "/" in anchor}
     needed = case.definition["needed"]
+    from_memory = case.definition.get("from_memory") or []
+
+    def covered(told: str, which: Sequence[str] | None = None) -> float:
+        return 1.0 if which == [] else float(tool.coverage(case.definition, told, which))
+
+    alone = baselines.names_alone(case.messages, case.max_tokens, tool.COUNT)
+    lines = baselines.thirty_lines(case.messages, case.max_tokens, tool.COUNT)
+    prose = contexts.prose(messages)
     names = sum(map(tool.COUNT, contexts.lists(messages)))
     return Score(
         case.name,
@@ -164,10 +184,12 @@ def score(
         case.summary,
         case.newest,
         tuple(a for a in needed if a not in found),
-        tool.coverage(case.definition, contexts.prose(messages)),
+        covered(prose),
         names / max(1, sum(map(tool.COUNT, contexts.ours(messages)))),
         names / max(1, used),
-        tool.coverage(case.definition, render_text(twice)),
+        covered(render_text(twice)),
+        *(covered(told, from_memory) for told in (text, prose)),
+        *(covered(told, which) for told in (alone, lines) for which in (None, from_memory)),
     )
 
 
@@ -222,6 +244,12 @@ def measured(scores: Sequence[Score]) -> Mapping[str, Mapping[Half, Cell]]:
             "newest text": lambda s: mean(x.newest for x in s),
             "not above newest text (ties count)": lambda s: sum(x.coverage <= x.newest for x in s),
             "prose alone": lambda s: mean(x.prose for x in s),
+            "from memory": lambda s: mean(x.memory for x in s),
+            "prose alone, from memory": lambda s: mean(x.prose_memory for x in s),
+            "names alone": lambda s: mean(x.names_alone for x in s),
+            "names alone, from memory": lambda s: mean(x.names_alone_memory for x in s),
+            "thirty lines": lambda s: mean(x.thirty_lines for x in s),
+            "thirty lines, from memory": lambda s: mean(x.thirty_lines_memory for x in s),
             "lists, share of the checkpoint": lambda s: mean(x.lists for x in s),
             "lists, share of the context": lambda s: mean(x.of_all for x in s),
             "lists, largest share of a checkpoint": lambda s: max(x.lists for x in s),
