@@ -22,9 +22,9 @@ def test_names_alone_are_names_within_the_tokens():
 
 
 def test_thirty_lines_are_the_newest_and_longest_and_names():
-    told = thirty_lines(SAID, 400, words)
+    told = thirty_lines(SAID, 800, words)
     lines = told.split("\n")
     assert lines[-2] == "Done."
     assert any(line.startswith("It reads `peak_of` now.") for line in lines)
-    assert words(told) <= 400
+    assert words(told) <= 800
     assert "peak_of" in lines[-1]
