@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from compact.core.asking import ASK, Abilities, Ask, Limits
-from compact.core.calls import checked_methods
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.context import ActiveContext, sendable
 from compact.core.messages import Message
@@ -42,7 +41,6 @@ class ScriptedSummarizer:
 Answer = str | Message | Mapping[str, Any] | Reply | Exception
 
 
-@checked_methods
 class ScriptedModel:
     """Gives the answers in turn, the last one again and again; an answer may be an exception, which
     is raised. Takes an active context and nothing else.
