@@ -170,14 +170,14 @@ def test_a_small_model_is_not_shown_what_it_would_copy():
 
 def test_what_is_read_twice_is_shown_once_and_no_file_whole():
     """Most of a large request was files, and the same again (issue 25, 2)."""
-    page = "\n".join(f"{i}: the glaze of pot {i} is blue" for i in range(300))
+    page = "\n".join(f"{i}: the glaze of pot {i} is blue, and its foot is bare" for i in range(300))
     read = [said("assistant", "", content=(ToolCall(f"c{i}", "read", "{}"),)) for i in range(2)]
     came = [said("tool", "", content=(ToolResult(f"c{i}", page),)) for i in range(2)]
     model = ScriptedModel(GOOD)
     summary_by(model, request([*TALK, read[0], came[0], read[1], came[1]]))
     told = data(model.contexts[0])
     assert told.count("the glaze of pot 1 is blue") == 1
-    assert "Tool read: [the same as above]" in told
+    assert "Tool read: [as shown above]\n" in told
     assert f"{len(page) - 2_000:,} characters left out" in told
 
 

@@ -53,8 +53,8 @@ _SPEAKERS = {
 _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
 """Speakers whose words are never shortened."""
-SAME, REPEATED = "[the same as above]", 200
-"""Stands for what was shown before, and the characters from which a text is looked for."""
+SAME, REPEATED_LINE = "[as shown above]", 40
+"""Stands for lines that were shown before, and the characters from which a line is looked for."""
 LONGEST_NAME = 40
 """Characters of a speaker's name."""
 BLANK = "0" * 8
@@ -102,8 +102,9 @@ def blocks_of(
 ) -> list[Block]:
     """The messages as blocks, in order; none for a message that shows nothing.
 
-    `answers` are words that a person said to a message and that stand elsewhere. What tools put
-    out or were given is cut to head and tail beyond `longest` characters.
+    `answers` are words that a person said to a message and that stand elsewhere. Lines of tools
+    that were shown before are not shown again: files that are read twice, reminders. What is left
+    is cut to head and tail beyond `longest` characters.
     """
     clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
@@ -115,13 +116,24 @@ def blocks_of(
         if answer := clean((answers or {}).get(message.id, "")):
             rows.append((_ANSWERED, answer))
         for speaker, text in rows:
-            shown = text if speaker.partition(" (")[0] in _WHOLE else shortened(text, longest)
-            if len(shown) >= REPEATED:
-                shown, again = (SAME if shown in before else shown), shown
-                before.add(again)
-            if shown:
-                found.append(Block(speaker, shown, number))
+            if speaker.partition(" (")[0] not in _WHOLE:
+                text = shortened(_new_lines(text, before), longest)
+            if text:
+                found.append(Block(speaker, text, number))
     return found
+
+
+def _new_lines(text: str, before: set[str]) -> str:
+    """The text without long lines that were shown before; those that are new are known then."""
+    shown = list[str]()
+    for line in text.split("\n"):
+        if line in before:
+            line = SAME
+        elif len(line) >= REPEATED_LINE:
+            before.add(line)
+        if line != SAME or shown[-1:] != [SAME]:
+            shown.append(line)
+    return "\n".join(shown)
 
 
 Clean = Callable[[str], str]
