@@ -21,8 +21,9 @@ def anchors(text):
     return {word for word in text.split() if "_" in word or "/" in word}
 
 
-def coverage(case, text):
-    return sum(word in anchors(text) for word in case["needed"]) / len(case["needed"])
+def coverage(case, text, needed=None):
+    needed = case["needed"] if needed is None else needed
+    return sum(word in anchors(text) for word in needed) / len(needed)
 
 
 def newest_text(before, max_tokens):
