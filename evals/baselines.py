@@ -33,7 +33,10 @@ def thirty_lines(messages: Sequence[Message], most: int, count: Count) -> str:
     cut = [_cut(text, count) for text in texts]
     newest = list(range(len(cut)))[::-1]
     longest = sorted(newest, key=lambda i: -count(cut[i]))
-    size = lambda i: count(f"{cut[i]}\n")  # noqa: E731
+
+    def size(place: int) -> int:
+        return count(f"{cut[place]}\n")
+
     taken = set(_first(newest, int(most * TALK / 2), size))
     taken |= set(_first((i for i in longest if i not in taken), int(most * TALK / 2), size))
     talk = "\n".join(cut[i] for i in sorted(taken))

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from compact import Message
 from compact.compression.gate.rules import RULES, Judged, judge
+from compact.compression.gate.summary_source import SummarySource
 from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.messages import ToolCall, ToolResult
 from compact.core.outline import ALSO, OUTLINE
 from compact.core.replies import Finish
 from compact.core.tokens import TokenCounter
@@ -449,3 +451,18 @@ def test_what_asking_again_may_mend_has_a_wish_and_an_echo_has_none():
 def test_its_time_grows_as_the_span_does():
     """A longer conversation is judged in as much more time (NFR-1)."""
     assert is_linear(lambda talk: judged(GOOD, request(talk)), list(TALK * 40))
+
+
+def test_names_that_only_a_tool_put_out_are_not_asked_of_a_story():
+    """A true story was refused because it did not name what files held (issue 25, 2)."""
+    listed = ", ".join(f"src/kiln/part_{n}.py" for n in range(40))
+    call = ToolCall("c1", "ls", "{}")
+    talk = [
+        Message.of({"role": "user", "content": "Which parts has Henrike's kiln in kiln/heat.py?"}),
+        Message.of({"role": "assistant", "content": (call,)}),
+        Message.of({"role": "tool", "content": (ToolResult("c1", listed),)}),
+    ]
+    story, asked = Summary(text=GOOD, made_by="m"), SummaryRequest(messages=talk, max_tokens=300)
+    source = SummarySource(story, asked, COUNTER, 900)
+    assert "kiln/heat.py" in source.names
+    assert not any("part_" in name for name in source.names)

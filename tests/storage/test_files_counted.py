@@ -55,7 +55,8 @@ def test_a_file_is_read_whole_or_refused_by_what_it_has(path):
             assert not isinstance(talk, InvalidTranscript), talk
             messages += talk.messages
     except InvalidTranscript as error:
-        assert "an unknown format: the file has" in str(error)  # noqa: PT017
+        if "an unknown format: the file has" not in str(error):
+            raise
         return
     told = [*visible_texts(messages)]
     told += [part.text for m in messages for part in m.parts if isinstance(part, Thinking)]

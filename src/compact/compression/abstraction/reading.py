@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from compact.compression.gate.form import SPEAKERS
 from compact.core.arguments import leaves
 from compact.core.outline import section_named
 
@@ -28,7 +29,6 @@ _WRAPPED = re.compile(
 _CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
 _STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
 _MARKS = re.compile(r"^[\s#*_\d.)]+|[\s*_:]+$")
-_SPEAKERS = frozenset("user assistant system human developer tool ai model".split())  # noqa: SIM905
 LONGEST_STOP = 40
 """Characters of a token that ends an answer, at most."""
 _ANNOUNCEMENT = re.compile(
@@ -60,7 +60,7 @@ def _untitled(title: re.Match[str]) -> str:
     that the gate refuses.
     """
     words = _MARKS.sub("", title[0]).lower()
-    return title[0] if section_named(words) or words.rstrip(" :") in _SPEAKERS else ""
+    return title[0] if section_named(words) or words in SPEAKERS.split("|") else ""
 
 
 def undressed(text: str) -> str:

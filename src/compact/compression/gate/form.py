@@ -48,9 +48,12 @@ _FETCHED = re.compile(
 )
 _CODE = re.compile(r"`[^`\n]{1,200}`")
 """A name in a line, which nothing fetches."""
+SPEAKERS = (
+    "user|assistant|system|human|developer|tool|ai|model|benutzer|usuario|utilisateur|utente|用户"
+)
+"""How whoever speaks in a conversation is called."""
 _SPEAKER = re.compile(
-    r"^[ >*+•#_-]{0,8}[\[<(]?(?:user|assistant|system|human|developer|tool|ai|model"
-    r"|benutzer|usuario|utilisateur|utente|用户)"
+    rf"^[ >*+•#_-]{{0,8}}[\[<(]?(?:{SPEAKERS})"
     r"(?:[\])>]?[*_]{0,2} ?:(?! ?//)|> |\][*_]{0,2} (?=\S))"
     r"|</?(?:user|assistant|system|human|developer|tool|instructions?|important|directive)\b"
     r"[^>\n]{0,100}>"

@@ -9,7 +9,6 @@ in memory is one connection that all threads take turns with.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ import apsw
 
 from compact import forks
 from compact.errors import InvalidInput, StoreFailed
-from compact.files import is_folder
+from compact.files import is_folder, is_other_kind
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import migrations
@@ -368,13 +367,13 @@ def _refuse_other_kinds(path: str) -> None:
     Raises:
         StoreFailed: it is a folder, a pipe, a socket or a device.
     """
-    try:
-        mode = Path(path).stat().st_mode
-    except (OSError, ValueError):  # it is new, or SQLite says what is wrong with the name
+    if is_other_kind(Path(path)):
+        what = "a pipe, a socket or a device"
+    elif is_folder(Path(path)):
+        what = "a folder"
+    else:  # it is new, or SQLite says what is wrong with the name
         return
-    if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
-        raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
+    raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
