@@ -168,7 +168,7 @@ def _summaries(projection: Projection) -> set[str]:
     pieces = (piece for piece in projection.pieces if isinstance(piece, Shown))
     ours = (piece.message for piece in pieces if piece.position is None)
     records = (message.text for message in ours if headed(message.text) in SUMMARIES)
-    return {_plain(text) for text in (*(c.summary for c in projection.checkpoints), *records)}
+    return {_plain(text) for text in (*(c.body for c in projection.checkpoints), *records)}
 
 
 def _plain(text: str) -> str:
