@@ -27,12 +27,14 @@ TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
 """Tokens that a story needs for each doubling of its source above the second number ..."""
 LEAST_OF_CAP = 4
 """... but never more than this part of its cap."""
-LEAST_COVERED = 0.25
-"""Share of what a piece of the extracted story as long as this one covers of the source. Prose
-says what names alone do not: summaries by persons reach .28 at least, half of them more than .86.
+LEAST_COVERED = 0.45
+"""Share of what a piece of the extracted story as long as this one covers of the source. With it no
+good story of `python -m evals gate` is refused for it alone (docs/evidence.md).
 """
 FEWEST_NAMES = 2
 """Names that such a piece must hold for stories to be compared by them."""
+MANY_NAMES = 6
+"""Names of an extracted story from which one that has none of them would suit any conversation."""
 
 
 def subject(source: SummarySource) -> RuleResult:
@@ -89,9 +91,11 @@ def coverage(source: SummarySource) -> RuleResult:
         return RuleResult(True, "nothing to compare it with")
     pieces = _pieces(other.text, source.story.text, source)
     named = [covered(piece, source.names) for piece in pieces]
+    own = covered(source.story.text, source.names)
+    if not own and len(covered(other.text, source.names)) >= MANY_NAMES:
+        return RuleResult(False, "it names nothing of what the extracted story names", 0.0)
     if fmean(map(len, named)) < FEWEST_NAMES:
         return RuleResult(True, "the extracted story names hardly anything")
-    own = covered(source.story.text, source.names)
     share = _worth(own, source) / fmean(_worth(each, source) for each in named)
     detail = f"{share:.0%} of what as much of the extracted story covers"
     return RuleResult(share >= LEAST_COVERED, detail, share)
