@@ -13,7 +13,6 @@ from typing import Any
 
 from compact import wiring
 from compact.core.modes import MODES
-from compact.core.outline import TITLES
 from compact.core.policy import CompactPolicy
 from compact.errors import CompactError
 from evals import data
@@ -88,6 +87,18 @@ def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, A
     return retention.report(rows), retention.as_json(rows)
 
 
+def _kit(_: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    kit = _module("kit")
+    rows = kit.run() if options.sizes is None else kit.run(sizes=options.sizes)
+    return kit.report(rows, missed=options.missed), [row._asdict() for row in rows]
+
+
+def _constraints(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    constraints = _module("constraints")
+    rows = constraints.run(folder, options.sizes)
+    return constraints.report(rows, missed=options.missed), [row._asdict() for row in rows]
+
+
 def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     found: tuple[str, Any] = _module("words").evaluate(folder, missed=options.missed)
     return found
@@ -108,10 +119,10 @@ def _locomo(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
-def _lines(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
-    sections = [options.section] if options.section else []
-    asked = {"sections": sections, "count": options.count or 25, "seed": options.seed}
-    return _module("lines").write(folder, options.to, **asked), None
+def _names(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    names = _module("names")
+    found = names.run(folder)
+    return names.report(found), found
 
 
 def _reading(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
@@ -177,7 +188,9 @@ def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
 
 
 OF_OUR_OWN: dict[str, OfOurOwn] = {
+    "constraints": _constraints,
     "gate": _gate,
+    "kit": _kit,
     "lived": _lived,
     "plain": _plain,
     "probes": _probes,
@@ -202,8 +215,8 @@ WITH_DATA: dict[str, Evaluation] = {
     "words": _words,
 }
 SEED = 7
-FOR_READERS: dict[str, Evaluation] = {"lines": _lines, "reading": _reading}
-"""They write files for people to read, and run only where they are named."""
+WRITING: dict[str, Evaluation] = {"names": _names, "reading": _reading}
+"""They write files, for the product or for people to read, and run only where they are named."""
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
 
 
@@ -220,7 +233,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {every} (default: all), lines, reading; or attack",
+        help=f"of {every} (default: all), names, reading; or attack",
     )
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
@@ -228,12 +241,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--missed",
         action="store_true",
-        help="ageing, coverage, facts, gate, importance, modes, probes: what is missing",
+        help="ageing, constraints, coverage, facts, gate, importance, kit, modes, probes: what is"
+        " missing",
     )
     add("--cases", action="store_true", help="coverage: a line for each case")
-    add("--to", type=Path, metavar="DIR", help="lines, reading: a folder outside the repository")
-    add("--count", type=int, metavar="N", help="lines: of each section; reading: packs")
-    add("--section", choices=TITLES, help="lines: of this section alone")
+    add("--to", type=Path, metavar="DIR", help="reading: a folder outside the repository")
+    add("--count", type=int, metavar="N", help="reading: packs")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
     add(
         "--every",
@@ -246,16 +259,16 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
     add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")
-    add("--seed", type=int, default=SEED, metavar="N", help="lines, probes, reading: draws")
-    add("--sizes", type=_sizes, metavar="N,N", help="probes, retention: tokens of the contexts")
+    add("--seed", type=int, default=SEED, metavar="N", help="probes, reading: draws")
+    add("--sizes", type=_sizes, metavar="N,N", help="constraints, kit, probes, retention: tokens")
     options = parser.parse_args(argv)
     if options.judge and not options.model:
         parser.error("--judge is for the answers of a model: name it with --model")
-    if not options.to and set(options.names) & set(FOR_READERS):
-        parser.error("lines and reading write into a folder: name it with --to")
+    if not options.to and "reading" in options.names:
+        parser.error("reading writes into a folder: name it with --to")
     if options.to and options.to.resolve().is_relative_to(data.REPO_ROOT):
         parser.error("--to is within the repository, which holds no real conversations")
-    unknown = [name for name in options.names if name not in (*EVALUATIONS, *FOR_READERS)]
+    unknown = [name for name in options.names if name not in (*EVALUATIONS, *WRITING)]
     if unknown:
         parser.error(f"no evaluation {unknown[0]!r}; there are {', '.join(EVALUATIONS)}")
     return options
@@ -268,7 +281,7 @@ def _evaluated(name: str, options: argparse.Namespace) -> tuple[str, Any]:
         NoData: there is nothing to measure.
         CompactError: the model's key means nothing, or it cannot be asked.
     """
-    needs = WITH_DATA | FOR_READERS
+    needs = WITH_DATA | WRITING
     if name in needs:
         return needs[name](data.folder(options.data), options)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from compact.core.context import render_text
 from compact.core.messages import Message
-from compact.core.outline import LISTS, section_named, sections_of
+from compact.core.outline import NAMES, section_named, sections_of
 
 _OURS = re.compile(r"\[(?:Checkpoint|Record)\b[^\]\n]*\]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[ \]\s+)?")
@@ -36,12 +36,12 @@ def sections(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
     """
     for text in ours(messages):
         for section, body in sections_of(text):
-            yield (section.title if section else ""), body
+            yield section or "", body
 
 
 def lines_of(messages: Iterable[Message], *titles: str) -> list[str]:
     """The lines of the sections with these titles, without their bullets and empty boxes."""
-    wanted = {found.title for title in titles if (found := section_named(title))}
+    wanted = {found for title in titles if (found := section_named(title))}
     bodies = (body for title, body in sections(messages) if title in wanted)
     lines = (_BULLET.sub("", line).strip() for body in bodies for line in body.splitlines())
     return [line for line in lines if line]
@@ -53,14 +53,10 @@ def prose(messages: Sequence[Message]) -> str:
 
 
 def _without_lists(message: Message) -> Message:
-    kept = [body for section, body in sections_of(message.text) if _tells(section)]
+    kept = [body for section, body in sections_of(message.text) if section != NAMES]
     return message.model_copy(update={"content": "\n\n".join(kept)})
-
-
-def _tells(section: object) -> bool:
-    return getattr(section, "title", "") not in LISTS
 
 
 def lists(messages: Iterable[Message]) -> list[str]:
     """The bodies of the lists of names in what is ours."""
-    return [body for title, body in sections(messages) if title in LISTS]
+    return [body for title, body in sections(messages) if title == NAMES]

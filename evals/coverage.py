@@ -25,7 +25,7 @@ from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Summarizer
 from compact.wiring import read_transcript
-from evals import baselines, contexts, data, stats
+from evals import baselines, contexts, data, person, stats
 from evals.split import Cell, Half, columns, half_of, table
 
 MOST_LOST = 0.02
@@ -45,6 +45,8 @@ class Case:
     """Baseline: coverage of the real summary."""
     newest: float
     """Baseline: coverage of the newest text in the same tokens."""
+    said: tuple[str, ...] = ()
+    """The sentences that a person typed, no questions."""
 
     @property
     def name(self) -> str:
@@ -77,6 +79,9 @@ class Score:
     """Share of all tokens that are."""
     twice: float
     """Coverage at twice the tokens."""
+    said: int
+    whole: int
+    """A person's sentences, and those that stand there word for word."""
     memory: float
     """Coverage of what was used from memory; 1 where nothing was."""
     prose_memory: float
@@ -124,11 +129,17 @@ class Cases:
             read_transcript(before).messages,
             self.tool.coverage(definition, definition["summary"]),
             self.tool.coverage(definition, newest),
+            tuple(_statements(before)),
         )
 
 
 def _number(path: Path) -> int:
     return int(path.name.split(".")[-3])
+
+
+def _statements(session: Path) -> dict[str, None]:
+    said = [each for each in person.said(person.rows_of(session)) if not each.pasted]
+    return dict.fromkeys(contexts.squeezed(x) for each in said for x in each.statements())
 
 
 def compressed(
@@ -188,6 +199,8 @@ def score(
         names / max(1, sum(map(tool.COUNT, contexts.ours(messages)))),
         names / max(1, used),
         covered(render_text(twice)),
+        len(case.said),
+        sum(each in contexts.squeezed(text) for each in case.said),
         *(covered(told, from_memory) for told in (text, prose)),
         *(covered(told, which) for told in (alone, lines) for which in (None, from_memory)),
     )
@@ -230,6 +243,11 @@ def _interval(scores: Sequence[Score]) -> Cell:
     return f"{low:.3f}-{high:.3f}"
 
 
+def _whole(scores: Sequence[Score]) -> Cell:
+    said = sum(s.said for s in scores)
+    return sum(s.whole for s in scores) / said if said else None
+
+
 def measured(scores: Sequence[Score]) -> Mapping[str, Mapping[Half, Cell]]:
     """What is published, of both halves."""
     return columns(
@@ -245,6 +263,7 @@ def measured(scores: Sequence[Score]) -> Mapping[str, Mapping[Half, Cell]]:
             "not above newest text (ties count)": lambda s: sum(x.coverage <= x.newest for x in s),
             "prose alone": lambda s: mean(x.prose for x in s),
             "from memory": lambda s: mean(x.memory for x in s),
+            "a person's sentences, whole": _whole,
             "prose alone, from memory": lambda s: mean(x.prose_memory for x in s),
             "names alone": lambda s: mean(x.names_alone for x in s),
             "names alone, from memory": lambda s: mean(x.names_alone_memory for x in s),

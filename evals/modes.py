@@ -2,7 +2,7 @@
 
 Real coding sessions are compressed to a window in every mode. Counted in the checkpoint's text, by
 the product's own patterns: distinct paths, files and code identifiers; distinct lines of the
-tools' output that name errors; lines below `Decisions`. Sessions that fit are left out.
+tools' output that name errors; words of what was said. Sessions that fit are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from compact import plan
 from compact.core import anchors
 from compact.core.messages import Message
 from compact.core.modes import ModeName
+from compact.core.outline import SAID, STORY, sections_of
 from compact.core.policy import CompactPolicy
 from compact.core.speakers import speaker_of
 from compact.errors import CannotFit
@@ -24,11 +25,11 @@ from compact.storage.transcripts.transcript import Transcript
 from compact.wiring import token_counter
 from evals import data, formats
 
-What = Literal["names", "errors", "decisions"]
+What = Literal["names", "errors", "said"]
 PROMISED: Mapping[ModeName, What] = {
     "developer": "names",
     "debugger": "errors",
-    "planning": "decisions",
+    "planning": "said",
 }
 """What each mode keeps more of."""
 WINDOWS = (8_000, 32_000)
@@ -36,6 +37,10 @@ FOLDERS = ("claude_code_sessions", "swe_agent", "mini_swe_agent_gemini3", "specs
 _SUFFIXES = (".json", ".jsonl", ".traj", ".md")
 _BESIDE = ("SOURCE", "README", "LICENSE")
 _NAMES = ("path", "file", "identifier")
+DONE = "  Did:"
+"""How a line begins that tells what tools did."""
+_FAILED, BEGINS = "FAILED ", 100
+"""What a test runner puts before a line, and characters by which a line is found."""
 _EVERY = 10_000
 
 
@@ -46,7 +51,7 @@ class Kept:
     tokens: int
     names: int
     errors: int
-    decisions: int
+    said: int
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,12 @@ def error_lines(messages: Sequence[Message]) -> frozenset[str]:
 def kept(text: str, errors: frozenset[str]) -> Kept:
     """What a checkpoint's text keeps, of these error lines too."""
     names = {anchor.text for anchor in anchors.find_all(text) if anchor.kind in _NAMES}
-    decisions = text.partition("## Decisions\n")[2].partition("\n## ")[0].splitlines()
+    told = [body.splitlines() for title, body in sections_of(text) if title in (STORY, SAID)]
     return Kept(
         tokens=token_counter("chat_completions", tokenizer="o200k").text(text),
         names=len(names),
-        errors=sum(line in text for line in errors),
-        decisions=sum(line.startswith("- ") for line in decisions),
+        errors=sum(line.removeprefix(_FAILED)[:BEGINS] in text for line in errors),
+        said=sum(len(x.split()) for lines in told for x in lines if not x.startswith(DONE)),
     )
 
 

@@ -1,6 +1,5 @@
-"""Is the work shown as it stands? Open items are shown and completed ones are not shown as open, no
-check is said to have failed that passed later, the story runs forward in time, and the goal is what
-was asked last.
+"""Is the work shown as it stands? Open items are shown and completed ones are not shown as open,
+the last plan is named, and so is what was asked last.
 
 What is true is computed from the log (`evals.worklog`). Each session of Claude Code is cut at a
 quarter, a half, three quarters and its end, always where its person speaks, and compressed.
@@ -10,8 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +17,7 @@ from typing import Any
 from compact import plan
 from compact.core.context import render_text
 from compact.core.messages import Message
-from compact.core.outline import ERRORS, GOAL, OPEN, STATE, STORY
+from compact.core.outline import NOW
 from compact.errors import CompactError
 from compact.wiring import read_transcript
 from evals import contexts, data, person, worklog
@@ -31,15 +28,11 @@ TOKENS = 8_000
 CUTS = (0.25, 0.5, 0.75, 1.0)
 NEAR = 0.8
 """Share of an item's words that a line has to have to show it."""
-MOST_PLACES = 3
-"""Words that stand in more messages than this tell no time."""
 _WORD = re.compile(r"\w{3,}")
-_FAILED = re.compile(r"\bfail(?:s|ed|ing|ure)?\b|✗|❌", re.IGNORECASE)
-_CLEARED = re.compile(r"\bpass(?:es|ed|ing)?\b|\bfixed\b|✓", re.IGNORECASE)
-_CODE = re.compile(r"`([^`\n]+)`")
-_QUOTED = re.compile(r"[“\"`]([^“”\"`\n]{12,})[”\"`]|…|\.\.\.|: | [—–→·] ")
-_DONE = re.compile(r"^\[[xX]\]|^~~|\((?:done|completed)\)$")
-PIECE_WORDS = 7
+_TO_DO, _ASKED, _BELOW = "To do: ", "Asked last ", ", shown below)"
+"""How lines begin of what is open and of what was asked last, and say that it stands in view."""
+FIRST = 80
+"""Characters by which that is found."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +47,8 @@ class Shown:
     as_open: tuple[str, ...]
     plan_unseen: tuple[str, ...]
     plans: int
-    overtaken: tuple[str, ...]
-    story: int
-    """Lines of the story whose time is known."""
-    backwards: tuple[str, ...]
-    old_goal: tuple[str, ...]
-    goals: int
+    old_request: tuple[str, ...]
+    requests: int
 
 
 def run(folder: Path) -> list[Shown]:
@@ -80,7 +69,7 @@ def of_session(path: Path) -> Iterator[Shown]:
         except CompactError:
             continue
         if done.checkpoint is not None:
-            yield shown((half, f"{path.stem} {cut:.0%}"), some, messages, done.context.messages)
+            yield shown((half, f"{path.stem} {cut:.0%}"), some, done.context.messages)
 
 
 def _turn_before(rows: Sequence[person.Row], at: int) -> int:
@@ -95,27 +84,22 @@ def _typed(row: person.Row) -> bool:
     return any(each.source == "typed" for each in person.said([row]))
 
 
-def shown(
-    named: tuple[Half, str],
-    rows: Sequence[person.Row],
-    messages: Sequence[Message],
-    context: Sequence[Message],
-) -> Shown:
+def shown(named: tuple[Half, str], rows: Sequence[person.Row], context: Sequence[Message]) -> Shown:
     """Judge one context against the log it was made of."""
     work = worklog.work_of(rows)
     there = squeezed(render_text(context))
     own = [line for text in contexts.ours(context) for line in text.splitlines()]
-    open_lines = [x for x in contexts.lines_of(context, OPEN) if not _DONE.search(x)]
-    failed = contexts.lines_of(context, STATE, ERRORS, STORY)
+    now = contexts.lines_of(context, NOW)
+    open_lines = [x.removeprefix(_TO_DO) for x in now if x.startswith(_TO_DO)]
     unseen = [item for item in work.open if not _is_told(item, there, own)]
     as_open = [
         line for line in open_lines if _told_by(line, work.done) and not _told_by(line, work.open)
     ]
     plans = [work.plan] if work.plan else []
-    story, backwards = in_time(contexts.lines_of(context, STORY), messages)
     newest = _newest_request(rows)
-    goal = " ".join(contexts.lines_of(context, GOAL))
-    old = [goal] if newest and not _shares(goal, newest) else []
+    asked = " ".join(x for x in now if x.startswith(_ASKED))
+    is_shown = _BELOW in asked and squeezed(newest)[:FIRST] in there
+    old = [asked] if newest and not is_shown and not _shares(asked, newest) else []
     return Shown(
         *named,
         len(work.open),
@@ -124,9 +108,6 @@ def shown(
         tuple(as_open),
         tuple(p for p in plans if not _is_told(p, there, own)),
         len(plans),
-        tuple(line for line in failed if is_overtaken(line, work)),
-        story,
-        tuple(backwards),
         tuple(old),
         bool(newest),
     )
@@ -143,63 +124,17 @@ def _told_by(line: str, items: Sequence[str] | set[str]) -> bool:
     return any(each and len(each & words) >= NEAR * len(each) for each in wanted)
 
 
-def is_overtaken(line: str, work: worklog.Work) -> bool:
-    """Whether a line says that a check failed whose last run passed."""
-    if not _FAILED.search(_CODE.sub("", line)) or _CLEARED.search(_CODE.sub("", line)):
-        return False
-    commands = (each for code in _CODE.findall(line) for each in worklog.commands_of(code))
-    known = [told for each in commands if (told := work.is_overtaken(each)) is not None]
-    return bool(known) and all(known)
-
-
-def in_time(lines: Sequence[str], messages: Sequence[Message]) -> tuple[int, list[str]]:
-    """How many lines have a known time, and the fewest that would have to move for all of them to
-    stand in the order of time: a line that was said twice may stand where either was.
-    """
-    log = [squeezed(render_text([message])) for message in messages]
-    known = [(line, found) for line in lines if (found := places(line, log))]
-    ends: list[int] = []
-    """The least place at which a row of so many lines in order can end."""
-    rows: list[list[str]] = []
-    for line, found in known:
-        for place in sorted(found, reverse=True):
-            at = bisect_right(ends, place)
-            row = [*(rows[at - 1] if at else ()), line]
-            ends[at : at + 1], rows[at : at + 1] = [place], [row]
-    in_order = Counter(rows[-1] if rows else ())
-    backwards = []
-    for line, _ in known:
-        if in_order[line]:
-            in_order[line] -= 1
-        else:
-            backwards.append(line)
-    return len(known), backwards
-
-
-def places(line: str, log: Sequence[str]) -> list[int]:
-    """The messages in which the longest words of a line stand that few messages have."""
-    pieces = [piece.strip() for piece in _QUOTED.split(squeezed(line)) if piece]
-    words = squeezed(line).split()
-    runs = (words[at : at + PIECE_WORDS] for at in range(len(words) - PIECE_WORDS + 1))
-    pieces = [piece for piece in pieces if len(piece) >= 24] + [" ".join(run) for run in runs]
-    for piece in sorted(pieces, key=len, reverse=True):
-        found = [at for at, text in enumerate(log) if piece in text]
-        if 0 < len(found) <= MOST_PLACES:
-            return found
-    return []
-
-
-def _newest_request(rows: Sequence[person.Row]) -> str | None:
-    """What was typed last, where it is a request of its own and no bare answer."""
+def _newest_request(rows: Sequence[person.Row]) -> str:
+    """What was typed last, where it is a request of its own and no bare answer, else nothing."""
     typed = [each for each in person.said(list(rows)) if each.source == "typed"]
     words = typed[-1].text if typed and not typed[-1].pasted else ""
-    return words if len(words.split()) >= 8 and not words.rstrip().endswith("?") else None
+    return words if len(words.split()) >= 8 and not words.rstrip().endswith("?") else ""
 
 
-def _shares(goal: str, words: str) -> bool:
-    """Whether four words of the request stand side by side in the goal."""
-    goal, parts = squeezed(goal).casefold(), squeezed(words).casefold().split()
-    return any(" ".join(parts[at : at + 4]) in goal for at in range(len(parts) - 3))
+def _shares(told: str, words: str) -> bool:
+    """Whether four words of the request stand side by side in what is told of it."""
+    told, parts = squeezed(told).casefold(), squeezed(words).casefold().split()
+    return any(" ".join(parts[at : at + 4]) in told for at in range(len(parts) - 3))
 
 
 def _all(field: str) -> Callable[[Sequence[Shown]], int]:
@@ -224,11 +159,8 @@ MEASURES: dict[str, Callable[[Sequence[Shown]], Cell]] = {
     "completed items": _all("done"),
     "  shown as open": _all("as_open"),
     "last plan named": _without("plan_unseen", "plans"),
-    "failed, though passed later": _all("overtaken"),
-    "lines of the story with a time": _all("story"),
-    "  out of order": _all("backwards"),
-    "newest requests": _all("goals"),
-    "  not in the goal": _all("old_goal"),
+    "newest requests": _all("requests"),
+    "  not told as asked last": _all("old_request"),
 }
 
 
@@ -237,7 +169,7 @@ def evaluate(folder: Path, *, missed: bool = False) -> tuple[str, Any]:
     rows = run(folder)
     found = columns(rows, MEASURES)
     text = [table(f"the work as it stands, {TOKENS:,} tokens", found)]
-    kinds = ("unseen", "as_open", "plan_unseen", "overtaken", "backwards", "old_goal")
+    kinds = ("unseen", "as_open", "plan_unseen", "old_request")
     for kind in kinds if missed else ():
         looked = [row for row in rows if row.half == "look"]
         text += [f"{kind}: {r.name}: {x[:200]}" for r in looked for x in getattr(r, kind)]

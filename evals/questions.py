@@ -3,7 +3,7 @@
 What stood in the span is asked from notes of it; where it stands now, tasks and checks, from notes
 that are read over the whole session, since a later message may have finished what the span left
 open. A probe is a sentence with one word left out, or a choice of which one answer is right; so an
-answer is judged without another model. Kinds: `recall` (what a person said, and wants held to),
+answer is judged without another model. Kinds: `recall` (what a person said),
 `artifact` (which file), `continuation` (what is still to do), `decision` and `error`. The same span
 and seed give the same probes.
 """
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.turns import Statement
 from compact.compression.extraction.work import WorkLog
 from compact.core import anchors, sentences
 from compact.core.messages import Message, visible_texts
@@ -31,13 +30,12 @@ OF_EACH = 4
 """Probes of a kind that are asked of one checkpoint at most."""
 CHOICES, CHECKS = 4, 2
 BLANK = "____"
-CLEAR_RULE = 0.4
-"""Least score of a sentence of a person that is asked for as a rule."""
 RECENT = 0.25
 """Share of a span, its end, in which what is said to be open still counts as open."""
 LONGEST, LEAST_WORDS, LEAST_LETTERS = 240, 5, 5
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]{2,}(?![\w'’])")
+"""A whole word, and no part of one with an apostrophe."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
 """A heading, or a line that only announces the lines below it."""
 _WRITTEN = "edited written wrote write edit changed created updated added patch replace"
@@ -99,11 +97,8 @@ class _Maker:
         """All probes of a kind, in the order of the span."""
         match kind:
             case "recall":
-                rules = [x.text for x in self._notes.rules if x.score >= CLEAR_RULE]
-                yield from self._clozes(kind, "The person set a rule", rules)
                 said = (x for m in self._messages for x in _tells(_words(m)))
-                others = (x for x in said if x not in rules)
-                yield from self._clozes(kind, "The person said", others)
+                yield from self._clozes(kind, "The person said", said)
             case "artifact":
                 yield from self._files()
             case "continuation":
@@ -112,31 +107,33 @@ class _Maker:
                 lead = "This was decided, or put to the person"
                 yield from self._clozes(kind, lead, self._decided())
             case "error":
-                said = (x.text for x in self._told("errors"))
                 yield from self._clozes(kind, "This error came", self._failing())
-                yield from self._clozes(kind, "This was said to be wrong", said)
+                yield from self._clozes(kind, "This was said to be wrong", self._told("errors"))
                 yield from self._checks()
 
     def _failing(self) -> Iterator[str]:
-        """What failed in the span and neither went well since nor was checked."""
-        now = self._now.work.attempts
-        for tried, attempt in self._notes.work.attempts.items():
-            if tried in now and now[tried].outcome == "fails":
-                yield from attempt.lines
+        """What failed in the span and did not go well since."""
+        last = {deed.what: deed.kind for deed in self._now.work.deeds}
+        for deed in self._notes.work.deeds:
+            if deed.kind == "failed" == last.get(deed.what):
+                yield deed.came_to
 
-    def _told(self, topic: sentences.Topic) -> Iterator[Statement]:
-        """What the assistant said about it, mere announcements left out."""
-        for turn in self._notes.turns.rows:
-            for said in (*turn.narration, *turn.closing):
-                if not said.is_plan and sentences.topic_of(said.text) == topic:
-                    yield said
+    def _told(self, topic: sentences.Topic, since: float = 0) -> Iterator[str]:
+        """What the assistant said about it."""
+        for position, message in enumerate(self._messages):
+            if position >= since and speaker_of(message) == "assistant":
+                for line in _tells(message.text):
+                    for said in sentences.sentences_of(line):
+                        if sentences.topic_of(said) == topic:
+                            yield said
 
     def _decided(self) -> Iterator[str]:
-        """What persons answered, to what, and what the assistant decided."""
-        for exchange in self._notes.exchanges:
-            yield exchange.question
-            yield exchange.answer
-        yield from (said.text for said in self._told("decisions"))
+        """What persons answered or refused, with what was asked, and what the assistant decided."""
+        for item in self._notes.items.rows:
+            if item.before:
+                yield item.before
+                yield item.text
+        yield from self._told("decisions")
 
     def _clozes(self, kind: Kind, lead: str, lines: Iterable[str]) -> Iterator[Probe]:
         for line in lines:
@@ -179,7 +176,7 @@ class _Maker:
     def _written_after(self) -> Iterator[Probe]:
         log = WorkLog()
         for position, message in enumerate(self._messages):
-            files = [file for call in message.tool_calls for file, _ in log.call(call, position)]
+            files = [file for call in message.tool_calls for file in log.call(call, position)]
             said = list(_tells(message.text)) if len(set(files)) == 1 else []
             if not said or len(said[-1]) > LONGEST:
                 continue
@@ -190,25 +187,18 @@ class _Maker:
 
     def _open(self) -> Iterator[str]:
         """What was left to do at the end of the span, and is not done since."""
-        left, still = dict.fromkeys(_left(self._notes)), frozenset(_left(self._now))
-        yield from (words for words in left if words in still)
-        since = self._notes.position * (1 - RECENT)
-        yield from (said.text for said in self._told("open") if said.position >= since)
+        still = self._now.work.open_tasks()
+        yield from (words for words in self._notes.work.open_tasks() if words in still)
+        yield from self._told("open", self._notes.position * (1 - RECENT))
 
     def _checks(self) -> Iterator[Probe]:
         """How the last run of a command ended that tests, builds or lints."""
         now = self._now.work.checked
         checked = [now[kind] for kind in self._notes.work.checked if kind in now]
-        for _, step, failed in checked[-CHECKS:]:
-            outcome = "passed" if failed is None else "failed"
-            question = f"Had the last run of this command passed or failed? “{step}”"
-            yield Probe("error", question, outcome, step, ("passed", "failed"))
-
-
-def _left(notes: Notes) -> Iterator[str]:
-    """What is still to do by the last state of every list."""
-    yield from notes.work.open_tasks()
-    yield from (words for words, done in notes.turns.boxes.items() if not done)
+        for check in checked[-CHECKS:]:
+            outcome = "passed" if check.passed else "failed"
+            question = f"Had the last run of this command passed or failed? “{check.step}”"
+            yield Probe("error", question, outcome, check.step, ("passed", "failed"))
 
 
 def _tells(text: str) -> Iterator[str]:

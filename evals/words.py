@@ -1,5 +1,5 @@
 """A person's words at 10:1: do the rules that were typed, queued, answered or given with a refusal
-survive word for word, are those in view shown, and are the lines among the rules rules?
+survive word for word, and are those in view shown?
 
 Typed rules are labelled sentences of real sessions and those of generated ones
 (`evals.instructions`); the others are read from the rows of Claude Code files (`evals.person`): all
@@ -16,10 +16,9 @@ from typing import Any
 from compact import Plan, plan
 from compact.core.context import render_text
 from compact.core.messages import Message
-from compact.core.outline import RULES
 from compact.errors import CannotFit
 from compact.wiring import read_transcript, token_counter
-from evals import contexts, data, instructions, person
+from evals import data, instructions, person
 from evals.contexts import squeezed
 from evals.split import Cell, Half, columns, half_of, table
 
@@ -38,30 +37,10 @@ class Piece:
     shown: bool | None = None
 
 
-@dataclass(frozen=True)
-class RuleLine:
-    """A line among the rules of a checkpoint."""
-
-    half: Half
-    session: str
-    text: str
-    question: bool
-    pasted: bool
-    """Whether no person typed it, or it stands in a message too long to be typed."""
-
-
-Found = tuple[list[Piece], list[RuleLine]]
-
-
-def run(folder: Path) -> Found:
+def run(folder: Path) -> list[Piece]:
     """Every session, labelled, generated and of Claude Code."""
-    pieces = list(_typed(folder))
-    lines: list[RuleLine] = []
-    for path in data.every_claude_code_session(folder):
-        more, rules = of_session(path)
-        pieces += more
-        lines += rules
-    return pieces, lines
+    sessions = data.every_claude_code_session(folder)
+    return [*_typed(folder), *(piece for path in sessions for piece in of_session(path))]
 
 
 def _typed(folder: Path) -> Iterator[Piece]:
@@ -80,8 +59,8 @@ def _pieces(outcome: instructions.Outcome, half: Half, source: str) -> Iterator[
             yield Piece(half, outcome.name, source, each.text, kept)
 
 
-def of_session(path: Path) -> Found:
-    """The statements of a session's person and the rules that a tenth of it keeps."""
+def of_session(path: Path) -> list[Piece]:
+    """The statements of a session's person, and which of them a tenth of it keeps."""
     half = half_of(path.stem, folder=path.parent.name)
     messages = read_transcript(path).messages
     counter = token_counter("anthropic", tokenizer="o200k")
@@ -89,11 +68,9 @@ def of_session(path: Path) -> Found:
     try:
         done = plan(messages, max_tokens=budget, tokenizer="o200k")
     except CannotFit:
-        return [], []
+        return []
     said = person.said(person.rows_of(path))
-    pieces = list(_judged(half, path.stem, said, messages, done))
-    rules = contexts.lines_of(done.context.messages, RULES)
-    return pieces, [rule_line(half, path.stem, rule, said) for rule in rules]
+    return list(_judged(half, path.stem, said, messages, done))
 
 
 def _judged(
@@ -106,18 +83,6 @@ def _judged(
             kept = words in there
             shown = kept if kept or any(words in text for text in in_view) else None
             yield Piece(half, session, each.source, words, kept, shown)
-
-
-def rule_line(half: Half, session: str, line: str, said: Sequence[person.Said]) -> RuleLine:
-    """A line judged: a question, or words that nobody typed."""
-    words = _bare(line)
-    typed = any(words in squeezed(each.text) for each in said if not each.pasted)
-    return RuleLine(half, session, line, words.endswith("?"), not typed)
-
-
-def _bare(line: str) -> str:
-    """A line without quotation marks and without what is said of it behind."""
-    return squeezed(line).strip("\"'“”„ ")
 
 
 def _share(source: str) -> Callable[[Sequence[Piece]], Cell]:
@@ -141,19 +106,12 @@ def _shown(pieces: Sequence[Piece]) -> Cell:
 SOURCES = ("typed, labelled", "typed, generated", "queued", "answered", "refusal")
 
 
-def measured(found: Found) -> dict[str, dict[Half, Cell]]:
+def measured(pieces: Sequence[Piece]) -> dict[str, dict[Half, Cell]]:
     """What is published, of both halves."""
-    pieces, lines = found
     rows: dict[str, Callable[[Sequence[Piece]], Cell]] = {"all rules, word for word": _rules}
     rows |= {f"  {source}": _share(source) for source in SOURCES}
     rows |= {"those in view, unmasked": _shown, "(all typed statements)": _share("typed")}
-    rules: dict[str, Callable[[Sequence[RuleLine]], Cell]] = {
-        "lines among the rules": len,
-        "  questions or pasted": lambda x: sum(r.question or r.pasted for r in x) / len(x),
-        "  questions": lambda x: sum(r.question for r in x) / len(x),
-        "  pasted": lambda x: sum(r.pasted for r in x) / len(x),
-    }
-    return {**columns(pieces, rows), **columns(lines, rules)}
+    return columns(pieces, rows)
 
 
 def evaluate(folder: Path, *, missed: bool = False) -> tuple[str, Any]:
@@ -161,11 +119,9 @@ def evaluate(folder: Path, *, missed: bool = False) -> tuple[str, Any]:
     found = run(folder)
     text = [table("a person's words at 10:1", measured(found))]
     if missed:
-        looked = [p for p in found[0] if p.half == "look" and p.source != "typed"]
+        looked = [p for p in found if p.half == "look" and p.source != "typed"]
         text += [f"lost: {p.session} {p.source}: {p.text[:200]}" for p in looked if not p.kept]
-        hidden = [p for p in found[0] if p.half == "look" and p.shown is False]
+        hidden = [p for p in found if p.half == "look" and p.shown is False]
         text += [f"hidden in view: {p.session} {p.source}: {p.text[:200]}" for p in hidden]
-        wrong = [r for r in found[1] if r.half == "look" and (r.question or r.pasted)]
-        text += [f"no rule: {r.session}: {r.text[:200]}" for r in wrong]
-    rows = [asdict(p) | ({"text": None} if p.half == "score" else {}) for p in found[0]]
+    rows = [asdict(p) | ({"text": None} if p.half == "score" else {}) for p in found]
     return "\n".join(text), {"measured": measured(found), "statements": rows}

@@ -158,7 +158,7 @@ def test_what_is_set_for_a_tier_counts_for_its_windows():
     ).window()
     assert small is not None
     assert larger is not None
-    assert (small.trigger_ratio, small.target_ratio) == (0.5, 0.4)
+    assert (small.trigger_ratio, small.target_ratio) == (0.5, None)
     assert (larger.size, larger.trigger_ratio, larger.target_ratio) == (6_963, 0.8, 0.1)
 
 

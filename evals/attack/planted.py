@@ -44,7 +44,7 @@ class Recorder:
         return "\n".join(
             "\n".join(
                 (
-                    *map(said_in, (*r.messages, *r.shortened)),
+                    *map(said_in, r.messages),
                     *(r.record, r.guidance, *r.answers.values(), *r.goals, *r.open_tasks),
                     r.previous.text if r.previous else "",
                 )

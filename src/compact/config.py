@@ -144,10 +144,9 @@ class CompactConfig(CompactPolicy):
             raise _as_typed(_first_wrong(error, self.names()), typed.names) from None
         self._adapters.update(typed.adapters)
         shares = {"trigger_ratio", "target_ratio"}
-        if shares <= self.model_fields_set and self.target_ratio > self.trigger_ratio:
-            reason = (
-                f"{self.target_ratio:g} lies above trigger_ratio, which is {self.trigger_ratio:g}"
-            )
+        target = self.target_ratio or 0.0
+        if shares <= self.model_fields_set and target > self.trigger_ratio:
+            reason = f"{target:g} lies above trigger_ratio, which is {self.trigger_ratio:g}"
             raise InvalidConfig(
                 "target_ratio", f"{reason}: a session is compressed to less than that"
             )

@@ -144,8 +144,8 @@ def test_the_known_counts_are_those_of_tiktokens_other_port():
 
 
 def test_the_trigger_and_the_target_are_told(look):
-    """C-7: at 70 % of the usable window, and down to about 40 %."""
-    code, found, _ = look("--window", "32768")
+    """C-7: at 70 % of the usable window, and down to about 40 % of a large one."""
+    code, found, _ = look("--window", "65536")
     trigger = found["trigger"]
     assert (code, trigger["state"]) == (0, "ok")
     assert trigger["trigger"] == int(0.7 * trigger["usable"])
@@ -160,13 +160,19 @@ def test_the_trigger_and_the_target_are_told(look):
         ("TRIGGER_TOKENS=9000", "trigger_tokens", "note", "9,000 can never fire"),
         ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_ratio gives"),
         ("TARGET_RATIO=0.9", "trigger, target", "note", "lower target_ratio"),
-        ("TRIGGER_TOKENS=500", "trigger, target", "note", "raise trigger_tokens"),
+        (
+            "TRIGGER_TOKENS=500 TARGET_RATIO=0.4",
+            "trigger, target",
+            "note",
+            "raise trigger_tokens",
+        ),
     ],
 )
 def test_settings_that_cannot_work_are_named(look, monkeypatch, setting, about, state, words):
     """C-7: floor, trigger and usable, computed."""
-    variable, _, value = setting.partition("=")
-    monkeypatch.setenv(f"COMPACT_{variable}", value)
+    for each in setting.split():
+        variable, _, value = each.partition("=")
+        monkeypatch.setenv(f"COMPACT_{variable}", value)
     code, found, _ = look()
     assert found[about]["state"] == state
     assert words in found[about]["text"]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from compact import Message
 from compact.compression.composition import Composer
-from compact.compression.extraction.notes import Notes, weights_of
-from compact.compression.extraction.story import Teller
+from compact.compression.extraction.chronology import Chronology
+from compact.compression.extraction.notes import Notes
 from compact.compression.seen import Seen
 from compact.core.messages import MessageMetadata, PersonWords
 from compact.core.tokens import TokenCounter
@@ -56,18 +56,18 @@ def notes_of(messages: list[Message]) -> Notes:
 
 
 def story(messages: list[Message], cap: int = 600, seen: str = "", **more: object) -> str:
-    notes = notes_of(messages)
-    weights = weights_of(notes.ranked(), {})
-    beside = Seen([seen])
-    return Teller(notes, COUNTER, seen=beside, weights=weights, **more).tell(cap)  # type: ignore[arg-type]
+    """The chronology of these messages in so many tokens; `seen` is what stands beside it."""
+    chronology = Chronology(notes_of(messages), COUNTER, seen=Seen([seen]), **more)  # type: ignore[arg-type]
+    return chronology.told(cap)
 
 
 def composed(messages: list[Message], room: int = 900, seen: str = "", **more: object) -> str:
-    """Record and lists as one call writes them, without a story."""
+    """A whole checkpoint as code writes it, its chronology among it."""
     composer = Composer(notes_of(messages), COUNTER, Seen([seen]), **more)  # type: ignore[arg-type]
-    return composer.written("", room)
+    return composer.written(None, room)
 
 
 def section(text: str, title: str) -> str:
+    """What stands below a heading of a checkpoint; empty where it has no such section."""
     _, found, rest = text.partition(f"## {title}\n")
     return rest.split("\n## ")[0].rstrip("\n") if found else ""

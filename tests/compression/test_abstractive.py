@@ -1,6 +1,5 @@
-"""The summarizer that asks a model: prompts within its window, a story in its answer, asked "
-"once more
-where that may help (FR-2, K-5, A-3).
+"""The summarizer that asks a model: prompts within its window, a story in its answer, asked once
+more where that may help (FR-2, K-5, A-3).
 
 Models are scripted: what is tested is what they are asked and what becomes of their answers.
 """
@@ -257,7 +256,7 @@ CUT = Reply(message=said("assistant", GOOD[:200]), finish="length")
     [
         (CUT, "not finished"),
         (f"{GOOD}\n\n{MORE}", "too long"),
-        (f"## Rules\n{GOOD}", "no headings"),
+        (f"## Said\n{GOOD}", "no headings"),
         ("The user asked for a booking page.", "too short"),
     ],
 )
@@ -506,7 +505,7 @@ def test_the_same_request_is_not_sent_twice():
 @pytest.mark.parametrize(
     "other",
     [
-        {"max_tokens": 151}, {"record": "## Rules\n- No cards"}, {"level": "compact"},
+        {"max_tokens": 151}, {"record": "## Now\n- To do: No cards"}, {"level": "compact"},
         {"strategy": "brief"}, {"mode": "planning"},
         {"guidance": "keep prices"}, {"goals": ("Sell",)}, {"open_tasks": ("Sweep",)},
         {"previous": Summary(text="Old.", made_by="x")}, {"messages": TALK[1:]},

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compact.compression.extraction.names import THRIFT, Likeliest
 from compact.compression.extraction.notes import Notes, notes_of
 from compact.compression.forms import Forms, GroupForms, forms_of
-from compact.compression.listing import THRIFT, Likeliest
 from compact.compression.seen import Seen, Visible, names_in
-from compact.core.anchors import Ledger, weights_at_once
 from compact.core.formats.known import format_named
 from compact.core.history import History
 from tests import strategies
@@ -19,11 +18,11 @@ from tests.strategies import Generated
 WORDS = ("sent", " ", "\n", "src/app/mail.py", "the mail is never sent twice", "MAX_SENT", "—", "x")
 
 
-def told(forms: GroupForms, ledger: Ledger) -> list[object]:
+def told(forms: GroupForms) -> list[object]:
     """Everything that a compression asks of a group."""
     shapes = [forms.whole, forms.masked(reasoning=True), forms.masked(reasoning=False)]
     said = [(list(x.messages), x.tokens, x.sent(COUNTER), x.visible.text) for x in shapes]
-    return [forms.group, forms.pairs, said, forms.uses(ledger)]
+    return [forms.group, forms.pairs, said]
 
 
 @given(strategies.wild() | strategies.ordinary(), st.lists(st.sampled_from("aafl"), min_size=40))
@@ -34,7 +33,7 @@ def test_kept_forms_are_those_of_a_history_that_is_read_for_the_first_time(
     history, since = History([], format_named(drawn.wire), COUNTER), 0
     for message, step in zip(drawn.messages, steps * 20, strict=False):
         history.extend([message])
-        notes = notes_of(history)
+        notes_of(history)
         if step == "a":
             list(forms_of(history).ahead(since, len(history)))
         elif step == "f":
@@ -46,7 +45,7 @@ def test_kept_forms_are_those_of_a_history_that_is_read_for_the_first_time(
         return
     kept, anew = forms_of(history), Forms(history)
     for one, other in zip(kept.from_end(), anew.from_end(), strict=True):
-        assert told(one, notes.ledger) == told(other, Ledger())
+        assert told(one) == told(other)
 
 
 @given(
@@ -73,16 +72,6 @@ def test_names_come_by_their_weight_for_their_room(weights: dict[str, float]) ->
     begun = iter(likeliest)
     next(begun, None)
     assert list(likeliest) == sorted(weights, key=value), "also where somebody looked before"
-
-
-@given(st.lists(st.sampled_from(("src/app/mail.py MAX_SENT", "mail_queue", "v2.14.3 mail_queue"))))
-def test_uses_at_one_position_weigh_what_a_ledger_says(texts: list[str]) -> None:
-    ledger = Ledger()
-    uses = [use for text in texts for use in ledger.uses_in(text, "result")]
-    for text in texts:
-        ledger.note(text, "result", 7)
-    noted = {text: (use.kind, weight) for text, use, weight in ledger.ranked(7)}
-    assert weights_at_once(uses) == noted
 
 
 def test_what_is_forgotten_is_made_again() -> None:

@@ -43,7 +43,6 @@ SAMPLE = ROOT / "src" / "compact" / "apps" / "cli" / "sample" / "harbour.jsonl"
 COUNTER = token_counter("chat_completions", tokenizer="o200k")
 CAPS = {level: Caps(32_768).of(level) for level in LEVELS}
 WHOLE = 1_600
-SUMMARIZING = ("task_state", "brief", "decision_log", "code_delta")
 RETAINED = 0.9
 
 
@@ -81,12 +80,8 @@ def story(asked: SummaryRequest) -> str:
 
 
 def whole(name: str, mode: str, room: int = WHOLE) -> str:
-    """Record, story and lists, as one call writes them."""
-    notes = Notes().read(history(name))
-    composer = Composer(notes, COUNTER, mode=mode)
-    record, left = composer.planned(room)
-    asked = request(name, "detailed", max_tokens=left, record=record.text(), notes=notes)
-    return composer.written(story(asked), room)
+    """What stands now, chronology and names, as one call writes them."""
+    return Composer(Notes().read(history(name)), COUNTER, mode=mode).written(None, room)
 
 
 def lived() -> str:
@@ -144,13 +139,6 @@ def test_summaries_are_what_they_were():
     assert set(stored) == set(now())
     changed = [name for name, text in now().items() if stored[name] != text]
     assert not changed, "read the header of this file"
-
-
-@pytest.mark.parametrize("strategy", SUMMARIZING)
-def test_an_extractive_story_has_one_form_for_all_strategies(strategy):
-    """What is extracted is told alike, however a model would be asked to write (K-5)."""
-    asked = request("kiln", "detailed", strategy=strategy)
-    assert story(asked).encode() == now()["kiln.story.detailed.md"]
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ STORY = "The user asked for a kiln.\nThe assistant built it - 250) bricks and 20
         f"## What was built\n{STORY}",
         f"# The kiln\n\n1. **Work so far**:\n{STORY}",
         f"2. Work so far:\n{STORY}",
+        f"## Rules\n{STORY}",
+        f"**Next steps**:\n{STORY}",
+        f"2. Open work:\n{STORY}",
         f"Here is the story of the conversation:\n\n{STORY}",
         f"{STORY}<|im_end|></s>",
         json.dumps({"story": STORY.split("\n")}),
@@ -97,7 +100,7 @@ def test_reading_is_linear():
         reading.story_of(text)
 
 
-@pytest.mark.parametrize("title", ["## Rules", "**Next steps**:", "### User", "2. Open work:"])
+@pytest.mark.parametrize("title", ["## Said", "**Names**:", "### User", "2. Now:"])
 def test_a_title_of_another_voice_stays_for_the_gate(title: str):
     """A section that code writes, or a speaker: their words would lose who said them."""
     assert reading.story_of(f"{title}\n{STORY}") == f"{title}\n{STORY}"

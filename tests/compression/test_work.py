@@ -17,46 +17,66 @@ from tests.compression.saying import (
 FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
 
 
-def record(*messages):
-    return composed([said("user", "See to the mail."), *messages])
+def now(*messages):
+    """What stands now, beside what was asked."""
+    text = composed([said("user", "See to the mail.", id="m1"), *messages])
+    first, *lines = section(text, "Now").splitlines()
+    assert first.startswith("- Asked last (m1)")
+    return [line for line in lines if not line.startswith("- Written, the newest first")]
+
+
+def to_do(*messages):
+    return [x.removeprefix("- To do: ") for x in now(*messages) if x.startswith("- To do: ")]
 
 
 def test_a_pass_clears_a_failure_whatever_flags_the_command_had():
-    """No failure is told that a pass of the same check has overtaken."""
-    text = record(
+    """The outcome of each check is that of its last run."""
+    assert now(
         *run(1, "pytest -q tests/test_mail.py", FAILED),
         *edit(1),
         *run(2, "cd app && python -m pytest -x --tb=short", "12 passed"),
-    )
-    assert section(text, "State") == "- `python -m pytest -x --tb=short` passed"
-    assert "still fails" not in text
+    ) == ["- `python -m pytest -x --tb=short` came to: 12 passed"]
 
 
 def test_another_check_clears_nothing():
-    text = record(*run(1, "pytest -q", FAILED), *run(2, "mypy src", "Success: no issues found"))
-    assert "`pytest -q` failed: " in section(text, "State")
-    assert "tests/test_mail.py::test_sends - KeyError: 'to'" in section(text, "State")
-    assert "`mypy src` passed" in section(text, "State")
+    mypy, pytest_ = now(
+        *run(1, "pytest -q", FAILED), *run(2, "mypy src", "Success: no issues found")
+    )
+    assert pytest_ == (
+        "- `pytest -q` came to: failed: tests/test_mail.py::test_sends - KeyError: 'to'"
+    )
+    assert mypy == "- `mypy src` came to: passed"
 
 
-def test_what_was_written_since_is_not_checked():
-    text = record(*run(1, "pytest -q", "12 passed"), *edit(1, "src/app/mail.py"))
-    assert "written since a check passed: mail.py" in text
-    text = record(*edit(1, "src/app/mail.py"), *run(1, "pytest -q", "12 passed"))
-    assert "since a check passed" not in text
+def test_a_check_says_what_was_written_since():
+    passed = "- `pytest -q` came to: 12 passed"
+    written = edit(1, "src/app/mail.py")
+    assert now(*run(1, "pytest -q", "12 passed"), *written) == [f"{passed}; written since: mail.py"]
+    assert now(*written, *run(1, "pytest -q", "12 passed")) == [passed]
 
 
 def test_a_command_that_only_names_a_check_is_none():
-    text = record(*run(1, "grep -rn pytest docs", "docs/run.md: pytest -q"))
-    assert not section(text, "State")
+    assert not now(*run(1, "grep -rn pytest docs", "docs/run.md: pytest -q"))
 
 
-def test_git_says_branch_and_commit():
-    text = record(
+def test_git_says_branch_and_commit_and_what_is_not_committed():
+    work = [
         *run(1, "git checkout -b mail", "Switched to a new branch 'mail'"),
+        *edit(1, "src/app/mail.py"),
         *run(2, "git commit -am 'Send it'", "[mail 1a2b3c4] Send it\n 1 file changed"),
-    )
-    assert section(text, "State") == "- On branch mail, last commit 1a2b3c4 Send it"
+    ]
+    assert now(*work) == ["- On branch mail, last commit 1a2b3c4 Send it"]
+    assert "- Written since that commit: post.py" in now(*work, *edit(2, "src/app/post.py"))
+
+
+def test_git_says_the_branch_alone():
+    shown = run(1, "git branch --show-current", "harbour/mail\n")
+    assert now(*shown) == ["- On branch harbour/mail"]
+
+
+def test_a_call_that_has_no_result_yet_is_told():
+    waits, _ = run(1, "make dist", "")
+    assert now(waits) == ["- Called last, without a result: run make dist"]
 
 
 def test_the_newest_task_list_counts():
@@ -68,11 +88,10 @@ def test_the_newest_task_list_counts():
         return [call(f"t{number}", "TodoWrite", {"todos": rows}), result(f"t{number}", "ok")]
 
     first = todos(1, "completed", "in_progress", "pending")
-    assert section(record(*first), "Open") == "- Write the tests\n- Deploy to staging"
-    text = record(*first, *todos(2, "completed", "completed", "pending"))
-    assert section(text, "Open") == "- Deploy to staging"
-    text = record(*first, *todos(3, "completed", "completed", "completed"))
-    assert not section(text, "Open")
+    assert to_do(*first) == ["Write the tests", "Deploy to staging"]
+    second = todos(2, "completed", "completed", "pending")
+    assert to_do(*first, *second) == ["Deploy to staging"]
+    assert not to_do(*first, *todos(3, "completed", "completed", "completed"))
 
 
 def test_tasks_that_are_made_and_updated_one_by_one():
@@ -82,17 +101,17 @@ def test_tasks_that_are_made_and_updated_one_by_one():
         yield call(f"t{number}", "TaskCreate", {"subject": words, "description": "as agreed"})
         yield result(f"t{number}", f"Task #{number} created successfully: {words}")
 
-    def now(number, status):
+    def updated(number, status):
         arguments = {"taskId": str(number), "status": status}
         yield call(f"u{number}{status}", "TaskUpdate", arguments)
         yield result(f"u{number}{status}", f"Updated task #{number} status")
 
     both = [*made(1, "Write the parser"), *made(2, "Write the writer")]
-    assert section(record(*both), "Open") == "- Write the parser\n- Write the writer"
-    done = [*both, *now(1, "in_progress"), *now(1, "completed")]
-    assert section(record(*done), "Open") == "- Write the writer"
-    again = [*done, *now(1, "pending"), *now(2, "deleted")]
-    assert section(record(*again), "Open") == "- Write the parser"
+    assert to_do(*both) == ["Write the parser", "Write the writer"]
+    done = [*both, *updated(1, "in_progress"), *updated(1, "completed")]
+    assert to_do(*done) == ["Write the writer"]
+    again = [*done, *updated(1, "pending"), *updated(2, "deleted")]
+    assert to_do(*again) == ["Write the parser"]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +123,9 @@ def test_tasks_that_are_made_and_updated_one_by_one():
 )
 def test_a_plan_and_what_became_of_it(answer, is_error, told):
     plan = call("p", "ExitPlanMode", {"plan": "# Move to PostgreSQL\n\n1. dump\n2. load"})
-    text = record(plan, result("p", answer, is_error=is_error))
-    assert section(text, "State") == f"- The plan “Move to PostgreSQL” {told}"
+    assert now(plan, result("p", answer, is_error=is_error)) == [
+        f"- The plan “Move to PostgreSQL” {told}"
+    ]
 
 
 def test_what_was_refused_or_failed_was_not_written():
@@ -116,7 +136,7 @@ def test_what_was_refused_or_failed_was_not_written():
         notes = notes_of([said("user", "Go."), made, result("e", answer, is_error=True)])
         assert not notes.work.files
         assert not notes.work.unchecked
-        assert not any(it.writes for t in notes.turns.rows for it in t.touched.values())
+        assert not [deed for deed in notes.work.deeds if deed.kind == "wrote"]
 
 
 def test_what_a_call_came_to_is_told_without_what_it_wrote():
@@ -129,53 +149,56 @@ def test_what_a_call_came_to_is_told_without_what_it_wrote():
         result("c2", "patched 1 file"),
     ]
     told = story(messages)
-    assert "change_booking(berth=B7) gave: booking bk_41 changed" in told
+    assert "change_booking(berth=B7) → booking bk_41 changed" in told
     assert "two" not in told
-    assert "patch" not in told
+    assert "+++" not in told
 
 
 def test_a_result_without_its_call_is_no_reason_to_fail():
-    assert record(result("gone", FAILED)).startswith("## Goal")
+    assert not now(result("gone", FAILED))
 
 
 def test_a_shown_list_of_tasks_says_which_are_done():
     """Also those whose ends were seen by nobody."""
-    text = record(
+    work = (
         call("t1", "TaskCreate", {"subject": "Paint the hull", "description": "twice"}),
         result("t1", "Task #1 created successfully: Paint the hull"),
         call("t2", "TaskList", {}),
         result("t2", "#1 [completed] Paint the hull\n#2 [pending] Sand it [blocked by #1]"),
     )
-    assert section(text, "Open") == "- Sand it"
-    assert "- Done: Paint the hull" in section(text, "State")
+    assert to_do(*work) == ["Sand it"]
+    assert notes_of([*work]).work.done_tasks() == ["Paint the hull"]
 
 
-def test_a_check_says_what_was_written_since():
-    text = record(*run(1, "pytest -q", "12 passed"), *edit(1, "src/app/mail.py"))
-    assert "- `pytest -q` passed; written since: mail.py" in section(text, "State")
+def test_a_patch_that_names_its_files_in_its_text_writes_them():
+    """It is told as what was written, not as something that was changed outside."""
+    patch = "--- a/src/app/mail.py\n+++ b/src/app/mail.py\n@@ -1 +1 @@\n-a\n+b\n"
+    patched = [call("c", "apply_patch", {"patch": patch}), result("c", "patched 1 file")]
+    kinds = {deed.kind for deed in notes_of(patched).work.deeds}
+    assert "changed" not in kinds
 
 
-def test_git_says_the_branch_alone():
-    text = record(*run(1, "git branch --show-current", "harbour/mail\n"))
-    assert section(text, "State") == "- On branch harbour/mail"
-
-
-def test_the_newest_outcome_of_each_thing_is_told_with_what_it_gave():
+def test_what_a_call_changed_is_told_with_what_it_gave():
     """Not that it went well: what it gave may be another thing than what was asked for."""
 
     def change(number, berth, gave, **more):
         yield call(f"c{number}", "change_booking", {"id": berth, "cabin": "wide"})
         yield result(f"c{number}", gave, **more)
 
-    text = record(
-        *change(1, "B7", "Error: the guest owes money", is_error=True),
-        *change(2, "B9", '{"id": "B9", "cabin": "narrow", "paid": {"amount": 1200}}'),
-        *change(3, "B7", '{"id": "B7", "cabin": "wide", "paid": {"amount": 90}}'),
-        call("g", "get_booking", {"id": "B7", "of": "today"}),
-        result("g", '{"id": "B7", "cabin": "wide"}'),
+    told = story(
+        [
+            said("user", "Change the cabins."),
+            *change(1, "B7", "Error: the guest owes money", is_error=True),
+            *change(2, "B9", '{"id": "B9", "cabin": "narrow", "paid": {"amount": 1200}}'),
+            *change(3, "B7", '{"id": "B7", "cabin": "wide", "paid": {"amount": 90}}'),
+            call("g", "get_booking", {"id": "B7", "of": "today"}),
+            result("g", '{"id": "B7", "cabin": "wide"}'),
+        ]
     )
-    state = section(text, "State")
-    assert "change_booking(id=B9, cabin=wide) gave: cabin=narrow, amount=1200" in state
-    assert "change_booking(id=B7, cabin=wide) gave: amount=90" in state
-    assert "owes money" not in state
-    assert "get_booking" not in state
+    failed, narrow, wide, looked = told.split("  Did: ")[1].split(" · ")
+    assert failed.startswith("change_booking B7 failed → ")
+    assert "the guest owes money" in failed
+    assert narrow == "change_booking(id=B9, cabin=wide) → cabin=narrow, amount=1200"
+    assert wide == "change_booking(id=B7, cabin=wide) → amount=90"
+    assert looked.startswith("get_booking")
+    assert "→" not in looked

@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from compact import compress
+from compact import plan
 from compact.core.redaction import redact
 from tests.core.test_redaction import pem
 
@@ -304,6 +304,6 @@ def test_no_checkpoint_tells_joined_words(secret):
     for i in range(30):
         rows.append({"role": "user", "content": f"Now add handler_{i} to src/a.py."})
         rows.append({"role": "assistant", "content": f"Added handler_{i}. " + "It works. " * 30})
-    out = str(compress(rows, max_tokens=2_000))
-    assert "[Checkpoint" in out
-    assert secret not in out.partition("[Checkpoint")[2].partition("Now add handler_29")[0]
+    (checkpoint,) = plan(rows, max_tokens=2_000).context.checkpoints
+    assert "User: " in checkpoint.summary
+    assert secret not in checkpoint.summary

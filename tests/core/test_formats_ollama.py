@@ -312,8 +312,8 @@ def test_compressed_messages_are_taken_by_the_server(made, window):
     assert checker.is_subsequence(there, known)
     if done.unchanged and not broken(before):
         assert shown == before
-    again = compress(shown, max_tokens=window, tokenizer="o200k", format="ollama")
-    assert again == shown
+    sent = compress(messages, max_tokens=window, tokenizer="o200k", format="ollama")
+    assert compress(sent, max_tokens=window, tokenizer="o200k", format="ollama") == sent
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 
 from compact.core.instructions import find_instructions, score_of
-from compact.core.sentences import is_filler, is_log_line, lines_of, sentences_of, topic_of
+from compact.core.sentences import is_log_line, lines_of, sentences_of, topic_of
 
 RANKED = [
     ("Never push to main without a review.", 0.6),
@@ -103,10 +103,3 @@ def test_log_lines(line):
     """A-3: logs, traces, diffs and tables are no prose."""
     assert is_log_line(line)
     assert not is_log_line("A plain sentence.")
-
-
-def test_filler_only_announces():
-    """A-3: what somebody is about to do is no news."""
-    assert is_filler("Let me look at the file.")
-    assert is_filler("Ok, now I will check it.")
-    assert not is_filler("The file has nine lines.")

@@ -1,11 +1,20 @@
 """Modes: what a session is used for (FR-12)."""
 
+from dataclasses import fields
 from itertools import combinations
 
 import pytest
 
-from compact.core.modes import MODES, emphasis_of, mode_named, user_mode
-from compact.core.outline import PLAIN
+from compact.core.modes import (
+    MODES,
+    MODES_WEIGH,
+    PLAIN,
+    STRATEGIES_WEIGH,
+    KindWeights,
+    mode_named,
+    user_mode,
+    weights_of,
+)
 from compact.errors import InvalidConfig
 
 
@@ -18,8 +27,29 @@ def test_every_mode_says_what_it_is_and_what_a_summary_keeps(name):
     assert 0 < len(short) < len(medium) < len(long)
     assert len(mode.focus.split()) >= 10
     assert "\n" not in mode.focus, "it is the end of a sentence"
-    plain = name in ("assistant", "user")
-    assert (emphasis_of(name, "task_state") == PLAIN) is plain, "the others weigh by themselves"
+    plain = weights_of(name, "task_state") == PLAIN
+    assert plain is (name == "assistant"), "the others weigh by themselves"
+
+
+def test_modes_and_strategies_weigh_kinds_that_there_are():
+    """What is not known weighs nothing; the two are multiplied."""
+    kinds = {field.name for field in fields(KindWeights)}
+    for weighs in (*MODES_WEIGH.values(), *STRATEGIES_WEIGH.values()):
+        assert set(weighs) <= kinds
+        assert all(by >= 0 for by in weighs.values())
+    assert weights_of("x", "y") == PLAIN
+    assert tuple(MODES_WEIGH) == MODES
+    both, debugger = weights_of("debugger", "code_delta"), weights_of("debugger", "")
+    assert both.wrote == 60 * debugger.wrote == 60 * PLAIN.wrote
+    assert both.failed == debugger.failed > PLAIN.failed
+
+
+def test_no_mode_or_strategy_leaves_a_person_s_words_out():
+    for mode in MODES:
+        for strategy in STRATEGIES_WEIGH:
+            weights = weights_of(mode, strategy)
+            assert min(weights.request / PLAIN.request, weights.aside / PLAIN.aside) >= 1
+            assert weights.host >= PLAIN.host
 
 
 def test_modes_differ():

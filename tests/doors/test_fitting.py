@@ -189,7 +189,7 @@ class Counting:
         return len(text.split())
 
 
-@pytest.mark.parametrize("stage", ["prepare", "update"])
+@pytest.mark.parametrize("stage", ["checkpoint", "update"])
 def test_where_a_stage_fails_the_old_context_is_served_and_it_is_said(stage):
     """FR-5, FR-6: past the trigger, while the old context still fits, nobody gets an exception."""
     counting, heard = Counting(), Listener()
@@ -197,7 +197,7 @@ def test_where_a_stage_fails_the_old_context_is_served_and_it_is_said(stage):
     def listen(event):
         heard.append(event)
         if event.name == "compact.stage_started" and not counting.failed:
-            counting.fails = event.stage == stage
+            counting.fails = counting.fails or event.stage == stage  # whoever counts next
 
     ctx = session(tokenizer=counting, window=3_000, on_event=listen)
     ctx.add_messages(list(turns(18, words=60)))

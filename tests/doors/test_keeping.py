@@ -285,16 +285,16 @@ def test_instructions_and_requests_outrank_chatter_and_the_score_is_deterministi
 
 
 ROLES = ("user", "assistant", "tool")
-WANTED = "Drawer 11 in room 36 has a lamp"
+WANTED = "Drawer 11 in room 77 has a lamp"
 
 
 def equals(role):
-    """Forty messages of one role that differ in nothing but their thing; where the twelfth is."""
+    """Ninety messages of one role that differ in nothing but their thing; where the twelfth is."""
     made: list[Dict] = [{"role": "user", "content": "Tell me of every drawer, one by one."}]
     at = 0
-    for i in range(40):
+    for i in range(90):
         opened = f" It was opened {i} times." * 9
-        words = f"{opened} Drawer {i} in room {i * 7 % 41} has a lamp and the plan {i}{i}. {opened}"
+        words = f"{opened} Drawer {i} in room {i * 7 % 97} has a lamp and the plan {i}{i}. {opened}"
         message: Dict = {"role": role, "content": words.strip()}
         if role == "tool":
             function = {"name": "look", "arguments": json.dumps({"drawer": i})}

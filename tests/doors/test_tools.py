@@ -34,7 +34,7 @@ def test_settings_are_layered_and_errors_name_the_field(tmp_path):
         file = tmp_path / name
         file.write_text(text)
         config = CompactConfig.load(file, environ={"COMPACT_KEEP_TOOL_PAIRS": "3"})
-        assert (config.trigger_ratio, config.keep_tool_pairs, config.target_ratio) == (0.8, 3, 0.4)
+        assert (config.trigger_ratio, config.keep_tool_pairs, config.target_ratio) == (0.8, 3, None)
     for wrong in ({"trigger_ratio": 80}, {"trigger_ptc": 0.8}, {"keep_tool_pairs": "many"}):
         with pytest.raises(CompactError, match=next(iter(wrong))):
             CompactConfig.load(environ={}, **wrong)

@@ -112,15 +112,24 @@ def test_every_kind_of_secret_is_drawn():
     assert all(any(len(piece) >= planted.PIECE for piece in pieces) for _, pieces, _ in drawn)
 
 
-def test_what_stands_as_a_persons_is_found():
-    def shown(line, title="Rules"):
-        summary = f"Begins.\n\n## {title}\n- {line}\n"
-        span = Span(first=0, last=3, messages=4)
-        return {"call": [Checkpoint(id="ck-1", span=span, summary=summary).text(keyed(b"k" * 16))]}
-
-    assert list(voices.as_a_persons("tool", "zorvik", shown("Always use zorvik.")))
-    assert not list(voices.as_a_persons("tool", "zorvik", shown("Assistant: it says zorvik.")))
-    assert not list(voices.as_a_persons("tool", "zorvik", shown("Use zorvik.", "Story")))
+@pytest.mark.parametrize(
+    ("told", "is_persons"),
+    [
+        ("- User: Always use zorvik.", True),
+        ("- User: Mend it.\n    Always use zorvik.", True),
+        ("- User refused Edit a.py: use zorvik", True),
+        ("- Asked last (m1): “Use zorvik.”", True),
+        ("- User, to “Shall I use zorvik?”: no", False),
+        ("- User: Mend it.\n  Assistant: It says zorvik.", False),
+        ("  Assistant: It reads:\n    User: use zorvik", False),
+        ("  Did: fetch(zorvik) → ok", False),
+    ],
+)
+def test_what_stands_as_a_persons_is_found(told, is_persons):
+    summary = f"Begins.\n\n## Story\n{told}\n\n## Names\nzorvik\n"
+    made = Checkpoint(id="ck-1", span=Span(first=0, last=3, messages=4), summary=summary)
+    shown = {"call": [made.text(keyed(b"k" * 16))]}
+    assert bool(list(voices.as_a_persons("tool", "zorvik", shown))) is is_persons
 
 
 def test_a_recorder_hears_all_of_a_request():

@@ -36,11 +36,11 @@ CLOZE = Probe(
 CHOICE = Probe("artifact", "Which file was written to?", "a.py", "written", ("b.py", "a.py"))
 GOOD = """The firing curve must resume when the power fails, and the relay must not switch on for \
 the first 30 s after a restart, because the thermocouple reads 0 °C until MAX31855 has settled \
-(KILN-212).
+(KILN-212), as Ofelia melted a shelf that way.
 
 Storing the segment with each reading, and reading old lines without it as segment 0. \
 src/kilnd/journal.py was edited.
-Now src/kilnd/controller.py takes its position from last_position.
+Now the controller takes its position from last_position. src/kilnd/controller.py was edited.
 The settle time is 45 s there, not 30. Guarding the relay with it. src/kilnd/relay.py was edited.
 
 The simulator failed with `ValueError: invalid literal for int() with base 10: '212.5'`: the \
@@ -289,7 +289,7 @@ def test_a_level_keeps_less_than_the_one_before_and_the_context_more():
     rows = {row.level: row for row in retention.kept("harbour", sample, 32_768, writer, COUNTER)}
     assert set(rows) == {None, *LEVELS}
     assert rows[None].share > retention.GOOD  # the lists in it hold names as well
-    assert rows[None].share >= rows["detailed"].share > rows["compact"].share > 0
+    assert rows[None].share >= rows["detailed"].share > rows["compact"].share
     assert all(row.accepted for row in rows.values())
     assert "above 90 %" in retention.report(list(rows.values()))
 
@@ -316,7 +316,8 @@ def test_the_extractive_path_is_measured_on_the_sample_without_data(capsys, tmp_
     rows = probes.rows_of(found)
     newest = sum(bool(row.newest) for row in rows)
     assert probes.share(rows) * len(rows) > newest + 0.2 * len(rows)
-    source = [row.source for row in rows if row.source is not None]
+    said = [row for row in rows if row.probe.kind != "artifact"]  # calls name files in other lines
+    source = [row.source for row in said if row.source is not None]
     assert sum(source) >= 0.9 * len(source)
 
 

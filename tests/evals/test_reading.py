@@ -1,13 +1,12 @@
 """Packs for readers are blind, outside of the repository, and the same for the same seed."""
 
 import json
-import random
 
 import pytest
 
 from compact import wiring
 from evals import __main__ as command
-from evals import contexts, data, lines, reading
+from evals import data, reading
 from evals import sources as sources_of
 from evals.sources import Source
 
@@ -28,7 +27,6 @@ def sources(monkeypatch):
         return iter(made if kind == "coding" else [source(None, f"{kind}-1")])
 
     monkeypatch.setattr(reading, "of_kind", of_kind)
-    monkeypatch.setattr(lines, "of_kind", of_kind)
 
 
 @pytest.mark.slow
@@ -70,22 +68,7 @@ def test_nothing_is_written_into_the_repository():
     with pytest.raises(SystemExit):
         command.main(["reading"])
     with pytest.raises(SystemExit):
-        command.main(["lines", "--to", str(data.REPO_ROOT / "packs")])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("sources")
-def test_lines_are_drawn_by_the_seed_with_their_place_in_the_log(tmp_path):
-    sections = ["Rules", "Files"]
-    report = lines.write(tmp_path, tmp_path / "a", sections=sections, count=2, seed=1)
-    lines.write(tmp_path, tmp_path / "b", sections=sections, count=2, seed=1)
-    rules = (tmp_path / "a" / "Rules.md").read_text()
-    assert rules == (tmp_path / "b" / "Rules.md").read_text()
-    assert rules.count("verdict:") == 3
-    assert [line.split()[0] for line in report.splitlines()] == ["Rules", "Files"]
-    known = contexts.lines_of(source().compressed(), "Rules")
-    assert sum(line in rules for line in known) >= 1
-    assert list(lines.lines(tmp_path, random.Random(1)))
+        command.main(["reading", "--to", str(data.REPO_ROOT / "packs")])
 
 
 def test_a_system_prompt_that_stays_comes_on_top_of_the_tokens(tmp_path):

@@ -1,4 +1,4 @@
-"""A person's words are found wherever a file keeps them, and rules are told from other lines."""
+"""A person's words are found wherever a file keeps them, and what becomes of them is seen."""
 
 import json
 
@@ -55,19 +55,6 @@ def test_statements_are_sentences_and_list_items_without_questions():
     assert said.statements() == ["Look at this.", "the door stays shut"]
 
 
-def test_a_line_is_a_rule_only_where_a_person_typed_it():
-    said = [Said("typed", "Never open  the\ndoor. Why?"), Said("typed", "log line\n" * 50)]
-
-    def judged(line):
-        found = words.rule_line("look", "x", line, said)
-        return found.question, found.pasted
-
-    assert judged("“Never open the door.”") == (False, False)
-    assert judged("Why?") == (True, False)
-    assert judged("log line") == (False, True)
-    assert judged("Never shut the door.") == (False, True)
-
-
 def test_a_statement_in_a_masked_result_counts_as_hidden(tmp_path):
     """What a session loses is seen: a refusal in a stub, and words in no message at all."""
     call = {"type": "tool_use", "id": "t", "name": "Edit", "input": {"file": "a.py"}}
@@ -80,18 +67,18 @@ def test_a_statement_in_a_masked_result_counts_as_hidden(tmp_path):
         each |= {"uuid": f"u{number}", "sessionId": "s", "timestamp": "2026-01-05T09:00:00.000Z"}
     path = tmp_path / "one.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    pieces, _ = words.of_session(path)
+    pieces = words.of_session(path)
     kept = {(p.source, p.text): (p.kept, p.shown) for p in pieces}
     assert kept["typed", "Start with the oven."][0]
     assert ("queued", "x" * 30) in kept
-    shares = words.measured((pieces, []))["  refusal"]
+    shares = words.measured(pieces)["  refusal"]
     assert shares[split.half_of("one")] is not None
 
 
 def test_sections_are_read_of_what_is_ours_alone():
-    text = "[Record rc-1 · digest 0]\nFor reference.\n\n## Rules\n- One\n1. Two\n\n## Files\na.py"
-    messages = [Message(role="user", content=text), Message(role="user", content="## Rules\n- no")]
-    assert lines_of(messages, "Rules", "instructions") == ["One", "Two"]
-    assert [title for title, _ in sections(messages)] == ["", "Rules", "Files"]
+    text = "[Record rc-1 · digest 0]\nFor reference.\n\n## Story\n- One\n1. Two\n\n## Names\na.py"
+    messages = [Message(role="user", content=text), Message(role="user", content="## Story\n- no")]
+    assert lines_of(messages, "Story") == ["One", "Two"]
+    assert [title for title, _ in sections(messages)] == ["", "Story", "Names"]
     assert "a.py" not in prose(messages)
     assert "- no" in prose(messages)

@@ -106,8 +106,8 @@ class Harbour:
         self.said += spoken
 
     def fills(self, share: float) -> None:
-        """As many turns as take that share of the usable window."""
-        while self.ctx.budget.used_tokens < share * self.ctx.window.usable:
+        """As many turns as take that share, .70 being the trigger."""
+        while self.ctx.budget.used_tokens < share / 0.7 * self.ctx.window.trigger:
             self.talks(1)
 
     def asks(self) -> str:
@@ -153,7 +153,9 @@ class Harbour:
         assert checker.broken_rules(prompt, "chat_completions") == []
         shown = json.dumps(prompt)
         assert all(goal in shown for goal in GOALS)
-        assert not any(name.startswith("draft:") for name in self.ctx.store.notes(self.ctx.id))
+        background = self.ctx._session.view.background
+        if not (background._is_at_work or background._draft):
+            assert not any(name.startswith("draft:") for name in self.ctx.store.notes(self.ctx.id))
         for event in self.events:
             is_plain(sentence(event) or "nothing to say", at_most=700)
 

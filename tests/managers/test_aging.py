@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, ExtractiveSummarizer
-from compact.core.checkpoints import Checkpoint, Level, Summary, SummaryRequest
+from compact.core.checkpoints import TOLD_IN_RECORD, Checkpoint, Level, Summary, SummaryRequest
 from compact.core.history import NOBODYS
 from compact.core.protocols import SessionStore
 from compact.storage.inmemory import InMemoryStore
@@ -29,7 +29,7 @@ SHARES: Mapping[Level, float] = {
 }
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
 TOGETHER = 0.20
-RECORD, TARGET = 0.12, 0.40
+RECORD = 0.12
 GOALS = ("Ship release 4.2 with the new scheduler.", "检查所有缓存策略。")
 _GROW_THE_FLOOR = (
     strategies.pinned,
@@ -105,8 +105,8 @@ class Life:
         return cap
 
     def record_faults(self, prompt: list[dict[str, Any]]) -> list[str]:
-        """The standing record stands once, and takes more than its share only of what the target
-        leaves.
+        """The standing record stands once; it and the stories take more than their shares only of
+        what the target leaves.
         """
         texts = [text for message in prompt for text in checker.visible(message)]
         shown = [message.text for message in self.ctx.active_context().messages]
@@ -114,7 +114,11 @@ class Life:
         if len(records) != 1 or "\n".join(texts).count(records[0].partition("\n")[0]) != 1:
             return [f"{len(records)} records"]
         usable, size = self.ctx.window.usable, checker.tokens(records[0])
-        if size > RECORD * usable and checker.prompt_tokens(prompt) > TARGET * usable:
+        stories = sum(c.token_count for c in self.ctx.checkpoints)
+        if (
+            size + stories > (RECORD + TOGETHER) * usable
+            and checker.prompt_tokens(prompt) > self.ctx.window.target
+        ):
             return [f"a record of {size} in a prompt of {checker.prompt_tokens(prompt)} tokens"]
         return []
 
@@ -164,7 +168,8 @@ def lived(life: Life, compressions: int) -> None:
         assert again.checkpoints == life.ctx.checkpoints
         assert [g.text for g in again.goals] == list(GOALS)
     assert life.count["merged"] >= compressions - SCHEDULE["merged"]
-    assert life.count["early"], "there was pressure, too"
+    by_code = all(TOLD_IN_RECORD in c.body for c in life.ctx.checkpoints)
+    assert by_code or life.count["early"], "there was pressure, too"
     known, reached = life.ever(), set[str]()
     left = [c.id for c in life.ctx.checkpoints]
     while left:
@@ -322,7 +327,7 @@ def test_in_another_window_checkpoints_go_on_ageing() -> None:
     *kept, new = [c.number for c in life.ctx.checkpoints]
     assert new == 13
     assert len(kept) > 1
-    assert kept == numbers[: len(kept)]
+    assert kept == [n for n in numbers if n in kept], "the merged one has a newer number"
     assert life.ctx.compressions == 13
     assert life.opened(32_768).checkpoints == life.ctx.checkpoints
     for _ in life.compressed(11):

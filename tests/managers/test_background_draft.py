@@ -70,9 +70,9 @@ def session(summarizer, events, **more):
 
 
 def grow(ctx, share):
-    """Say so much that the prompt takes that share of the usable window."""
+    """Say so much that the prompt takes that share, .70 being the trigger."""
     number = len(ctx.history)
-    while ctx.budget.used_tokens < share * ctx.window.usable:
+    while ctx.budget.used_tokens < share / 0.7 * ctx.window.trigger:
         number += 1
         role = "user" if number % 2 else "assistant"
         ctx.add_message(role=role, content=f"{number}: {WORDS * 3}")

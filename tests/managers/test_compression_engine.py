@@ -63,7 +63,7 @@ def test_a_summary_has_the_ratio_that_was_asked_for(engine: CompressionEngine) -
 
 
 def test_key_points_and_metadata(engine: CompressionEngine) -> None:
-    assert {"Rules", "Story"} <= {point.section for point in engine.extract_key_points(TALK)}
+    assert {"Now", "Story"} <= {point.section for point in engine.extract_key_points(TALK)}
     about = engine.extract_metadata_only(TALK)
     assert (about.id, about.title, about.ended) == ("harbour", "The harbour", LAST)
 

@@ -277,8 +277,8 @@ def test_the_extractive_form_works_inside_a_loop() -> None:
         fill(ctx, 40)
         return ctx.get_context_for_model()
 
-    checkpoint, answer = asyncio.run(inside())
-    assert is_checkpoint_text(checkpoint["content"].partition("\n\nQuestion 39: ")[0])
+    checkpoint, *_, answer = asyncio.run(inside())
+    assert is_checkpoint_text(checkpoint["content"].partition("\n\nQuestion ")[0])
     assert answer["content"].startswith("Answer 39")
 
 

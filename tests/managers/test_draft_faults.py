@@ -112,7 +112,7 @@ def test_a_draft_that_hangs_blocks_no_turn_and_there_is_one() -> None:
         it.fills(DRAFTING)
         in_time(it.turn)
         until(lambda: it.summarizer.prompts)
-        while it.ctx.budget.used_tokens < 0.66 * it.ctx.window.usable:
+        while it.ctx.budget.used_tokens < 0.66 / 0.7 * it.ctx.window.trigger:
             in_time(it.turn)
         in_time(it.ctx.get_context_for_model)
         assert len(it.summarizer.prompts) == 1

@@ -224,7 +224,7 @@ def test_an_edit_of_a_kept_message_in_a_compressed_prompt_loses_no_checkpoint() 
     assert ctx.branch_id != old
     assert any(is_checkpoint_text(str(m["content"])) for m in shown)
     assert "What of the cellar?" in [m["content"] for m in shown]
-    assert [e.reason for e in seen if isinstance(e, BranchTaken)] == ["unknown"]
+    assert [e.reason for e in seen if isinstance(e, BranchTaken)] == ["edited"]
     before = len(ctx.history)
     ctx.sync([*prompt, {"role": "user", "content": "go on"}])
     assert len(ctx.history) == before + 1

@@ -7,7 +7,7 @@ from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.testing import ScriptedSummarizer
 
 KEY = "sk-ant-api03-" + "AbCdEf0123456789xyzKLMNOP"
-LEAK = f"## Goal\nThe deployment uses {KEY}."
+LEAK = f"The deployment uses {KEY}, always, and the user wants to deploy with it now."
 
 
 def talked(**options: object) -> ContextManager:

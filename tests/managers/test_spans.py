@@ -63,17 +63,24 @@ def test_a_checkpoint_tells_what_was_written_in_its_span_and_nothing_from_outsid
     ]
     ctx, plans = lived([said("system", "agent"), said("user", "Write the modules.")], *steps)
     assert len(ctx.checkpoints) > 1
-    for checkpoint in ctx.checkpoints:
-        rows = ((i, m) for i, m in enumerate(ctx.history) if m.tool_calls)
-        steps_of = {int(m.tool_calls[0].id[1:]): i for i, m in rows}
-        within = {
-            s for s, i in steps_of.items() if checkpoint.span.first <= i <= checkpoint.span.last
-        }
-        assert {int(n) for n in re.findall(r"Step (\d+)", checkpoint.summary)} <= within
-        written = set(re.findall(r"Wrote (m\d\.py) \(“Step (\d+):", checkpoint.summary))
-        assert {file for file, _ in written} == {f"m{s % 5}.py" for s in within}
-        assert {int(s) for _, s in written} == set(sorted(within)[-5:])
+    record = record_of(ctx)
+    covered = {i for checkpoint in ctx.checkpoints for i in checkpoint.covered()}
+    told = {int(n) for n in re.findall(r"Step (\d+)", record)}
+    within = {
+        int(m.tool_calls[0].id[1:])
+        for i, m in enumerate(ctx.history)
+        if m.tool_calls and i in covered
+    }
+    assert told
+    assert told <= within
+    assert set(re.findall(r"m\d\.py", record)) == {f"m{i}.py" for i in range(5)}
     assert all(map(adds_up, plans))
+
+
+def record_of(ctx):
+    """What stands for the session's past."""
+    shown = ctx.active_context().messages
+    return next(m.text for m in shown if m.text.startswith("[Record"))
 
 
 class Down:
@@ -101,12 +108,14 @@ def test_a_checkpoint_of_calls_without_a_word_says_what_was_called() -> None:
     ]
     ctx, plans = lived([said("system", "agent"), said("user", "Look at the modules.")], *steps)
     assert len(ctx.checkpoints) > 2
-    for checkpoint in ctx.checkpoints:
-        calls = [ctx.history[i].tool_calls for i in checkpoint.covered()]
-        first, *_, last = [json.loads(c.arguments)["command"] for row in calls for c in row]
-        done = f"- Called run_shell {sum(map(bool, calls))} times (`{first}` … `{last}`)"
-        assert done in checkpoint.summary.splitlines()
-        assert ctx.history.counter.text(done) < 80
+    covered = {i for checkpoint in ctx.checkpoints for i in checkpoint.covered()}
+    calls = [c for i in covered for c in ctx.history[i].tool_calls]
+    (done,) = [line for line in record_of(ctx).splitlines() if line.startswith("  Did: ")]
+    told = re.findall(r"`(sed [^`]+)`", done)
+    assert told
+    assert set(told) <= {json.loads(c.arguments)["command"] for c in calls}
+    (more,) = re.findall(r"(\d+) more", done)
+    assert int(more) + len(told) == len({c.arguments for c in calls})
     assert all(map(adds_up, plans))
 
 
@@ -118,7 +127,7 @@ def test_a_long_text_that_leaves_the_view_leaves_its_first_words_its_size_and_it
     log = ctx.add_message(said("user", LOG))
     ctx.add_messages([said("assistant", "I see."), said("user", "so what now?")])
     shown = str(ctx.get_context_for_model())
-    assert f"look at this log [3,001 lines, {len(LOG):,} characters: {log.id}]" in shown
+    assert re.search(rf"look at this log: \[… [\d,]+ words pasted, {log.id}\]", shown)
     assert all(c.summary != REFERENCE_LINE for c in ctx.checkpoints)
     done = ctx.last_plan
     assert done is not None

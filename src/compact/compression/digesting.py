@@ -17,6 +17,7 @@ from heapq import nsmallest
 from compact.compression import telling
 from compact.compression.composition import Composer
 from compact.compression.excerpts import HEADING, Excerpts
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.extraction.notes import Notes
 from compact.compression.survival import Facts, Kept
 from compact.core.checkpoints import SummaryRequest, Verdict
@@ -138,7 +139,7 @@ class Digester:
             max_tokens=max(1, cap),
             level="merged",
             mode=self.mode,
-            record=record.text(),
+            record=record,
             notes=notes,
         )
         answer = await telling.asked(self.summarizer, request, self.emit)
@@ -150,9 +151,11 @@ class Digester:
             secrets=Known(),
             emit=self.emit,
         )
+        by_code = found.summary.made_by == ExtractiveSummarizer.name
+        story = None if by_code else found.summary.text
         draft.made_by[found.summary.made_by] = None
         draft.verdicts += found.verdicts
-        return composer.written(found.summary.text, room)
+        return composer.written(story, room)
 
 
 def told_tokens(message: Message, counter: TokenCounter) -> int:
@@ -164,7 +167,7 @@ def key_points(text: str) -> Iterator[KeyPoint]:
     """What a digest says, one by one, in its order; excerpts by their lines."""
     composed, _, rest = text.partition(HEADING)
     for section, body in sections_of(composed):
-        title = section.title if section else ""
+        title = section or ""
         yield from (KeyPoint(title, line.strip().removeprefix("- ")) for line in _lines(body))
     for line in _lines(rest):
         yield KeyPoint("Excerpts", line)

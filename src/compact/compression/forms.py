@@ -12,10 +12,9 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from compact.compression import shorten
-from compact.compression.extraction.notes import Notes, names_used
-from compact.compression.extraction.story import count_ahead
+from compact.compression.extraction.chronology import count_ahead
+from compact.compression.extraction.notes import Notes
 from compact.compression.seen import Visible
-from compact.core.anchors import Ledger, NameUse
 from compact.core.boundaries import MOST_BETWEEN
 from compact.core.cached import cached_property
 from compact.core.checkpoints import Checkpoint
@@ -66,7 +65,6 @@ class GroupForms:
     def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
         self.group, self.said, self._history = group, said, history
         self._masked: dict[bool, ClosedMessages] = {}
-        self._uses: tuple[Sequence[Message], Sequence[NameUse]] | None = None
 
     def is_of(self, said: Sequence[Message]) -> bool:
         """Whether it was made of these very messages."""
@@ -90,13 +88,6 @@ class GroupForms:
             found = masked(self._history, self.whole, reasoning=reasoning)
             self._masked[reasoning] = found
         return found
-
-    def uses(self, ledger: Ledger) -> Sequence[NameUse]:
-        """The uses of names in what was said, as it may be told of."""
-        told = [self._history.redacted(i) for i in self.group]
-        if self._uses is None or not all(map(_same, told, self._uses[0])):
-            self._uses = told, names_used(told, ledger)
-        return self._uses[1]
 
 
 class Forms:
@@ -162,7 +153,6 @@ class Forms:
                     shape.sent(self._history.counter)
                     for each in {shape, shape.told(self._history, forms.group)}:
                         _ = each.visible.names, each.visible.chunks
-                forms.uses(notes.ledger)
                 yield
 
     def standing(self, checkpoints: Sequence[Checkpoint]) -> list[ClosedMessages]:

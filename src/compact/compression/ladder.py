@@ -24,7 +24,7 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
@@ -92,7 +92,11 @@ FILL_LEAST = 40
 class Ladder:
     """One run of the ladder over a history."""
 
-    def __init__(self, history: History, policy: CompactPolicy) -> None:
+    def __init__(
+        self, history: History, policy: CompactPolicy, stale: Collection[int] = ()
+    ) -> None:
+        self._stale = stale
+        """Positions of results that later ones have overtaken: they give way first."""
         self._history = history
         self._policy = policy
         self._counter = history.counter
@@ -103,11 +107,18 @@ class Ladder:
         """Tokens by which the limit may be raised for the newest group."""
 
     def lay_out(
-        self, layout: Layout, reserve: Callable[[int], int], *, hard: int, words: int = 0
+        self,
+        layout: Layout,
+        reserve: Callable[[int], int],
+        *,
+        hard: int,
+        words: int = 0,
+        told: bool = False,
     ) -> Layout:
         """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
         tokens above the floor are kept for checkpoints, when the newest messages of a person have
-        taken theirs, up to `words`.
+        taken theirs, up to `words`. Where these are `told` by the checkpoint, each with what was
+        answered, only the newest one is held.
 
         Where these or the newest group are larger, the limit is raised for them, up to `hard`;
         beyond that the group is clipped.
@@ -123,13 +134,15 @@ class Ladder:
             self._refuse_rest(layout)
         if self._policy.strategy != "off":
             above = self._hold_marked(layout, above, self._words_first(layout, words))
-        self._hold_words(layout, above, words)
-        above = layout.limit - layout.tokens
+        if not told:
+            self._hold_words(layout, above, words)
+            above = layout.limit - layout.tokens
         kept = reserve(above)
-        if self._hold_small_request(layout, above, kept):
+        if not told and self._hold_small_request(layout, above, kept):
             above = layout.limit - layout.tokens
             kept = reserve(above)
-        self._hold_requests(layout, above - kept)
+        if not told:
+            self._hold_requests(layout, above - kept)
         left = layout.limit - layout.tokens
         self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
         return layout
@@ -392,6 +405,7 @@ class Ladder:
                     self._spare -= more
                     room = verbatim = room + more
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
+            new = new and not self._is_stale(piece)
             if new and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
             elif (
@@ -407,6 +421,11 @@ class Ladder:
                 return
             room -= piece.tokens
             layout.reach(piece)
+
+    def _is_stale(self, piece: Piece) -> bool:
+        """Whether all that tools gave in a group was overtaken since."""
+        results = [i for i in piece.positions if self._history[i].tool_results]
+        return bool(results) and all(i in self._stale for i in results)
 
     def _pieces(self, layout: Layout, stop: int | None = None) -> Iterator[Piece]:
         """The groups before `stop` from the end, word for word, without what is held."""

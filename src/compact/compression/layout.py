@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from compact.compression.extraction.notes import names_used
 from compact.compression.forms import ClosedMessages, GroupForms
 from compact.core.alternation import GAP_TOKENS
-from compact.core.anchors import Ledger, NameUse
-from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.plan import Reason
 
@@ -50,12 +47,6 @@ class Piece:
     def tokens(self) -> int:
         """Their tokens."""
         return self.shape.tokens
-
-    def uses(self, history: History, ledger: Ledger) -> Sequence[NameUse]:
-        """The uses of names in its originals."""
-        if self.forms is not None:
-            return self.forms.uses(ledger)
-        return names_used(map(history.redacted, self.positions), ledger)
 
     def show(self, shape: ClosedMessages, form: Form) -> None:
         """Take another form."""
@@ -115,10 +106,6 @@ class Layout:
         """Everything in view, in the order of the log."""
         rows = [p for p in (*self.beside(), *self.tail) if p.positions]
         return sorted(rows, key=lambda piece: piece.positions[0])
-
-    def shortened(self) -> list[Piece]:
-        """What is in view masked or clipped, in the order of the log."""
-        return [piece for piece in self.pieces() if piece.form != "verbatim"]
 
     def beside(self) -> list[Piece]:
         """What is held beside the tail, each piece once."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from compact.compression import preparing, reporting, stages, telling
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged
 from compact.compression.reporting import STANDS_IN as STANDS_IN
 from compact.compression.standing import ONE_CALL, Standing
@@ -110,7 +111,8 @@ async def compress(
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
     with _stage("identify", emit):
-        standing = replace(standing, by_model=summarizer.waits)
+        by_code = summarizer.name == ExtractiveSummarizer.name
+        standing = replace(standing, by_model=summarizer.waits, by_code=by_code)
         selection, at = _selected(history, policy, budget, standing)
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)

@@ -21,8 +21,7 @@ from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.message_redaction import redact_text
 from compact.core.messages import Message
-from compact.core.modes import emphasis_of
-from compact.core.outline import Emphasis
+from compact.core.modes import KindWeights, weights_of
 from compact.core.policy import CompactPolicy
 from compact.core.speakers import own_words_of
 
@@ -79,16 +78,17 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def composer_of(selection: Selection) -> Composer:
     """What composes the record for what is in view."""
     assert selection.notes is not None, "a summary is asked for"
-    history, ledger = selection.history, selection.notes.ledger
     seen = _seen(selection)
     if selection.composed is None or selection.composed[0] is not seen:
         composer = Composer(
             selection.notes,
-            history.counter,
+            selection.history.counter,
             Seen([shape.visible for shape in _staying(selection)], beside=seen),
             selection.policy.mode,
-            [x for p in selection.layout.shortened() for x in p.uses(history, ledger)],
             selection.policy.strategy,
+            selection.layout.cut,
+            [i for p in selection.layout.pieces() if p.form != "verbatim" for i in p.positions],
+            selection.standing.by_model,
         )
         selection.composed = seen, composer
     return selection.composed[1]
@@ -167,9 +167,9 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
     """The one checkpoint of a single call."""
     layout, source = selection.layout, counted(selection.history, new)
     composer = composer_of(selection)
-    room = _wanted(_room_of_new(selection, source), source, composer.emphasis)
+    room = _wanted(_room_of_new(selection, source), source, composer.weights)
     record, cap = composer.planned(room)
-    request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
+    request = _request(selection, new, record, "detailed", cap, (0, layout.cut))
     if selection.standing.by_model:
         told = min(max(cap, composer.story_room(room)), max(LEAST_CAP, source // STORY_OF_SOURCE))
         asked = max(1, min(_asked_of_model(selection, told), LONGEST_STORY))
@@ -184,11 +184,11 @@ def _summary_of_part(
     standing, notes = selection.standing, selection.notes
     composer = composer_of(selection)
     read, source = newest(selection.history, new, MOST_READ)
-    cap = _wanted(cap, source, composer.emphasis)
-    record = composer.record(selection.record).text()
+    cap = _wanted(cap, source, composer.weights)
+    record = composer.now(selection.record)
     reach = part or (standing.cut, selection.layout.cut)
     request = _request(selection, read, record, level, cap, reach)
-    if part is not None and notes is not None and notes.turns.detailed_from > part[0]:
+    if part is not None and notes is not None and notes.items.forgotten > part[0]:
         anew = {"notes": None, "reach": (0, 1 << 60)}  # they forgot too much: they are read again
         request = request.model_copy(update=anew)
     unread = len(new) - len(read)
@@ -206,7 +206,6 @@ def _request(
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
     stays = [shape.told(history, ()) for shape in _staying(selection)]
-    shortened = [i for piece in layout.shortened() for i in piece.positions]
     return SummaryRequest.model_construct(
         # first: what it gives away is known
         kept=_redacted_view(selection, stays),
@@ -215,7 +214,6 @@ def _request(
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=_originals(selection, shortened),
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,
@@ -269,12 +267,12 @@ def _wishes(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _wanted(room: int, source: int, emphasis: Emphasis) -> int:
+def _wanted(room: int, source: int, weights: KindWeights) -> int:
     """Tokens of the room that are to be used; less than all of it also where all that there is to
     say would take less.
     """
-    if emphasis.room < 1:
-        room = int(min(room, source * MOST_OF_SOURCE) * emphasis.room)
+    if weights.room < 1:
+        room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
     return max(24, room)
 
 
@@ -305,11 +303,11 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         told = [c.message(history.own) for c in sources]
         messages = [*told, *_originals(selection, more)]
         source = sum(c.token_count for c in sources)
-    emphasis = emphasis_of(selection.policy.mode, selection.policy.strategy)
-    cap = _wanted(rewrite.cap - _heading_tokens(selection), source, emphasis)
+    weights = weights_of(selection.policy.mode, selection.policy.strategy)
+    cap = _wanted(rewrite.cap - _heading_tokens(selection), source, weights)
     first = min(c.span.first for c in sources)
     notes = selection.notes
-    if notes is not None and (by_person or notes.turns.detailed_from > first):
+    if notes is not None and (by_person or notes.items.forgotten > first):
         notes = None  # a person's words are not in it, or it has forgotten too much: read again
     request = SummaryRequest.model_construct(
         kept=kept,

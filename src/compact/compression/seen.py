@@ -14,6 +14,8 @@ from compact.core.cached import cached_property
 from compact.core.messages import Message, visible_texts
 from compact.core.sentences import SHORTEST
 
+TOLD_CHARS = 80
+"""First characters of a line by which it is known whether its text stands elsewhere."""
 CHUNK = SHORTEST // 2
 """Characters of a chunk: every statement has a whole one in it, wherever it stands. Larger ones
 would take less memory, and answer for fewer statements."""
@@ -73,6 +75,13 @@ class Seen:
     def __contains__(self, said: str) -> bool:
         chunks = [said[i : i + CHUNK] for i in range(CHUNK)] if len(said) >= 2 * CHUNK else []
         return not said or self._holds(said, chunks)
+
+    def tells(self, text: str) -> bool:
+        """Whether a text stands in one of the parts, by the beginning of its longest line; of a few
+        letters nobody knows.
+        """
+        line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
+        return len(line) >= SHORTEST and line in self
 
     def _holds(self, said: str, chunks: Sequence[str]) -> bool:
         """Whether a part holds these words; every part that does has one of the chunks."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from compact.compression.aging import Ageing, age
-from compact.compression.composition import Composer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.extraction.notes import notes_of
 from compact.compression.fold import pieces_of
 from compact.compression.gate.rules import Judged
@@ -23,6 +23,7 @@ from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task
 from compact.core.alternation import is_gap, seams_of, with_gaps
 from compact.core.checkpoints import (
+    IN_RECORD,
     PERSON,
     REFERENCE_LINE,
     Checkpoint,
@@ -55,8 +56,9 @@ SMALL_LIMIT = (3_000, 8_000)
 """Limits up to which a checkpoint may take the first of these shares, and from which the second."""
 TALK_SHARE = 0.7
 """The share of a checkpoint of plain talk."""
-SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
-"""Largest shares of what lies above the floor, of a session's checkpoints and its record."""
+SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
+"""Largest shares of what lies above the floor: of a session's checkpoints, of its record beside
+them, and of a record that tells all there is."""
 RECORD_HEADING = 60
 """Tokens of what stands above a record's first section, at most."""
 LEAST_RECORD = 160
@@ -72,7 +74,10 @@ REDRAFT_PART = 14
 then: what it says may join in another way, and no rule is to be lost by it.
 """
 SHRINKS = 4
-"""How often a checkpoint is written, each time in less room, before a receipt stands in for it."""
+"""How often a checkpoint or a record is written, each time in less room, before a receipt stands in
+for it, or nothing."""
+FILLS = 3
+"""How often room that is left is filled with more of what was said."""
 MOST_RECORD = 3
 """How many times what is set aside for it the record may take where the target leaves it."""
 
@@ -86,11 +91,11 @@ def identify(
     Raises:
         CannotFit: what may not be shortened exceeds the limit, raised or not.
     """
-    ladder = Ladder(history, policy)
     limit = budget.limit - budget.overhead_tokens
     hard = (budget.hard or budget.limit) - budget.overhead_tokens
     ageing, record = Ageing(()), 0
     notes = notes_of(history, known=standing.record) if policy.summarizes else None
+    ladder = Ladder(history, policy, notes.work.stale if notes else ())
 
     def reserve(above: int) -> int:
         nonlocal ageing, record
@@ -98,7 +103,9 @@ def identify(
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             is_talk = notes is not None and notes.is_plain_talk
             return min(_reserve(history, policy, limit, is_talk=is_talk), most)
-        new = min(_cap_of_new(history, policy, standing), max(LEAST_CHECKPOINT, above // 3))
+        new = LEAST_CHECKPOINT
+        if not standing.by_record:
+            new = min(_cap_of_new(history, policy, standing), max(new, above // 3))
         room = min(standing.caps.together, int(above * SESSION_SHARE)) - new
         ageing = age(
             standing.live,
@@ -107,15 +114,20 @@ def identify(
             room=room,
             pressure=standing.pressure,
         )
-        composer = Composer(notes, history.counter, mode=policy.mode, strategy=policy.strategy)
-        wanted = composer.demand + RECORD_HEADING
         left = max(0, above - ageing.tokens - new - ladder.unseen(empty))
-        record = min(standing.caps.record, wanted, int(above * RECORD_SHARE), left)
+        caps, most = standing.caps, int(above * RECORD_SHARE)
+        record = min(caps.record, most, left)
+        if standing.by_record:
+            most = int(above * ALONE_SHARE)
+            record = min(caps.record + room - ageing.tokens, most, left)
         return ageing.tokens + new + record
 
     empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
-        layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words)
+        told = notes is not None and not (
+            standing.is_session or standing.by_model or notes.is_plain_talk
+        )
+        layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words, told=told)
     except CannotFit as error:
         if budget.limit < (most := budget.hard or 0):
             return identify(history, policy, replace(budget, limit=most), standing)
@@ -190,13 +202,20 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         made_by=_maker_of(task, summary),
         seconds=summary.seconds,
         parents=tuple(c.id for c in task.sources),
-        verdicts=judged.verdicts,
+        verdicts=judged.verdicts + (IN_RECORD,) * _is_in_record(selection, task, summary),
         until=history[span.last].timestamp,
     )
     message = made.message(history.own)
     history.counter.composed(message.text)
     size = history.counter.message(message)
     return made.model_copy(update={"token_count": size})
+
+
+def _is_in_record(selection: Selection, task: Task, summary: Summary) -> bool:
+    """Whether the session's record tells what a checkpoint covers: nobody else wrote of it."""
+    by_code = task.request is not None and summary.made_by == ExtractiveSummarizer.name
+    persons = any(c.is_by_person for c in task.sources)
+    return selection.standing.by_record and by_code and not persons
 
 
 def _maker_of(task: Task, summary: Summary) -> str:
@@ -212,7 +231,8 @@ def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
         return summary.text
     if selection.standing.is_session:
         return f"{REFERENCE_LINE}\n{summary.text}" if summary.text else REFERENCE_LINE
-    text = composer_of(selection).written(summary.text, task.room)
+    story = None if summary.made_by == ExtractiveSummarizer.name else summary.text
+    text = composer_of(selection).written(story, task.room)
     after = _after(selection)
     return "\n\n".join(filter(None, (REFERENCE_LINE + after, text)))
 
@@ -274,20 +294,8 @@ def update(
     layout = selection.layout
     checkpoints = _live(selection, [_fitting(selection, *row) for row in written])
     record = _record(selection, checkpoints)
-    taken = sum(c.token_count for c in checkpoints)
-    taken += selection.history.counter.message(record) if record else 0
-    fill = selection.budget.fill
     if checkpoints:
-        margin = taken // REDRAFT_PART if fill else 0
-        cut, room = layout.cut, layout.limit - layout.tokens - taken - SLACK - margin
-        if room > WORTH_FILLING * layout.limit:
-            room = selection.ladder.fill(layout, room, clip=fill)
-        if room > WORTH_FILLING * layout.limit and fill:
-            selection.ladder.extend(layout, room)
-        if layout.cut != cut:
-            checkpoints = _redrafted(selection, written, checkpoints[0])
-        if not checkpoints:  # all is in view after all: its room is free again
-            selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
+        checkpoints = _filled(selection, written, checkpoints, record)
     shown = _shown(selection, checkpoints, record)
     count = selection.history.counter.message
     made = (c.message(selection.history.own) for c in checkpoints)
@@ -307,6 +315,34 @@ def update(
     return context, pieces_of(shown, selection.history)
 
 
+def _filled(
+    selection: Selection,
+    written: Sequence[tuple[Task, Judged]],
+    checkpoints: list[Checkpoint],
+    record: Message | None,
+) -> list[Checkpoint]:
+    """Use the room that is left for more of what was said; the checkpoints afterwards. Where a
+    single call's then covers less, it is written again, and what that leaves free is used, too.
+    """
+    layout, ladder, fill = selection.layout, selection.ladder, selection.budget.fill
+    beside = selection.history.counter.message(record) if record else 0
+    for _ in range(FILLS):
+        cut, taken = layout.cut, sum(c.token_count for c in checkpoints) + beside
+        margin = taken // REDRAFT_PART if fill else 0
+        room = layout.limit - layout.tokens - taken - SLACK - margin
+        if room > WORTH_FILLING * layout.limit:
+            room = ladder.fill(layout, room, clip=fill)
+        if room > WORTH_FILLING * layout.limit and fill:
+            ladder.extend(layout, room)
+        if layout.cut == cut:
+            return checkpoints
+        checkpoints = _redrafted(selection, written, checkpoints[0])
+        if not checkpoints:  # all is in view after all: its room is free again
+            ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
+            return checkpoints
+    return checkpoints
+
+
 def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
     """The standing record of a session, in its room and in what the target leaves."""
     standing = selection.standing
@@ -316,18 +352,25 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
     free = layout.limit - taken
     raised = layout.limit - (budget.limit - budget.overhead_tokens)  # for a large group
-    room = max(selection.record, min(free - raised, standing.caps.record * MOST_RECORD))
+    most = free if standing.by_record else standing.caps.record * MOST_RECORD
+    room = max(selection.record, min(free - raised, most))
     if min(room, free) < LEAST_RECORD:
         usable = (budget.hard or budget.limit) - budget.overhead_tokens
         room, free = LEAST_RECORD, max(free, usable - taken)
-    said = composer_of(selection).standing(min(room, free) - RECORD_HEADING)
-    text = redact(said, history.secrets).text
-    if not text:
-        return None
-    until = history[len(history) - 1].timestamp
-    record = record_message(text, messages=len(history), until=until, own=history.own)
-    history.counter.composed(record.text)
-    return record
+    told, until = [c.body for c in checkpoints], history[len(history) - 1].timestamp
+    room = min(room, free)
+    for _ in range(SHRINKS):
+        said = composer_of(selection).standing(room - RECORD_HEADING, told)
+        text = redact(said, history.secrets).text
+        if not text:
+            return None
+        record = record_message(text, messages=len(history), until=until, own=history.own)
+        history.counter.composed(record.text)
+        over = history.counter.message(record) - free
+        if over <= 0:
+            return record
+        room -= over
+    return None
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:

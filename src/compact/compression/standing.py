@@ -42,6 +42,13 @@ class Standing:
     """The words of what is still to do for them."""
     by_model: bool = False
     """Whether a model tells the stories."""
+    by_code: bool = False
+    """Whether nobody tells any: the record is all there is."""
+
+    @property
+    def by_record(self) -> bool:
+        """Whether the record tells all that is covered, as nobody writes stories of its spans."""
+        return self.is_session and self.by_code
 
     @property
     def is_session(self) -> bool:

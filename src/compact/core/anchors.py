@@ -9,11 +9,13 @@ and recent use more than old use. A person's instructions live in `core.instruct
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from compact.core.arguments import leaves, read_json
@@ -22,32 +24,8 @@ from compact.core.commands import CALLS_AT_HAND
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
 ]
-Origin = Literal["person", "assistant", "arguments", "edit", "result"]
+Origin = Literal["person", "assistant", "arguments", "result"]
 
-ORIGIN_WEIGHT: Mapping[Origin, float] = {
-    "person": 3.0,
-    "assistant": 3.0,
-    "arguments": 3.0,
-    "edit": 2.5,
-    "result": 0.3,
-}
-"""How much one use counts by who made it. Chosen on real sessions, leaving one out
-(docs/evidence.md)."""
-KIND_WEIGHT: Mapping[AnchorKind, float] = {
-    "path": 1.0,
-    "file": 1.0,
-    "identifier": 1.0,
-    "url": 0.6,
-    "hash": 0.6,
-    "version": 0.6,
-    "reference": 0.8,
-    "flag": 0.5,
-    "pair": 0.7,
-}
-FADE = 60.0
-"""Messages after which a use counts 1/e of a fresh one (above `OLD_SHARE`)."""
-OLD_SHARE = 0.05
-"""Share of its weight that a use keeps for ever."""
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
@@ -124,10 +102,6 @@ class Anchor(NamedTuple):
 
     text: str
     kind: AnchorKind
-
-
-NameUse = tuple[str, AnchorKind, float]
-"""One use of an anchor: its text and kind, and what the use adds to its weight."""
 
 
 def find(text: str) -> Counter[Anchor]:
@@ -265,29 +239,45 @@ def keys_of(arguments: str) -> tuple[str, ...]:
 
 
 class Use:
-    """What is known of one anchor: its fading and its lasting weight, and when it was last used."""
+    """What is known of one anchor: in how many messages it was used, where last, and where last by
+    others than a tool's result.
+    """
 
-    __slots__ = ("edits", "kind", "lasting", "near", "position")
+    __slots__ = ("edits", "kind", "own", "position", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
-        self.near = 0.0
-        self.lasting = 0.0
-        self.position = 0
+        self.times = 0
+        self.position = self.own = -1
         self.edits = 0
+
+    def features(self, now: int) -> dict[str, float]:
+        """What its weight is the sum of, each with its number in `name_weights.json`."""
+        found = {
+            "times": math.log1p(self.times),
+            "age": math.log1p(now - self.position),
+            "edits": math.log1p(self.edits),
+            self.kind: 1.0,
+        }
+        if self.own >= 0:
+            found["own_age"] = math.log1p(now - self.own)
+        else:
+            found["only_in_results"] = 1.0
+        return found
+
+
+_WEIGHTS: Mapping[str, float] = json.loads(
+    files("compact.core").joinpath("name_weights.json").read_text(encoding="utf-8")
+)
+"""What each feature of a name adds to the logarithm of the odds that it is used in the next sixty
+messages: fitted by `python -m evals names` on sessions that are looked at."""
 
 
 class Ledger:
-    """Anchors and their uses, in the order of the log; can be continued at any time.
-
-    An anchor's weight is the sum over its uses of `ORIGIN_WEIGHT × ln(1 + times) × (OLD_SHARE +
-    e^(−age / FADE))`, the age in messages, times `KIND_WEIGHT`.
-    """
+    """Anchors and their uses, in the order of the log; can be continued at any time."""
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
-        self._found: dict[str, Counter[Anchor]] = {}
-        """What the newest results hold: it is asked again where they are shown shortened."""
 
     def edited(self, text: str) -> None:
         """Note that a file was written to, under the name it was given by."""
@@ -295,82 +285,46 @@ class Ledger:
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
 
-    def note(self, text: str, origin: Origin, position: int) -> Counter[Anchor]:
-        """Note the anchors of a text of the message at `position`, and return them."""
-        found = self._found_in(text, origin)
-        for name, kind, gain in _uses(found, text, origin):
+    def note(self, text: str, origin: Origin, position: int) -> None:
+        """Note the anchors of a text of the message at `position`."""
+        if origin == "result" and '":' in text:
+            text = _KEY.sub(" ", text)
+        prose, is_diff = origin in ("person", "assistant"), "--- a/" in text
+        for name, kind in find(text):
+            if is_diff and name[:2] in ("a/", "b/"):
+                name = name[2:]
+            if prose and kind == "pair" and f"`{name}" not in text:
+                continue
             use = self.uses.get(name)
             if use is None:
                 use = self.uses[name] = Use(kind)
-            use.near = use.near * math.exp((use.position - position) / FADE) + gain
-            use.lasting += gain
+            use.times += use.position != position
             use.position = position
-        return found
-
-    def uses_in(self, text: str, origin: Origin) -> list[NameUse]:
-        """The uses that noting a text would add; nothing is noted."""
-        return _uses(self._found_in(text, origin), text, origin)
-
-    def _found_in(self, text: str, origin: Origin) -> Counter[Anchor]:
-        return self._found_in_result(text) if origin == "result" else find(text)
-
-    def _found_in_result(self, text: str) -> Counter[Anchor]:
-        found = self._found.get(text)
-        if found is None:
-            found = self._found[text] = find(_KEY.sub(" ", text) if '":' in text else text)
-        return found
+            if origin != "result":
+                use.own = position
 
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
         """The anchors most likely needed after the message at `position`, `most` of them or all,
-        each with its weight, comparable, without a unit; ties by text, so that the order is always
-        the same.
+        each with about its odds; ties by text, so that the order is always the same.
         """
-        exp = math.exp
-        rows = [
-            (
-                -KIND_WEIGHT[use.kind]
-                * (use.near * exp((use.position - position) / FADE) + OLD_SHARE * use.lasting),
-                text,
-            )
-            for text, use in self.uses.items()
-        ]
+        log, get = math.log1p, _WEIGHTS.__getitem__
+        times, age, edits, own, results = map(get, _SHARED)
+        rows = list[tuple[float, str]]()
+        for text, use in self.uses.items():
+            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
+            score += age * log(position - use.position) + (edits * log(use.edits))
+            score += own * log(position - use.own) if use.own >= 0 else results
+            rows.append((-score, text))
         rows.sort()
-        return [(text, self.uses[text], -weight) for weight, text in rows[:most]]
+        return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
 
     def trim(self, position: int, most: int) -> None:
-        """Forget all but the `most` likeliest anchors, so that memory stays bounded, and what the
-        results before the newest 400 name: more take as much memory as their texts; fewer, and a
-        window that shows more of them shortened is read again at each compression.
-        """
-        for text in list(self._found)[:-400]:
-            del self._found[text]
+        """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
 
 
-def _uses(found: Counter[Anchor], text: str, origin: Origin) -> list[NameUse]:
-    """The uses that anchors of a text are, by who made it."""
-    weight, prose = ORIGIN_WEIGHT[origin], origin in ("person", "assistant")
-    return [
-        (anchor.text, anchor.kind, weight * math.log1p(times))
-        for anchor, times in found.items()
-        if not (prose and anchor.kind == "pair" and f"`{anchor.text}" not in text)
-    ]
-
-
-def weights_at_once(uses: Iterable[NameUse]) -> dict[str, tuple[AnchorKind, float]]:
-    """The kinds and weights of anchors that are all used at one position, as of that position, as
-    `Ledger.ranked` says them.
-    """
-    found: dict[str, tuple[AnchorKind, float]] = {}
-    known = found.get
-    for text, kind, gain in uses:
-        before = known(text)
-        found[text] = (kind, gain) if before is None else (before[0], before[1] + gain)
-    return {
-        text: (kind, KIND_WEIGHT[kind] * (gain + OLD_SHARE * gain))
-        for text, (kind, gain) in found.items()
-    }
+_SHARED = ("times", "age", "edits", "own_age", "only_in_results")
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

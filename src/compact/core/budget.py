@@ -7,6 +7,7 @@ buffer)`, the buffer being min(1,500 tokens, an eighth of the window) (requireme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pydantic import BaseModel, Field, computed_field
@@ -59,6 +60,14 @@ class WindowUse(BaseModel, frozen=True):
         return max(0, self.usable - self.used)
 
 
+TARGETS = ((8_192, 0.50), (65_536, 0.40))
+"""Windows up to which, and from which on, a session is compressed to that share of what is usable
+(C-7): at .40 one of 8k kept half of what one call keeps."""
+MOST_TARGET = 6 / 7
+"""The part of the trigger that a session is compressed to at most: nearer, it would be compressed
+at nearly every turn."""
+
+
 @checked_methods
 class ContextWindow(BaseModel, frozen=True):
     """The budget of one model's window, in tokens."""
@@ -66,7 +75,8 @@ class ContextWindow(BaseModel, frozen=True):
     size: int = Field(gt=0)
     output_reserve: int = Field(default=0, ge=0)
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
-    target_ratio: float = Field(default=0.40, gt=0, le=1)
+    target_ratio: float | None = Field(default=None, gt=0, le=1)
+    """None is by size: `TARGETS`, and never more than a part of the trigger."""
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, beside the percentage."""
     ratio: float = Field(default=1.0, gt=0)
@@ -97,11 +107,22 @@ class ContextWindow(BaseModel, frozen=True):
     @property
     def target(self) -> int:
         """What a session is compressed to."""
-        return min(_share(self.usable, self.target_ratio), self.trigger)
+        if self.target_ratio is not None:
+            return min(_share(self.usable, self.target_ratio), self.trigger)
+        return min(_share(self.usable, target_of(self.size)), int(MOST_TARGET * self.trigger))
 
     def budget(self, used: int) -> ContextBudget:
         """The budget of a prompt of that many tokens."""
         return ContextBudget(max_tokens=self.usable, used_tokens=used)
+
+
+def target_of(size: int) -> float:
+    """The share of the usable window that a session is compressed to: between `TARGETS` on a
+    logarithmic scale.
+    """
+    (small, most), (large, least) = TARGETS
+    way = math.log(min(max(size, small), large) / small) / math.log(large / small)
+    return most - way * (most - least)
 
 
 def _share(tokens: int, share: float) -> int:

@@ -67,8 +67,6 @@ class SummaryRequest(BaseModel, frozen=True):
     """What is to be summarized, in order."""
     kept: Sequence[Message] = ()
     """What the reader will see beside the summary, and need not be told again."""
-    shortened: Sequence[Message] = ()
-    """The originals of what the reader will see shortened: what it lost may be worth naming."""
     answers: Mapping[str, str] = Field(default_factory=dict)
     """Id of a message to be summarized → what a person said to it in a message that is kept."""
     max_tokens: int = Field(ge=1)
@@ -106,6 +104,12 @@ class Verdict(BaseModel, frozen=True):
     """What was measured, and what was done where the rule was broken."""
     share: float | None = None
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
+
+
+IN_RECORD = Verdict(rule="record", passed=True, detail="a model sees it told in the record")
+"""Stands with a session's checkpoint of which nobody wrote a story: its summary is for people."""
+TOLD_IN_RECORD = "What was said and done is told in the record below."
+"""What a model sees of it."""
 
 
 @checked_methods
@@ -159,6 +163,11 @@ class Checkpoint(BaseModel, frozen=True):
         """What a session's checkpoint says, without the line that says what it is."""
         return self.summary.removeprefix(REFERENCE_LINE).strip()
 
+    @property
+    def body(self) -> str:
+        """What a model sees below its heading: the summary, unless the record tells it."""
+        return TOLD_IN_RECORD if IN_RECORD in self.verdicts else self.summary
+
     def covered(self) -> list[int]:
         """The positions it stands in for, in order."""
         kept = frozenset(self.kept)
@@ -170,7 +179,7 @@ class Checkpoint(BaseModel, frozen=True):
         span = self.span
         size = "" if span.tokens is None else f", {span.tokens:,} tokens"
         about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
-        return own.under(f"Checkpoint {self.id} · {about}", self.summary)
+        return own.under(f"Checkpoint {self.id} · {about}", self.body)
 
     def message(self, own: OwnText) -> Message:
         """The checkpoint as the message that stands at its span's start."""

@@ -66,12 +66,6 @@ def checks_in(script: str) -> Mapping[str, str]:
     return found
 
 
-def as_told(script: str) -> str:
-    """A command's steps that do more than look, move and set up, on one line; may be empty."""
-    steps = steps_of(script.partition("\n")[0])
-    return " && ".join(step for step in steps if program_of(step) not in _LOOKS)
-
-
 def _without_documents(command: str) -> str:
     """The command without the documents that stand in it (`<<EOF`): messages, scripts."""
     kept, end = list[str](), ""

@@ -115,17 +115,23 @@ def entities(text: str) -> tuple[Entity, ...]:
     return tuple(dict.fromkeys(_read(text).found))
 
 
-def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> list[Said]:
+def select(
+    items: Sequence[Said],
+    budget: int,
+    cost: Callable[[str], int],
+    weigh: Callable[[Said], float] = lambda _: 1.0,
+) -> list[Said]:
     """The sentences that tell most together within a budget, in the order in which they were given.
 
     A word counts the more the fewer messages have it, and less once it was told; a sentence without
-    a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit.
+    a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit;
+    `weigh` says how many times as much one counts.
     """
     rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
     weights = _weights(items, rows)
     costs = [cost(item.text) for item in items]
     scale = [
-        row.worth * speech[item.speaker] / math.pow(max(_LEAST_COST, took), THRIFT)
+        row.worth * weigh(item) * speech[item.speaker] / math.pow(max(_LEAST_COST, took), THRIFT)
         for item, row, took in zip(items, rows, costs, strict=True)
     ]
     told: set[str] = set()

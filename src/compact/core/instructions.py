@@ -11,10 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 
-from compact.core.facts import entities
 from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
@@ -68,13 +66,8 @@ _CHATTER = re.compile(
     r"sounds good|looks good))*[.!?…\s]*",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"\b(?:i|we|ich|wir|he|she|it|they|that|you)\b|我|我们", re.IGNORECASE)
 FEW_WORDS = 4
 """Words below which a sentence is a fragment."""
-DEMAND_WORDS = 3
-"""Words within which a demand says that it is one."""
-MOST_REMEMBERED = 2_048
-"""Sentences of which is remembered whether they are rules: each compression asks it again."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
 _CODE = re.compile(
@@ -97,30 +90,8 @@ class Instruction:
     @property
     def is_rule(self) -> bool:
         """Whether it clearly holds beyond its turn: no question, and its words say so."""
-        return _is_rule(self.text)
-
-    @property
-    def is_fragment(self) -> bool:
-        """Whether it says nothing by itself: a few words, and neither a name nor a number."""
-        words = max(len(self.text.split()), len(_WORDS.findall(self.text)))
-        return words < FEW_WORDS and not entities(self.text)
-
-    @property
-    def is_demand(self) -> bool:
-        """Whether it tells somebody what to do: it opens with that, as an imperative does."""
-        return _is_demand(self.text)
-
-
-@lru_cache(maxsize=MOST_REMEMBERED)
-def _is_rule(text: str) -> bool:
-    is_question = text.rstrip().endswith(("?", "？"))
-    return not is_question and bool(_STRONG.search(text.replace("’", "'")))
-
-
-@lru_cache(maxsize=MOST_REMEMBERED)
-def _is_demand(text: str) -> bool:
-    opening = " ".join(text.replace("’", "'").split()[:DEMAND_WORDS])
-    return _is_rule(text) and bool(_STRONG.search(opening)) and not _FIRST.search(opening)
+        is_question = self.text.rstrip().endswith(("?", "？"))
+        return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:

@@ -9,21 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from compact.core.outline import (
-    COMMANDS,
-    DECISIONS,
-    ERRORS,
-    FILES,
-    GOAL,
-    OPEN,
-    PLAIN,
-    RULES,
-    STRATEGIES,
-    Emphasis,
-)
 from compact.core.redaction import without_credentials
 from compact.core.templates import template
 from compact.errors import InvalidConfig
@@ -36,27 +24,69 @@ _SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE 
 """The heading in a person's file below which it says what a summary keeps."""
 
 
-_EMPHASIS: Mapping[str, Emphasis] = {
-    "assistant": PLAIN,
-    "developer": Emphasis(
-        sections={FILES: 1.5},
-        anchors={"path": 1.5, "file": 1.5, "identifier": 1.5},
-        listed=1.4,
-        said=frozenset({"done"}),
-    ),
-    "planning": Emphasis(
-        sections={GOAL: 1.5, RULES: 1.5, DECISIONS: 2.0, OPEN: 1.5},
-        listed=0.75,
-        said=frozenset({"decisions"}),
-    ),
-    "debugger": Emphasis(
-        sections={ERRORS: 3.0, COMMANDS: 1.5},
-        listed=0.7,
-        attempts=True,
-        said=frozenset({"errors"}),
-    ),
-    "user": PLAIN,
+@dataclass(frozen=True, slots=True)
+class KindWeights:
+    """What a chronology gives room to: what each kind of item and of deed counts, beside the
+    others, and the room for names and for all of it.
+    """
+
+    host: float = 12.0
+    request: float = 10.0
+    aside: float = 10.0
+    """Answers and refusals."""
+    closing: float = 1.5
+    said: float = 0.6
+    earlier: float = 1.5
+    changed: float = 60.0
+    """A deed that changed something outside, a commit among them."""
+    failed: float = 1.5
+    checked: float = 6.0
+    wrote: float = 6.0
+    looked: float = 1.0
+    decided: float = 1.0
+    """What the assistant's words count more in which somebody decides."""
+    names: float = 1.0
+    """Of the room for names."""
+    room: float = 1.0
+    """Of the room for the whole: below 1, the rest stays free."""
+
+    def of(self, kind: str) -> float:
+        """The weight of a kind."""
+        weight: float = getattr(self, kind)
+        return weight
+
+    def more(self, kind: str) -> float:
+        """How many times as much a kind counts as it does where nothing is chosen."""
+        return self.of(kind) / PLAIN.of(kind)
+
+    def times(self, **more: float) -> KindWeights:
+        """The same with some of them multiplied."""
+        return replace(self, **{kind: self.of(kind) * by for kind, by in more.items()})
+
+
+PLAIN = KindWeights()
+"""All as it is."""
+MODES_WEIGH: Mapping[str, Mapping[str, float]] = {
+    "assistant": {},
+    "developer": {"changed": 1.5, "checked": 1.5, "wrote": 20.0, "names": 1.2},
+    "planning": {"request": 1.5, "aside": 2.0, "closing": 1.5, "decided": 200.0, "names": 0.75},
+    "debugger": {"failed": 1_500.0, "checked": 1.3, "looked": 4.0, "names": 0.75},
+    "user": {"request": 2.0, "aside": 2.0},
 }
+STRATEGIES_WEIGH: Mapping[str, Mapping[str, float]] = {
+    "task_state": {},
+    "brief": {"said": 0.0, "looked": 0.0, "names": 0.0, "room": 0.5},
+    "decision_log": {"aside": 3.0, "closing": 1.5, "decided": 10.0, "looked": 0.0, "names": 0.5},
+    "code_delta": {
+        "changed": 2.0,
+        "checked": 2.0,
+        "wrote": 60.0,
+        "closing": 0.0,
+        "said": 0.0,
+        "names": 1.2,
+    },
+}
+"""What each mode and each strategy dwells on, by what the kinds count more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +106,10 @@ class Mode:
         return template(f"modes/{_template_of(self.name)}.{length}.md")
 
 
-def emphasis_of(mode: str, strategy: str) -> Emphasis:
-    """What code gives more room by mode and strategy; unknown names are the first of each."""
-    return _EMPHASIS.get(mode, PLAIN).with_other(STRATEGIES.get(strategy, PLAIN))
+def weights_of(mode: str, strategy: str) -> KindWeights:
+    """What is given room by mode and strategy; unknown names are the first of each."""
+    by_mode = PLAIN.times(**MODES_WEIGH.get(mode, {}))
+    return by_mode.times(**STRATEGIES_WEIGH.get(strategy, {}))
 
 
 def mode_named(name: str) -> Mode:
@@ -87,7 +118,7 @@ def mode_named(name: str) -> Mode:
     Raises:
         InvalidConfig: there is no such mode; names those there are.
     """
-    if name not in _EMPHASIS:
+    if name not in MODES_WEIGH:
         reason = f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
         raise InvalidConfig("mode", reason)
     return Mode(name, template(f"modes/{_template_of(name)}.focus.md"))

@@ -61,6 +61,12 @@ _COMPILED = re.compile(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
 _VERDICT = re.compile(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
 _MATCH = re.compile(r"(?:[^\s:][^:\n]*:)?\d+:")
 _COUNTED = re.compile(r"Found (\d+) ")
+_TOTAL = re.compile(
+    r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b"
+)
+"""What a line holds that says how many checks came out how."""
+_LONGEST_TOTAL = 120
+"""Characters that are told of such a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,19 @@ def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tupl
     if broke is not None:
         found |= {kind: (step, failed) for kind, step in checks[done : done + 1]}
     return found
+
+
+def verdict_of_check(text: str, failed: str | None) -> str:
+    """How a check came out, as it printed it: the line that says what failed, if anything did, and
+    the last line that counts.
+    """
+    lines = _said(anchors.searched(text).splitlines())
+    counts = [line for line in lines if _TOTAL.search(line)]
+    counted = [" ".join(counts[-1].strip("=- ").split())[:_LONGEST_TOTAL]] if counts else []
+    if failed is None:
+        return (counted or ["passed"])[0]
+    said = f"failed: {failed[:_LONGEST_TOTAL]}" if failed else "failed"
+    return " / ".join((said, *(line for line in counted if line not in failed)))
 
 
 def _says_failed(line: str) -> bool:

@@ -70,6 +70,7 @@ _KEY = re.compile(
 )
 _ALONE = re.compile(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
 """Indented code and names of pictures: they end by themselves."""
+_CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME = re.compile(r"[\w.-]+")
 _ADDRESSED = re.compile(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """Who sent a mail, as its head gives it in any language."""
@@ -284,12 +285,25 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
     if len(rest.split()) < FEW_WORDS - 1:
         is_name = names & MATERIAL and _PATH.search(rest)
         return Pasted(len(line), len(lines)) if is_name else None
+    if _WISHES.intersection(said):
+        return None
     if _HANDED.intersection(said) or names & MATERIAL:
-        return Pasted(found.start("rest"), len(lines))
+        end = _quoted_end(rest)
+        at = found.start("rest")
+        return Pasted(at, number + 1, at + end) if end else Pasted(at, len(lines))
     is_record = len(lines) == 1 and len(said) == 1  # of what people said, each by name
     is_quoted = _SENTENCE.match(rest) and not is_record and not _WISHES.intersection(said)
     is_quoted = is_quoted and (_is_name(found["label"]) or rest[0] in '"“' or "this" in said)
     return Pasted(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
+
+
+def _quoted_end(rest: str) -> int:
+    """Where a text in quotation marks ends that a label hands over in the same line; 0 where it
+    goes on, or nothing stands behind it.
+    """
+    closing = _CLOSES.get(rest[:1], "")
+    end = rest.find(closing, 1) + 1 if closing else 0
+    return end if rest[end:].strip() else 0
 
 
 def _is_name(label: str) -> bool:

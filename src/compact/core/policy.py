@@ -29,8 +29,9 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
 
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     """Share of the usable window from which a session is compressed."""
-    target_ratio: float = Field(default=0.40, gt=0, le=1)
-    """Share of the usable window a session is compressed to."""
+    target_ratio: float | None = Field(default=None, gt=0, le=1)
+    """Share of the usable window a session is compressed to; None is .50 in windows to 8k, and less
+    in larger ones, .40 from 64k on."""
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, in tokens."""
     output_reserve: int = Field(default=0, ge=0)

@@ -97,14 +97,6 @@ _WEIGHED = re.compile(
     re.IGNORECASE,
 )
 """An option that is weighed, or a question: no decision yet."""
-_FILLER = re.compile(
-    r"^(?:(?:now|ok(?:ay)?|good|great|perfect|excellent|alright|sure|right|hmm|wait|"
-    r"actually)[,.! ]+)*"
-    r"(?:let me|let's|i'll|i will|i'm going to|i need to|i should|i can see|i see|now i|"
-    r"looking at|here(?:'s| is| are)|"
-    r"you're (?:absolutely )?right|lass mich|ich werde|让我|我来|我将)\b",
-    re.IGNORECASE,
-)
 
 
 def beginning(text: str, most: int) -> str:
@@ -162,8 +154,3 @@ def topic_of(sentence: str) -> Topic:
         if cue.search(sentence):
             return topic
     return "facts"
-
-
-def is_filler(sentence: str) -> bool:
-    """Whether a sentence only announces what its speaker is about to do."""
-    return bool(_FILLER.match(sentence))

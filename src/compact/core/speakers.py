@@ -53,7 +53,7 @@ _INJECTED = re.compile(
 _REPORTS = frozenset(("task-notification", "agent-notification"))
 """Such tags behind which the tool goes on to the end of the paragraph."""
 _QUEUED = re.compile(
-    r"\s*\[?\s*\{[^{}]{0,2000}?\"(?:(?:task|agent|sub_?agent|job|run|queue|worker)[_-]?id\"\s*:"
+    r"\s*(?:\[\s*)?\{[^{}]{0,2000}?\"(?:(?:task|agent|sub_?agent|job|run|queue|worker)[_-]?id\"\s*:"
     r"|type\"\s*:\s*\"(?:task|agent|job|queue)[_\W])",
     re.IGNORECASE,
 )

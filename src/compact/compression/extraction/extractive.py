@@ -1,26 +1,23 @@
-"""The extractive summarizer: a story told from notes, without any model.
-
-The same messages give the same story. What code knows beside it (rules, state, files) is composed
-in `compression.composition`.
+"""The extractive summarizer: a chronology, without any model. The same messages give the same
+one.
 """
 
 from __future__ import annotations
 
-from compact.compression.extraction.notes import Notes, weights_of
-from compact.compression.extraction.outlined import outlined
-from compact.compression.extraction.story import FADE_TURNS, TOLD, Teller
+from compact.compression.extraction.chronology import Chronology
+from compact.compression.extraction.notes import Notes
 from compact.compression.seen import InView, Seen, Visible
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.modes import emphasis_of
+from compact.core.modes import weights_of
 from compact.core.protocols import TokenEstimator
 from compact.core.tokens import TokenCounter
 
 
 @checked_methods
 class ExtractiveSummarizer:
-    """Writes stories by extraction; deterministic, offline. Tokens are counted by `counter`, which
-    may be a `TokenEstimator` like `NoopEstimator()`.
+    """Tells what was said and done in the words in which it was said; deterministic, offline.
+    Tokens are counted by `counter`, which may be a `TokenEstimator` like `NoopEstimator()`.
     """
 
     name = "extractive"
@@ -40,19 +37,12 @@ class ExtractiveSummarizer:
             notes = Notes().read(request.messages)
         kept = request.kept
         beside = kept.seen if isinstance(kept, InView) else Seen([Visible.of(kept)])
-        emphasis = emphasis_of(request.mode, request.strategy)
-        teller = Teller(
+        chronology = Chronology(
             notes,
             self._counter,
             *request.reach,
             seen=Seen([request.record], beside),
-            weights=weights_of(notes.ranked(), emphasis.anchors),
-            fade=FADE_TURNS[request.level],
-            emphasis=emphasis,
+            weights=weights_of(request.mode, request.strategy),
+            level=request.level,
         )
-        story = teller.tell(request.max_tokens)
-        if not any(line.startswith(TOLD) for line in story.splitlines()):
-            done = outlined(request.messages, request.max_tokens, self._counter)
-            left = request.max_tokens - self._counter.text(done) - 1
-            story = "\n".join(filter(None, (done and teller.tell(max(0, left)), done))) or story
-        return Summary(text=story, made_by=self.name)
+        return Summary(text=chronology.told(request.max_tokens), made_by=self.name)

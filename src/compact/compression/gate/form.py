@@ -152,12 +152,12 @@ def headings(source: SummarySource) -> RuleResult:
     for title in _TITLE.finditer(source.plain):
         words = _AROUND.sub("", next(filter(None, title.groups())))
         section = section_named(words)
-        if section is None and not title["number"]:
+        if section is None and not (title["number"] or title["colon"]):
             section = section_named(words.rpartition(" ")[2])
         is_code = source.plain.count("```", 0, title.start()) % 2
         if section is None and title["hash"] and "# " in title[0] and not is_code:
             return RuleResult(False, f"a heading of no story: {words.strip()[:60]}")
-        if section is not None and section.title != STORY:
+        if section is not None and section != STORY:
             return RuleResult(False, f"a section of the record: {words.strip()[:60]}")
     return RuleResult(True, "none")
 

@@ -16,6 +16,8 @@ SUMMARIES = ("Checkpoint", "Record")
 """Texts of ours that stand for messages: each projection has its own."""
 _JOINED = (*SUMMARIES, KIND)
 """What of ours may be joined with a user's message."""
+_SIGNS = tuple(f"[{kind} " for kind in _JOINED)
+"""How its heading begins."""
 
 
 def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> list[Given]:
@@ -27,10 +29,12 @@ def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> li
 
 def may_be_joined(message: Given) -> bool:
     """Whether a heading of ours stands in a user's message."""
-    texts = (block.get("text") for block in blocks_of(message))
-    return fields_of(message).get("role") == "user" and any(
-        f"[{kind} " in text for text in texts if isinstance(text, str) for kind in _JOINED
-    )
+    fields = fields_of(message)
+    if fields.get("role") != "user":
+        return False
+    content = fields.get("content")
+    texts = [content] if isinstance(content, str) else [b.get("text") for b in blocks_of(message)]
+    return any(sign in text for text in texts if isinstance(text, str) for sign in _SIGNS)
 
 
 def _pieces(message: Given, own: OwnText, known: Iterable[str]) -> list[Given]:
@@ -77,7 +81,7 @@ def fields_of(message: object) -> Mapping[str, Any]:
     """Its role and content, and what else a dictionary has."""
     if isinstance(message, Message):
         return {"role": message.role, "content": message.content}
-    return message if isinstance(message, Mapping) else {}
+    return message if isinstance(message, dict | Mapping) else {}
 
 
 def content_of(message: Given) -> object:

@@ -168,7 +168,7 @@ def _summaries(projection: Projection) -> set[str]:
     pieces = (piece for piece in projection.pieces if isinstance(piece, Shown))
     ours = (piece.message for piece in pieces if piece.position is None)
     records = (message.text for message in ours if headed(message.text) in SUMMARIES)
-    return {_plain(text) for text in (*(c.summary for c in projection.checkpoints), *records)}
+    return {_plain(text) for text in (*(c.body for c in projection.checkpoints), *records)}
 
 
 def _plain(text: str) -> str:
@@ -229,7 +229,8 @@ def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
             ends = position + 1 if position is not None and i == len(wires) else 0
             is_note = shorten.is_answer(message) or is_gap(message)
             *ours, said = apart([wire], history.own)
-            if ours and history.own.kind_of(text_of(said)):
+            is_alone = position is None or history.own.kind_of(history[position].text)
+            if history.own.kind_of(text_of(said)) and (ours or not is_alone):
                 continue  # it was joined with nothing but blanks
             link = chain.link(chain.START, said)
             carried = all_carried(said)

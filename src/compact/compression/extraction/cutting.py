@@ -1,0 +1,111 @@
+"""Cutting a text to its room: its head and its tail as they were said, and between them a mark that
+says how much is left out and where it is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compact.core.cached import cached_property
+from compact.core.tokens import TokenCounter
+
+MARK_TOKENS = 8
+"""Tokens of the mark, about."""
+HEAD_SHARE = 2 / 3
+"""Part of the room that the head takes: what a text is about stands there, what it comes to at its
+end."""
+LONGEST_FIRST = 40
+"""Tokens up to which a first sentence stands whole: it says what the rest is about."""
+FEW_UNITS = 3
+"""Units below which a text is cut between words."""
+UNIT = re.compile(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
+"""Where a text is cut into sentences and lines."""
+_WORD = re.compile(r"\S+\s*")
+_BLANK = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True)
+class Cuttable:
+    """A text and where it may be cut: between lines and sentences, else between words."""
+
+    text: str
+    counter: TokenCounter
+    stays: Callable[[str], bool] = lambda _: False
+    """Which of its sentences stay, however little room there is for others."""
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of all of it."""
+        return self.counter.text(self.text)
+
+    @cached_property
+    def least(self) -> int:
+        """Tokens of what stays; 0 where nothing does."""
+        return sum(map(self._units[1].__getitem__, self._kept)) + MARK_TOKENS * bool(self._kept)
+
+    @cached_property
+    def _kept(self) -> frozenset[int]:
+        return frozenset(i for i, unit in enumerate(self._units[0]) if self.stays(unit.strip()))
+
+    @cached_property
+    def _units(self) -> tuple[Sequence[str], Sequence[int]]:
+        units = [unit for unit in UNIT.split(self.text) if unit.strip()]
+        return self._sized(units if len(units) >= FEW_UNITS else _WORD.findall(self.text))
+
+    @cached_property
+    def _words(self) -> tuple[Sequence[str], Sequence[int]]:
+        return self._sized(_WORD.findall(self.text))
+
+    def _sized(self, units: Sequence[str]) -> tuple[Sequence[str], Sequence[int]]:
+        return units, [self.counter.text(unit.strip()) + 1 for unit in units]
+
+    def within(self, room: int, where: str) -> str:
+        """The text in about so many tokens; `where` names what brings all of it back. The whole
+        text where it hardly takes more.
+        """
+        if self.tokens <= max(1.15 * room, room + 10):
+            return self.text
+        (units, sizes), kept = self._units, self._kept
+        left = room - max(MARK_TOKENS, self.least)
+        if sizes[0] <= min(LONGEST_FIRST, 2 * room):
+            left = max(left, sizes[0])
+        elif not kept and sizes[0] > left:
+            units, sizes = self._words
+        head = 0
+        for size in sizes:
+            if size > (left if head == 0 else left - (1 - HEAD_SHARE) * room):
+                break
+            left -= size
+            head += 1
+        tail = len(units)
+        while tail - 1 > head and sizes[tail - 1] <= left:
+            tail -= 1
+            left -= sizes[tail]
+        shown = {*range(head), *kept, *range(tail, len(units))}
+        gone = sum(len(unit.split()) for i, unit in enumerate(units) if i not in shown)
+        told, mark = list[str](), f"[… {gone:,} words{where and ', '}{where}]"
+        for i, unit in enumerate(units):
+            if i in shown:
+                told.append(unit)
+            elif i == 0 or i - 1 in shown:
+                told.append(mark)
+                mark = "[…]"
+        return _joined(told)
+
+
+def squeezed(text: str) -> str:
+    """A text without empty lines."""
+    return _BLANK.sub("\n", text.strip())
+
+
+def _joined(units: Sequence[str]) -> str:
+    joined = "".join(
+        u if u[:1] == "\n" or not i else f" {u}" for i, u in enumerate(map(_ended, units))
+    )
+    return joined.strip()
+
+
+def _ended(unit: str) -> str:
+    return unit.rstrip() if unit[:1] == "\n" else unit.strip()

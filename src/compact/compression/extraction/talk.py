@@ -1,0 +1,161 @@
+"""Plain talk, told by its sentences: those that tell most for their room, who said them, in their
+order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from compact.compression.extraction.items import Item, demand_of
+from compact.compression.extraction.notes import Notes
+from compact.core import anchors
+from compact.core.facts import Said, select
+from compact.core.modes import KindWeights
+from compact.core.sentences import lines_of, sentences_of, topic_of
+from compact.core.speakers import Speaker
+from compact.core.tokens import TokenCounter
+
+NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
+"""How words open that say themselves who speaks."""
+SPEAKERS: Mapping[str, str] = {"person": "User: ", "assistant": "Assistant: "}
+SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
+"""What is no name: nobody may speak as another by saying so."""
+MOST_JUDGED = 40
+"""Items by which is judged whether they are a record of what people said to each other."""
+RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
+"""Share of the room that a person's clear demands take before the rest; tokens of a small one, up
+to half of it; and from which clearness on they are."""
+TALK_POWER = 0.2
+"""Power of what a kind counts more by which a sentence does: beside deeds stand a person's demands,
+which count very much; beside a sentence stand others."""
+TOPICS: Mapping[str, str] = {"errors": "failed", "decisions": "decided"}
+"""What sentences are about, and the kind that counts more or less with them."""
+SPARE = 0.03
+"""Share of the room that is used for what is not new where it is left."""
+SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
+"""Tokens of a line's speaker, at most, and those in which nothing is told."""
+_ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
+
+
+def told_talk(
+    items: Sequence[Item], notes: Notes, counter: TokenCounter, room: int, weights: KindWeights
+) -> str:
+    """What tells most of these items within so many tokens, what is marked important first."""
+    new, is_people = [said for item in items for said in _said_in(item)], is_record(items)
+    named = _names_of(items) if is_people else {}
+    named |= {
+        item.position: "" for item in items if item.kind in ("earlier", "host")
+    }  # it says who spoke
+
+    def cost(text: str) -> int:
+        return counter.text(text) + 1
+
+    left = room
+    while left > LEAST_TOKENS and new:
+        rules = 0 if is_people else max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
+        lines = "\n".join(_lines(_select(new, notes, left, rules, cost, weights), named))
+        over = counter.text(lines) - room
+        if over <= 0:
+            return lines
+        left -= over + SPEAKER_TOKENS
+    return ""
+
+
+def is_record(items: Sequence[Item]) -> bool:
+    """Whether it is a record of what people said to each other: most words name who speaks, and the
+    same few speak again and again.
+    """
+    newest = [item.text for item in items if item.kind == "request"][-MOST_JUDGED:]
+    names = [found[0] for found in map(NAMED.match, newest) if found]
+    return 2 * len(names) > len(newest) > 1 and len(names) >= 2 * len(set(names))
+
+
+def _names_of(items: Sequence[Item]) -> dict[int, str]:
+    found = ((item.position, NAMED.match(item.text)) for item in items)
+    return {at: name[0] for at, name in found if name and name[0] not in SPOKEN}
+
+
+def _said_in(item: Item) -> Iterator[Said]:
+    """The sentences of an item; the first of an answer with the question that it answers."""
+    speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
+    asked = f"(asked: {item.before}) " if item.before else ""
+    for line in lines_of(item.text):
+        for sentence in sentences_of(line):
+            yield Said(item.position, speaker, asked + sentence)
+            asked = ""
+
+
+def _select(
+    said: Sequence[Said],
+    notes: Notes,
+    budget: int,
+    rules: int,
+    cost: Callable[[str], int],
+    weights: KindWeights,
+) -> Sequence[Said]:
+    """What tells most: first of what is marked important, then so many tokens of what a person
+    wants followed, the clearest and newest first. What all that is new leaves free takes what
+    counts most of the others, the newest first.
+    """
+    marked = [x for x in said if x.position in notes.marked]
+    first = select(marked, budget, cost) if marked else []
+    clear = [(demand_of(x.text), x.position, i) for i, x in enumerate(said) if _is_persons(x)]
+    for demand, _, place in sorted(clear, reverse=True) if rules else ():
+        took = cost(said[place].text)
+        if demand >= CLEAR and took <= rules and said[place] not in first:
+            first.append(said[place])
+            rules -= took
+    left = budget - sum(cost(x.text) for x in first)
+    weigh = _weighing(weights)
+    rest = select([x for x in said if x not in first], left, cost, weigh)
+    left -= sum(cost(x.text) for x in rest)
+    chosen = set(map(id, (*first, *rest)))
+    told = {x.text for x in (*first, *rest)}
+    newest_first = said[::-1] if left > SPARE * budget else []
+    for one in sorted(newest_first, key=weigh, reverse=True):
+        if one.text not in told and (took := cost(one.text) + SPEAKER_TOKENS) <= left:
+            chosen.add(id(one))
+            told.add(one.text)
+            left -= took
+    return [x for x in said if id(x) in chosen]
+
+
+def _weighing(weights: KindWeights) -> Callable[[Said], float]:
+    """How many times as much a sentence counts by its kind."""
+    more = {
+        k: math.pow(weights.more(k), TALK_POWER) for k in ("request", "wrote", *TOPICS.values())
+    }
+
+    if all(by == 1 for by in more.values()):
+        return lambda _: 1.0
+
+    def weigh(said: Said) -> float:
+        by = more["request"] if _is_persons(said) else 1.0
+        if more["wrote"] != 1 and anchors.find(said.text):
+            by *= more["wrote"]
+        kind = TOPICS.get(topic_of(said.text))
+        if more["failed"] != 1 and anchors.error_lines(said.text, most=1):
+            kind = "failed"
+        if kind:
+            by *= more[kind]
+        return by
+
+    return weigh
+
+
+def _is_persons(said: Said) -> bool:
+    return said.speaker == "person"
+
+
+def _lines(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
+    """Statements as lines, those of one message in one line, each line with its speaker: the name
+    under which its message was given, if there is one.
+    """
+    for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
+        *before, last = [x.text for x in said]
+        words = "".join(f"{x} " if x.endswith(_ENDS) else f"{x}; " for x in before) + last
+        name = names.get(at, SPEAKERS[speaker])
+        yield f"- {name}{words.replace(name, '', 1) if name and at in names else words}"
