@@ -40,7 +40,7 @@ class Chat:
         rows = self.app.screen._compositor.render_strips()
         return "\n".join("".join(part.text for part in row).rstrip() for row in rows)
 
-    async def until(self, holds: Callable[[], bool], what: str = "") -> None:
+    async def until(self, holds: Callable[[], object], what: str = "") -> None:
         """Wait until it holds; by what happens, not by the clock."""
         for _ in range(3_000):
             if holds():

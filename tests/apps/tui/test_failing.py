@@ -304,7 +304,7 @@ async def test_who_wrote_a_checkpoint_is_seen_and_what_it_left_out_is_opened(tmp
                     seen = await chat.say(question)
             by = r"checkpoint by scripted, [\d.]+ s, [\d,]+ → [\d,]+ tokens"
             assert re.search(rf"Compressed \d+ messages[^\n]+{by}", seen)
-            assert re.search(by, seen.splitlines()[0])
+            await chat.until(lambda: re.search(by, chat.text.splitlines()[0]), "who wrote it")
             made = chat.ctx.checkpoints[-1]
             assert made.made_by == "scripted"
             first = chat.ctx.history[made.covered()[0]]

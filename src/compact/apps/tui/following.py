@@ -93,7 +93,7 @@ class Following:
             case StoryAsked() | PromptOverBudget():  # the prompt here is nobody's own
                 return None
             case DraftMade():
-                return Ahead("a summary is ready ahead")
+                return Ahead("")
             case _:
                 words = self._sentence(event)
                 return Notice(words) if words else None
