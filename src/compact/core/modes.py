@@ -32,6 +32,7 @@ class KindWeights:
 
     host: float = 12.0
     request: float = 10.0
+    pasted: float = 20.0
     aside: float = 10.0
     """Answers and refusals."""
     closing: float = 1.5

@@ -55,7 +55,13 @@ more than the text around them."""
 OUTSIDE_CODE = 16 / 6
 """What a person's words count more where nobody works on files: they say what is wanted, and what
 tools return is not theirs."""
-SPEAKERS = {"request": "- User: ", "aside": "- User", "earlier": "- ", "host": "- "}
+SPEAKERS = {
+    "request": "- User: ",
+    "pasted": "  Pasted: ",
+    "aside": "- User",
+    "earlier": "- ",
+    "host": "- ",
+}
 """How the line of an item begins by its kind; all others are the assistant's."""
 
 

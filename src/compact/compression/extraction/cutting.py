@@ -20,6 +20,8 @@ LONGEST_FIRST = 40
 """Tokens up to which a first sentence stands whole: it says what the rest is about."""
 FEW_UNITS = 3
 """Units below which a text is cut between words."""
+FEW_TOKENS = 12
+"""Tokens of room below which no unit is begun that does not fit."""
 UNIT = re.compile(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _WORD = re.compile(r"\S+\s*")
@@ -51,7 +53,7 @@ class Cuttable:
 
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
-        units = [unit for unit in UNIT.split(self.text) if unit.strip()]
+        units = [unit for unit in UNIT.split(self.text) if not _announces(unit)]
         return self._sized(units if len(units) >= FEW_UNITS else _WORD.findall(self.text))
 
     @cached_property
@@ -84,15 +86,36 @@ class Cuttable:
             tail -= 1
             left -= sizes[tail]
         shown = {*range(head), *kept, *range(tail, len(units))}
-        gone = sum(len(unit.split()) for i, unit in enumerate(units) if i not in shown)
+        begun = self._begun(units[head], left) if head not in shown else ""
+        gone = len(self.text.split()) - len(begun.split())
+        gone -= sum(len(units[i].split()) for i in shown)
         told, mark = list[str](), f"[… {gone:,} words{where and ', '}{where}]"
         for i, unit in enumerate(units):
             if i in shown:
                 told.append(unit)
             elif i == 0 or i - 1 in shown:
-                told.append(mark)
+                told += [begun, mark] if i == head and begun else [mark]
                 mark = "[…]"
         return _joined(told)
+
+    def _begun(self, unit: str, room: int) -> str:
+        """The first words of a unit that does not fit; empty where there is room for few."""
+        words, taken = _WORD.findall(unit), 0
+        if room < FEW_TOKENS:
+            return ""
+        for word in words[:room]:
+            room -= self.counter.text(word.strip()) + 1
+            if room < 0:
+                break
+            taken += 1
+        begun = "".join(words[:taken]).rstrip()
+        return f"\n{begun}" if begun and unit[:1] == "\n" else begun
+
+
+def _announces(unit: str) -> bool:
+    """Whether a line tells nothing by itself: a heading, a mark of a fence."""
+    unit = unit.strip()
+    return not unit or unit.startswith(("#", "```", "---"))
 
 
 def squeezed(text: str) -> str:

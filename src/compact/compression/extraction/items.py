@@ -17,15 +17,15 @@ from compact.compression.extraction.cutting import UNIT, Cuttable, squeezed
 from compact.core import anchors
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.instructions import score_of
-from compact.core.messages import PersonWords
+from compact.core.messages import PersonWords, short_id
 from compact.core.sentences import beginning
 from compact.core.terms import STOP_WORDS
 from compact.core.tokens import TokenCounter
 
-Kind = Literal["host", "request", "aside", "closing", "said", "earlier"]
-"""What a host says must hold; what a person asks; what they say in the middle of work: an answer, a
-refusal; the assistant's last words before the person speaks again; what else it says; what an
-earlier checkpoint tells."""
+Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier"]
+"""What a host says must hold; what a person asks; what they pasted with it; what they say in the
+middle of work: an answer, a refusal; the assistant's last words before the person speaks again;
+what else it says; what an earlier checkpoint tells."""
 
 MUST_STAY = 0.4
 """How clearly a person's sentence demands something that stays when others are cut."""
@@ -45,6 +45,9 @@ ANNOUNCED = 200
 """Characters below which words that end in a colon only announce."""
 MOST_INFO = 150
 """What a text tells at most, however long it is: the rest of it is pasted, or thought aloud."""
+PROSE = 0.2
+"""Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
+people write .29 and more."""
 _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
@@ -87,8 +90,9 @@ class Items:
     """What a person said, by its words in lower case."""
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
-        """A person speaks; `pasted` tells of what else they sent. What they said before and now say
-        again is told once, here; the words of the assistant before it were its closing words.
+        """A person speaks; `pasted` is what else they sent: prose is an item of its own, of code
+        and logs it is only said that they were there. What they said before and now say again is
+        told once, here; the words of the assistant before it were its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():
@@ -96,8 +100,12 @@ class Items:
         asked = question_of(last.text) if last and len(text.split()) < FEW_WORDS else ""
         item = Item(position, "request", cut(text), message_id, asked)
         self._forget_same(item)
-        item.text += pasted
-        return self._add(item)
+        if pasted:
+            item.text += f" [pasted: {len(pasted.split()):,} words, {short_id(message_id)}]"
+        self._add(item)
+        if pasted and _reads(pasted):
+            self._add(Item(position, "pasted", cut(pasted), message_id))
+        return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
         """A person says something in the result of a tool: answers, or says why they refuse."""
@@ -211,6 +219,12 @@ def cut(text: str) -> str:
     head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
     gone = len(text[len(head) : -len(tail)].split())
     return f"{head} [… {gone:,} words] {tail}"
+
+
+def _reads(text: str) -> bool:
+    """Whether a text is prose: many of its words are of closed classes. Code and logs have few."""
+    words = _WORD.findall(text.lower())
+    return sum(word in STOP_WORDS for word in words) >= PROSE * len(words)
 
 
 def question_of(text: str) -> str:

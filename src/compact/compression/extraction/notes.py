@@ -16,7 +16,7 @@ from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import summary_of
 from compact.core.history import History
-from compact.core.messages import Message, ToolCall, ToolResult, short_id
+from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import NAMES, NOW, sections_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
@@ -99,9 +99,10 @@ class Notes:
         whole = person_text(message)
         self.ledger.note(whole, "person", self.position)
         words = own_words_of(message, opens=not self.items.rows)
-        more = len(whole.split()) - len(words.split())
-        pasted = f" [… {more:,} words pasted, {short_id(message.id)}]" if more > FEW_PASTED else ""
-        self.items.person(words, message.id, self.position, pasted)
+        own = set(words.splitlines())
+        pasted = "\n".join(line for line in whole.splitlines() if line not in own)
+        is_much = len(pasted.split()) > FEW_PASTED
+        self.items.person(words, message.id, self.position, pasted if is_much else "")
 
     def _read_words_within(self, message: Message) -> set[str]:
         """Take down what a person said inside results: answers, and why something was refused; the

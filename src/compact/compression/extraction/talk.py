@@ -43,7 +43,10 @@ _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 def told_talk(
     items: Sequence[Item], notes: Notes, counter: TokenCounter, room: int, weights: KindWeights
 ) -> str:
-    """What tells most of these items within so many tokens, what is marked important first."""
+    """What tells most of these items within so many tokens, what is marked important first; of
+    what was pasted only that it was.
+    """
+    items = [item for item in items if item.kind != "pasted"]
     new, is_people = [said for item in items for said in _said_in(item)], is_record(items)
     named = _names_of(items) if is_people else {}
     named |= {
