@@ -56,7 +56,9 @@ def test_sections_stand_in_the_order_of_the_outline() -> None:
     told = Composer(notes_of(WORK), COUNTER).written("The mail was mended.", 900)
     assert titles_of(told) == list(OUTLINE)
     assert section(told, "Story") == "The mail was mended."
-    assert titles_of(composed(WORK)) == ["Now", "Story", "Names"]
+    named = [said("assistant", "It calls parse_rows and merge_rows.", id="m99")]
+    by_code = titles_of(composed([*WORK, *named * 9, *rules(90)], 900))
+    assert by_code == ["Now", "Story", "Names"]
 
 
 def test_a_section_that_has_nothing_is_left_out() -> None:
@@ -72,7 +74,7 @@ def test_the_chronology_tells_what_was_said_and_done_in_its_order() -> None:
     assert section(composed(WORK), "Story").splitlines() == [
         "- User: Fix the mail.",
         "    Never send the same mail twice to anybody.",
-        f"  Did: `pytest -q tests`: failed: {LINE} · wrote mail.py, post.py",
+        f"  Did: `pytest -q tests`: failed: {LINE} · wrote mail.py (send_mail), post.py (post_mail)",
         "  Assistant: The mail is sent. Shall I also log it?",
         "- User: yes",
     ]

@@ -127,7 +127,7 @@ def test_a_long_text_that_leaves_the_view_leaves_its_first_words_its_size_and_it
     log = ctx.add_message(said("user", LOG))
     ctx.add_messages([said("assistant", "I see."), said("user", "so what now?")])
     shown = str(ctx.get_context_for_model())
-    assert re.search(rf"look at this log: \[… [\d,]+ words pasted, {log.id}\]", shown)
+    assert re.search(rf"look at this log: \[pasted: [\d,]+ words, {log.id}\]", shown)
     assert all(c.summary != REFERENCE_LINE for c in ctx.checkpoints)
     done = ctx.last_plan
     assert done is not None

@@ -42,7 +42,7 @@ class KindWeights:
     """A deed that changed something outside, a commit among them."""
     failed: float = 1.5
     checked: float = 6.0
-    wrote: float = 6.0
+    wrote: float = 20.0
     looked: float = 1.0
     decided: float = 1.0
     """What the assistant's words count more in which somebody decides."""
@@ -69,8 +69,15 @@ PLAIN = KindWeights()
 """All as it is."""
 MODES_WEIGH: Mapping[str, Mapping[str, float]] = {
     "assistant": {},
-    "developer": {"changed": 1.5, "checked": 1.5, "wrote": 20.0, "names": 1.2},
-    "planning": {"request": 1.5, "aside": 2.0, "closing": 1.5, "decided": 200.0, "names": 0.75},
+    "developer": {"changed": 1.5, "checked": 1.5, "wrote": 10.0, "names": 1.2},
+    "planning": {
+        "request": 1.5,
+        "aside": 2.0,
+        "closing": 1.5,
+        "decided": 200.0,
+        "wrote": 0.3,
+        "names": 0.75,
+    },
     "debugger": {"failed": 1_500.0, "checked": 1.3, "looked": 4.0, "names": 0.75},
     "user": {"request": 2.0, "aside": 2.0},
 }
@@ -81,7 +88,7 @@ STRATEGIES_WEIGH: Mapping[str, Mapping[str, float]] = {
     "code_delta": {
         "changed": 2.0,
         "checked": 2.0,
-        "wrote": 60.0,
+        "wrote": 18.0,
         "closing": 0.0,
         "said": 0.0,
         "names": 1.2,

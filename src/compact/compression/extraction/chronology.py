@@ -45,8 +45,9 @@ quarter of all."""
 SHORT, STUB, WHOLE = 40, 18, 0.55
 """Tokens up to which a text stands whole or not at all; tokens below which what could stand of it
 is left out; and the part of its tokens from which a short text, or a person's, stands whole."""
-DEED_WHOLE, MOST_LOOKS = 0.8, 8
-"""The same part of what is told of a deed; and look-ups that one line tells."""
+DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
+"""The same part of what is told of a deed; look-ups that one line tells; and functions and types of
+a file."""
 MARKED = 1_000.0
 """What a message that is marked important counts: more than any that is not."""
 DEMANDED, MUST = 2.0, 60.0
@@ -273,15 +274,15 @@ def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[str, str, f
     """What deeds come to, each with its kind and the most that one of them may take, in their
     order: of a check how it came out first and last, of files that were written how often.
     """
-    checks, files = dict[str, list[str]](), dict[str, int]()
+    checks, files = dict[str, list[str]](), dict[str, list[str]]()
     told = dict[tuple[str, str], float]()
     for deed, number in deeds:
         what = deed.what
         if deed.kind == "checked":
             checks.setdefault(what, []).append(deed.came_to)
         elif deed.kind == "wrote":
-            name, what = what.rsplit("/", 1)[-1], ""
-            files[name] = files.get(name, 0) + 1
+            files.setdefault(what.rsplit("/", 1)[-1], []).append(deed.came_to)
+            what = ""
         else:
             gave = f" → {deed.came_to}" if deed.came_to else ""
             what = f"{what}{' failed' * (deed.kind == 'failed')}{gave}"
@@ -292,9 +293,15 @@ def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[str, str, f
             first, last = checks[what][0], checks[what][-1]
             text = f"`{what}`: {first if first == last else f'{first} → {last}'}"
         elif kind == "wrote":
-            names = (f"{name} ×{n}" if n > 1 else name for name, n in files.items())
-            text = f"wrote {', '.join(names)}"
+            text = f"wrote {', '.join(_written(*each) for each in files.items())}"
         yield kind, text, number
+
+
+def _written(file: str, defined: Sequence[str]) -> str:
+    """A file that was written, how often, and what was defined in it."""
+    names = list(dict.fromkeys(" ".join(defined).split()))[:MOST_DEFINED]
+    times = f" ×{len(defined)}" if len(defined) > 1 else ""
+    return f"{file}{times}{' (' * bool(names)}{', '.join(names)}{')' * bool(names)}"
 
 
 def count_ahead(notes: Notes, counter: TokenCounter, since: int) -> None:

@@ -4,11 +4,14 @@ says how much is left out and where it is found.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from compact.core import anchors
 from compact.core.cached import cached_property
+from compact.core.terms import STOP_WORDS
 from compact.core.tokens import TokenCounter
 
 MARK_TOKENS = 8
@@ -20,11 +23,19 @@ LONGEST_FIRST = 40
 """Tokens up to which a first sentence stands whole: it says what the rest is about."""
 FEW_UNITS = 3
 """Units below which a text is cut between words."""
+ANNOUNCED = 200
+"""Characters below which words that end in a colon only announce."""
+MOST_INFO = 150
+"""What a text tells at most, however long it is: the rest of it is pasted, or thought aloud."""
+LITTLE = 3.0
+"""What a sentence tells below which it is left out first where others are."""
 FEW_TOKENS = 12
 """Tokens of room below which no unit is begun that does not fit."""
 UNIT = re.compile(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
-_WORD = re.compile(r"\S+\s*")
+_PIECE = re.compile(r"\S+\s*")
+WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\b\d+\b")
 _BLANK = re.compile(r"\n\s*\n")
 
 
@@ -53,12 +64,12 @@ class Cuttable:
 
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
-        units = [unit for unit in UNIT.split(self.text) if not _announces(unit)]
-        return self._sized(units if len(units) >= FEW_UNITS else _WORD.findall(self.text))
+        units = list(_telling(UNIT.split(self.text)))
+        return self._sized(units if len(units) >= FEW_UNITS else _PIECE.findall(self.text))
 
     @cached_property
     def _words(self) -> tuple[Sequence[str], Sequence[int]]:
-        return self._sized(_WORD.findall(self.text))
+        return self._sized(_PIECE.findall(self.text))
 
     def _sized(self, units: Sequence[str]) -> tuple[Sequence[str], Sequence[int]]:
         return units, [self.counter.text(unit.strip()) + 1 for unit in units]
@@ -86,7 +97,7 @@ class Cuttable:
             tail -= 1
             left -= sizes[tail]
         shown = {*range(head), *kept, *range(tail, len(units))}
-        begun = self._begun(units[head], left) if head not in shown else ""
+        begun = self._begun(units[head], left) if head < tail and head not in shown else ""
         gone = len(self.text.split()) - len(begun.split())
         gone -= sum(len(units[i].split()) for i in shown)
         told, mark = list[str](), f"[… {gone:,} words{where and ', '}{where}]"
@@ -96,11 +107,13 @@ class Cuttable:
             elif i == 0 or i - 1 in shown:
                 told += [begun, mark] if i == head and begun else [mark]
                 mark = "[…]"
+        if gone and mark != "[…]":  # all that is left out tells nothing by itself
+            told.append(mark)
         return _joined(told)
 
     def _begun(self, unit: str, room: int) -> str:
         """The first words of a unit that does not fit; empty where there is room for few."""
-        words, taken = _WORD.findall(unit), 0
+        words, taken = _PIECE.findall(unit), 0
         if room < FEW_TOKENS:
             return ""
         for word in words[:room]:
@@ -112,10 +125,17 @@ class Cuttable:
         return f"\n{begun}" if begun and unit[:1] == "\n" else begun
 
 
-def _announces(unit: str) -> bool:
-    """Whether a line tells nothing by itself: a heading, a mark of a fence."""
-    unit = unit.strip()
-    return not unit or unit.startswith(("#", "```", "---"))
+def _telling(units: Iterable[str]) -> Iterator[str]:
+    """The sentences and lines without those that tell hardly anything by themselves: headings,
+    praise, an offer, words before a list, and code.
+    """
+    in_code = False
+    for unit in units:
+        words = unit.strip()
+        if words.startswith("```"):
+            in_code = not in_code
+        elif not (in_code or words.startswith(("#", "---")) or info_of(words) < LITTLE):
+            yield unit
 
 
 def squeezed(text: str) -> str:
@@ -132,3 +152,15 @@ def _joined(units: Sequence[str]) -> str:
 
 def _ended(unit: str) -> str:
     return unit.rstrip() if unit[:1] == "\n" else unit.strip()
+
+
+def info_of(text: str) -> float:
+    """About how much a text tells. Length alone ranks sentences as well as any cue that was tried
+    (docs/evidence.md); words of closed classes are not counted.
+    """
+    words = {word for word in WORD.findall(text.lower()) if word not in STOP_WORDS}
+    info = len(words) + 2 * math.sqrt(len(anchors.find(text)))
+    info += math.sqrt(len(_NUMBER.findall(text)))
+    if len(text) < ANNOUNCED and text.rstrip("*_ ").endswith((":", "：")):
+        info /= 4
+    return min(MOST_INFO, info)

@@ -6,15 +6,13 @@ follows from who spoke and when, and a size, which says about how much it tells.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from compact.compression.extraction.cutting import UNIT, Cuttable, squeezed
-from compact.core import anchors
+from compact.compression.extraction.cutting import UNIT, WORD, Cuttable, info_of, squeezed
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.instructions import score_of
 from compact.core.messages import PersonWords, short_id
@@ -41,18 +39,12 @@ MOST_QUESTION = 240
 beginning."""
 FEW_WORDS = 12
 """Words below which a person's answer says little without the question."""
-ANNOUNCED = 200
-"""Characters below which words that end in a colon only announce."""
-MOST_INFO = 150
-"""What a text tells at most, however long it is: the rest of it is pasted, or thought aloud."""
 PROSE = 0.2
 """Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
 people write .29 and more."""
 _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
-_WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\b\d+\b")
 _PART = re.compile(r"[.!?]\s+|\n|[。！？]")
 
 
@@ -223,7 +215,7 @@ def cut(text: str) -> str:
 
 def _reads(text: str) -> bool:
     """Whether a text is prose: many of its words are of closed classes. Code and logs have few."""
-    words = _WORD.findall(text.lower())
+    words = WORD.findall(text.lower())
     return sum(word in STOP_WORDS for word in words) >= PROSE * len(words)
 
 
@@ -245,15 +237,3 @@ def sentences_in(text: str) -> Iterator[str]:
 def demand_of(sentence: str) -> float:
     """How much a person's sentence reads like something to be followed, 0 to 1; a question asks."""
     return 0.0 if sentence.endswith(("?", "？")) else score_of(sentence.removeprefix("Host: "))
-
-
-def info_of(text: str) -> float:
-    """About how much a text tells. Length alone ranks sentences as well as any cue that was tried
-    (docs/evidence.md); words of closed classes are not counted.
-    """
-    words = {word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS}
-    info = len(words) + 2 * math.sqrt(len(anchors.find(text)))
-    info += math.sqrt(len(_NUMBER.findall(text)))
-    if len(text) < ANNOUNCED and text.rstrip("*_ ").endswith((":", "：")):
-        info /= 4
-    return min(MOST_INFO, info)

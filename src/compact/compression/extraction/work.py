@@ -7,7 +7,7 @@ what is still to do, which checks passed and what was written since, branch and 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -61,9 +61,17 @@ _LOOKS = frozenset(
 )
 """First words of the names of functions that look something up."""
 _SPACE = re.compile(r"\s")
-_MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND = 200, 240, 70
-"""Characters that one line tells of what a call was asked for, of what it gave, and of a
-command."""
+_MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
+"""Characters that one line tells of what a call was asked for, of what it gave, and of a command;
+and names that were defined in a file."""
+_MOST_DATA, _MOST_FACTS = 20_000, 4_000
+"""Characters of data that are read, and facts that are remembered."""
+_DEFINED = re.compile(
+    r"^[+ \t]*(?:[a-z]+ )*?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
+    r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})",
+    re.MULTILINE,
+)
+"""How code says which functions and types it defines."""
 _TASK_ID = re.compile(r"#(\d+)")
 _LISTED_TASK = re.compile(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
@@ -110,6 +118,8 @@ class _Asked(NamedTuple):
     """The whole command."""
     files: tuple[str, ...] = ()
     """That it writes to."""
+    defines: tuple[str, ...] = ()
+    """Functions and types that stand in what it writes."""
     task: str = ""
     """The words of the task that it makes."""
     subject: str = ""
@@ -153,6 +163,8 @@ class WorkLog:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Files that were read → with which arguments, and where their result stood last."""
+    _facts: dict[str, None] = field(default_factory=dict)
+    """What data said and what calls were asked for, newest last: what is new is told first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
         """Take down a call; the files it is to write."""
@@ -166,7 +178,10 @@ class WorkLog:
         subject = (*named, "")[0]
         self.calls += 1
         self.commands += bool(script)
-        self._asked[call.id] = _Asked(call, position, script, files, self._task(call), subject)
+        defines = _defined(values) if files else ()
+        self._asked[call.id] = _Asked(
+            call, position, script, files, defines, self._task(call), subject
+        )
         while len(self._asked) > MOST_KEPT:
             del self._asked[next(iter(self._asked))]
         return files
@@ -237,13 +252,13 @@ class WorkLog:
         if not failed:
             self._overtake(asked, position)
             self._note_tasks(asked, result.text[:_LOOKED_AT])
-            self._wrote(asked.files, position)
+            self._wrote(asked, position)
         if asked.script:
             self._ran(asked, result, line if failed else None, position)
         elif failed:
             self.deeds.append(Deed(position, "failed", _about(asked.call), line))
         elif not asked.files:
-            self.deeds.append(_deed_of(asked, result, position))
+            self.deeds.append(self._deed_of(asked, result, position))
 
     def _overtake(self, asked: _Asked, position: int) -> None:
         """What was read before of the same files is no longer how they are, or is read again."""
@@ -256,12 +271,39 @@ class WorkLog:
                 self.stale.add(read[1])
             self._read[asked.subject] = asked.call.arguments, position
 
-    def _wrote(self, files: Collection[str], position: int) -> None:
-        for file in files:
-            self.deeds.append(Deed(position, "wrote", file))
+    def _wrote(self, asked: _Asked, position: int) -> None:
+        for file in asked.files:
+            self.deeds.append(Deed(position, "wrote", file, " ".join(asked.defines)))
             self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
-        self.unchecked.update(dict.fromkeys(files, position))
-        self.uncommitted.update(dict.fromkeys(files, position))
+        self.unchecked.update(dict.fromkeys(asked.files, position))
+        self.uncommitted.update(dict.fromkeys(asked.files, position))
+
+    def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
+        """A call that is about no command and writes no file: with its arguments and what it came
+        to, what was not known before first; only its name where it looked something up.
+        """
+        call = asked.call
+        values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
+        told = [f"{k}={beginning(v, _MOST_ASKED)}" for k, v in values]
+        given = _facts_of(result.text)
+        new = [fact for fact in told[1:] if fact not in self._facts]
+        came = [fact for fact in given if fact not in self._facts and fact not in told]
+        self._remember([*told, *given])
+        looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
+        if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
+            return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
+        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
+        said = _joined(dict.fromkeys(came), _MOST_GIVEN) if given else ""
+        if not given:
+            said = beginning(result.text, _MOST_ASKED)
+        return Deed(position, "changed", f"{call.name}({asked_for})", said or "nothing new")
+
+    def _remember(self, facts: Sequence[str]) -> None:
+        for fact in facts:
+            self._facts.pop(fact, None)
+            self._facts[fact] = None
+        while len(self._facts) > _MOST_FACTS:
+            del self._facts[next(iter(self._facts))]
 
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
         """Take down a command: its checks, what it changed, else that it ran or failed."""
@@ -274,7 +316,8 @@ class WorkLog:
         if any(line is None for _, line in checks.values()):
             self.unchecked.clear()
         programs = set(map(program_of, steps_of(asked.script)))
-        changed = self._note_repository(result.text, asked.script) if "git" in programs else []
+        works = not programs.isdisjoint(("git", "gh"))
+        changed = self._note_repository(result.text, asked.script) if works else []
         changed += _published(asked.script, result.text)
         self.deeds += [Deed(position, "changed", told) for told in changed]
         if not (checks or changed):
@@ -386,30 +429,42 @@ def _published(script: str, text: str) -> list[str]:
     return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
 
 
-def _deed_of(asked: _Asked, result: ToolResult, position: int) -> Deed:
-    """A call that is about no command and writes no file: with its arguments and what it came to,
-    unless it only looked something up.
-    """
-    call = asked.call
-    told = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
-    looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
-    if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
-        return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
-    with_ = ", ".join(f"{k}={beginning(v, _MOST_ASKED)}" for k, v in told)
-    if len(with_) > _MOST_ASKED:
-        with_ = f"{with_[:_MOST_ASKED].rpartition(',')[0] or with_[:_MOST_ASKED]}, …"
-    said = _facts_of(result.text, {v for _, v in told}) or beginning(result.text, _MOST_ASKED)
-    return Deed(position, "changed", f"{call.name}({with_})", said)
-
-
-def _facts_of(text: str, known: Collection[str]) -> str:
-    """What data say in one line, without what is known; empty where the text holds no data."""
+def _facts_of(text: str) -> list[str]:
+    """What data say, each with its key; nothing where the text holds no data."""
+    if len(text) > _MOST_DATA or text.lstrip()[:1] not in ("{", "["):
+        return []
     try:
-        value: Any = read_json(text) if text.lstrip()[:1] in "{[" else None
+        value: Any = read_json(text)
     except ValueError:
-        return ""
-    pairs = [f"{k}={v}" for k, v in leaves(value) if v is not None and str(v) not in known]
-    return ", ".join(dict.fromkeys(pairs))[:_MOST_GIVEN]
+        return []
+    return [f"{k}={v}" for k, v in leaves(value) if v is not None]
+
+
+def _joined(facts: Iterable[str], most: int) -> str:
+    """As many of the facts as have so many characters together, at least one."""
+    told, left = list[str](), most
+    for fact in facts:
+        left -= len(fact) + 2
+        if left < 0 and told:
+            return f"{', '.join(told)}, …"
+        told.append(fact[:most])
+    return ", ".join(told)
+
+
+def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Functions and types that are defined in what a call writes, and were not in what it
+    replaces.
+    """
+    before = {
+        name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
+    }
+    new = (
+        name
+        for key, text in values
+        if key in EDIT_KEYS and not key.startswith("old_")
+        for name in _DEFINED.findall(text)
+    )
+    return tuple(dict.fromkeys(name for name in new if name not in before))[:_MOST_NAMES]
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
