@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compact.compression.extraction.items import Item, demand_of
+from compact.compression.extraction.cutting import info_of
+from compact.compression.extraction.items import Item, demand_of, question_of
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.facts import Said, select
@@ -37,6 +38,8 @@ SPARE = 0.03
 """Share of the room that is used for what is not new where it is left."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
 """Tokens of a line's speaker, at most, and those in which nothing is told."""
+SHORT_ANSWER = 4.0
+"""What an answer tells below which it is told with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
@@ -47,7 +50,8 @@ def told_talk(
     what was pasted only that it was.
     """
     items = [item for item in items if item.kind != "pasted"]
-    new, is_people = [said for item in items for said in _said_in(item)], is_record(items)
+    pairs = zip([None, *items], items, strict=False)
+    new, is_people = [said for pair in pairs for said in _said_in(*pair)], is_record(items)
     named = _names_of(items) if is_people else {}
     named |= {
         item.position: "" for item in items if item.kind in ("earlier", "host")
@@ -81,14 +85,18 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
     return {at: name[0] for at, name in found if name and name[0] not in SPOKEN}
 
 
-def _said_in(item: Item) -> Iterator[Said]:
-    """The sentences of an item; the first of an answer with the question that it answers."""
+def _said_in(before: Item | None, item: Item) -> Iterator[Said]:
+    """The sentences of an item; the first of an answer that says little by itself with the question
+    that it answers.
+    """
     speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
-    asked = f"(asked: {item.before}) " if item.before else ""
-    for line in lines_of(item.text):
-        for sentence in sentences_of(line):
-            yield Said(item.position, speaker, asked + sentence)
-            asked = ""
+    sentences = [sentence for line in lines_of(item.text) for sentence in sentences_of(line)]
+    asked = item.before
+    if not asked and before is not None and sentences and info_of(sentences[0]) < SHORT_ANSWER:
+        asked = question_of(before.text)
+    for place, sentence in enumerate(sentences):
+        told = f"(asked: {asked}) {sentence}" if asked and not place else sentence
+        yield Said(item.position, speaker, told)
 
 
 def _select(
