@@ -74,7 +74,8 @@ def test_the_chronology_tells_what_was_said_and_done_in_its_order() -> None:
     assert section(composed(WORK), "Story").splitlines() == [
         "- User: Fix the mail.",
         "    Never send the same mail twice to anybody.",
-        f"  Did: `pytest -q tests`: failed: {LINE} · wrote mail.py (send_mail), post.py (post_mail)",
+        f"  Did: `pytest -q tests`: failed: {LINE} · "
+        "wrote mail.py (send_mail), post.py (post_mail)",
         "  Assistant: The mail is sent. Shall I also log it?",
         "- User: yes",
     ]

@@ -40,7 +40,8 @@ def test_modes_and_strategies_weigh_kinds_that_there_are():
     assert weights_of("x", "y") == PLAIN
     assert tuple(MODES_WEIGH) == MODES
     both, debugger = weights_of("debugger", "code_delta"), weights_of("debugger", "")
-    assert both.wrote == 60 * debugger.wrote == 60 * PLAIN.wrote
+    more = STRATEGIES_WEIGH["code_delta"]["wrote"]
+    assert both.wrote == more * debugger.wrote == more * PLAIN.wrote > PLAIN.wrote
     assert both.failed == debugger.failed > PLAIN.failed
 
 

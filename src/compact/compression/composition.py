@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from compact.compression.extraction.chronology import Chronology
 from compact.compression.extraction.names import listed
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.now import lines_of
+from compact.compression.extraction.work import Kind as DeedKind
 from compact.compression.seen import NOTHING, Seen
 from compact.core.cached import cached_property
 from compact.core.modes import KindWeights, weights_of
@@ -134,7 +136,7 @@ class Composer:
             return ""
         weights = self.weights
         if parts[STORY] or self.by_model:
-            kinds = ("closing", "said", "changed", "failed", "checked", "wrote", "looked")
+            kinds = ("earlier", "closing", "said", *get_args(DeedKind))
             weights = replace(weights, **dict.fromkeys(kinds, 0.0))
         seen = Seen([parts[STORY]], self.seen)
         chronology = Chronology(

@@ -30,9 +30,9 @@ STEPS, LEAST, MOST, LARGER, TRIES = 9, 1e-3, 200.0, 1.05, 10
 """Halvings by which the number is found; between which it lies, in tokens for a unit; what the
 larger one is times the other; and how often the text is made for less, as tokens are only about
 known before."""
-LINE_TOKENS, STEP, ENOUGH = 5, 1.5, 0.03
-"""Tokens of a line beside its words, about; what a number is changed by that is too large or too
-small; and the share of the room that may be left."""
+LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
+"""Tokens of a line beside its words, about; by how much a number differs at least from one that was
+tried; and the share of the room that may be left."""
 POWER, PERSONS_POWER = 0.6, 1.0
 """Power of what a text tells by which it is weighed: twice as long, it is not worth twice as much;
 and the same of what a person says, all of which may have to be followed."""
@@ -89,24 +89,25 @@ class Chronology:
         if room < STUB or not self._rows:
             return ""
 
-        best, low, high, number = "", 0.0, MOST, self._number(room)
+        best, low, high = "", 0.0, MOST
+        target, number = float(room), self._number(room)
         for _ in range(TRIES):
             text = "\n".join(self._lines(number))
-            left = room - self.counter.composed(text)
-            if left >= 0:
+            taken = self.counter.composed(text)
+            if taken <= room:
                 best, low = text, number
             else:
                 high = number
-            if 0 <= left <= ENOUGH * room or low >= MOST or high <= LEAST:
+            if 0 <= room - taken <= ENOUGH * room or low >= MOST or high <= LEAST:
                 break
-            if low and high < MOST:
-                number = math.sqrt(low * high)
-            else:
-                number = min(MOST, number * STEP) if low else number / STEP
+            target *= room / max(1, taken)
+            number = self._number(target)
+            if not low * NEXT < number < high / NEXT:
+                number = math.sqrt(max(low, LEAST) * high)
         is_full = room - self.counter.composed(best) <= ENOUGH * room
         return best if is_full or high >= MOST else self._fuller(best, low, high, room)
 
-    def _number(self, target: int) -> float:
+    def _number(self, target: float) -> float:
         """The largest number with which the rows take about so many tokens."""
         low, high = LEAST, MOST
         for _ in range(STEPS):

@@ -86,16 +86,7 @@ class Cuttable:
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
             units, sizes = self._words
-        head = 0
-        for size in sizes:
-            if size > (left if head == 0 else left - (1 - HEAD_SHARE) * room):
-                break
-            left -= size
-            head += 1
-        tail = len(units)
-        while tail - 1 > head and sizes[tail - 1] <= left:
-            tail -= 1
-            left -= sizes[tail]
+        head, tail, left = _ends(sizes, left, int((1 - HEAD_SHARE) * room))
         shown = {*range(head), *kept, *range(tail, len(units))}
         begun = self._begun(units[head], left) if head < tail and head not in shown else ""
         gone = len(self.text.split()) - len(begun.split())
@@ -107,9 +98,8 @@ class Cuttable:
             elif i == 0 or i - 1 in shown:
                 told += [begun, mark] if i == head and begun else [mark]
                 mark = "[…]"
-        if gone and mark != "[…]":  # all that is left out tells nothing by itself
-            told.append(mark)
-        return _joined(told)
+        is_unmarked = gone and len(shown) == len(units)  # what is left out tells hardly anything
+        return _joined([*told, mark] if is_unmarked else told)
 
     def _begun(self, unit: str, room: int) -> str:
         """The first words of a unit that does not fit; empty where there is room for few."""
@@ -123,6 +113,23 @@ class Cuttable:
             taken += 1
         begun = "".join(words[:taken]).rstrip()
         return f"\n{begun}" if begun and unit[:1] == "\n" else begun
+
+
+def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
+    """How many units the head takes, where the tail begins, which may take so much of the room, and
+    what is left of the room.
+    """
+    head = 0
+    for size in sizes:
+        if size > (room if head == 0 else room - tails):
+            break
+        room -= size
+        head += 1
+    tail = len(sizes)
+    while tail - 1 > head and sizes[tail - 1] <= room:
+        tail -= 1
+        room -= sizes[tail]
+    return head, tail, room
 
 
 def _telling(units: Iterable[str]) -> Iterator[str]:

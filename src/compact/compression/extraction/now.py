@@ -26,7 +26,7 @@ def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
     if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
-        yield _asked(asked, seen, counter)
+        yield _asked(asked, seen, counter, is_answered=_is_answered(notes, asked))
     root = root_of(notes)
     if root:
         yield f"- Paths are below {root}"
@@ -55,7 +55,14 @@ def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
             yield f"- Written, the newest first: {_some(files)}"
 
 
-def _asked(asked: Item, seen: Seen, counter: TokenCounter) -> str:
+def _is_answered(notes: Notes, asked: Item) -> bool:
+    """Whether the assistant had the last word, with no call to follow."""
+    last, work = notes.items.rows[-1], notes.work
+    is_said = last.kind in ("said", "closing") and last.position > asked.position
+    return is_said and not work.waiting and last.position > work.last
+
+
+def _asked(asked: Item, seen: Seen, counter: TokenCounter, *, is_answered: bool) -> str:
     is_seen = seen.tells(asked.text)
     to = f", to “{asked.before}”" if asked.before else ""
     if is_seen:
@@ -63,7 +70,8 @@ def _asked(asked: Item, seen: Seen, counter: TokenCounter) -> str:
         said, below = " ".join(words[:POINTED]) + " …" * (len(words) > POINTED), ", shown below"
     else:
         said, below = Cuttable(" ".join(asked.text.split()), counter).within(ASKED_TOKENS, ""), ""
-    return f"- Asked last ({short_id(asked.message_id)}{below}){to}: “{said}”"
+    answered = ", and answered" if is_answered else ""
+    return f"- Asked last ({short_id(asked.message_id)}{below}){answered}{to}: “{said}”"
 
 
 def _last_part(file: str) -> str:
