@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compact.compression.extraction.items import Item, demand_of
+from compact.compression.extraction.items import Item, demand_of, marked
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.facts import Said, select
@@ -50,13 +50,17 @@ def told_talk(
         item.position: "" for item in items if item.kind in ("earlier", "host")
     }  # it says who spoke
 
+    before_ids = dict[int, dict[str, Sequence[str]]]()
+    for item in items:
+        before_ids.setdefault(item.position, {}).update(item.before_ids)
+
     def cost(text: str) -> int:
         return counter.text(text) + 1
 
     left = room
     while left > LEAST_TOKENS and new:
         rules = 0 if is_people else max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
-        lines = "\n".join(_lines(_select(new, notes, left, rules, cost, weights), named))
+        lines = "\n".join(_lines(_select(new, notes, left, rules, cost, weights), named, before_ids))
         over = counter.text(lines) - room
         if over <= 0:
             return lines
@@ -150,12 +154,17 @@ def _is_persons(said: Said) -> bool:
     return said.speaker == "person"
 
 
-def _lines(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
+def _lines(
+    rows: Sequence[Said],
+    names: Mapping[int, str],
+    before_ids: Mapping[int, Mapping[str, Sequence[str]]],
+) -> Iterator[str]:
     """Statements as lines, those of one message in one line, each line with its speaker: the name
-    under which its message was given, if there is one.
+    under which its message was given, if there is one; and which were said before otherwise.
     """
     for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         *before, last = [x.text for x in said]
         words = "".join(f"{x} " if x.endswith(_ENDS) else f"{x}; " for x in before) + last
+        words = marked(words, before_ids[at])
         name = names.get(at, SPEAKERS[speaker])
         yield f"- {name}{words.replace(name, '', 1) if name and at in names else words}"
