@@ -5,14 +5,17 @@ By form alone, and rather never than wrongly: what is not recognized stands, so 
 Two sentences make one statement where all their telling words are the same, in any order, and one
 value of the same kind differs that stands in the predicate: "The port of the test server is 8080",
 "The test server's port is now 9090". What is asked, denied, guessed or told of the past, what hangs
-on a pronoun, and what may hold of several says nothing of what was said before.
+on a pronoun, a row of a list, and what people have several of supersede nothing. English alone: its
+words are data, in `restatement_words.json` beside this file.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from compact.core.sentences import sentences_of
@@ -21,76 +24,33 @@ from compact.core.terms import STOP_WORDS
 ValueKind = Literal["number", "money", "date", "name"]
 T = TypeVar("T")
 
-LONGEST, FEW_WORDS, FAR = 300, 2, 4
-"""Characters of the longest statement; telling words that a subject has at least, unless the later
-statement says that something changed; and words from what states a value to the value."""
+LONGEST, FEW_WORDS, FAR = 300, 2, 5
+"""Characters of the longest statement; telling words that a subject has at least, one fewer where
+the later statement says that something changed; and words from what states a value to the value."""
 MOST_STATED, MOST_SAME = 2_000, 8
 """Frames that are remembered, the newest, and statements with one value of each."""
+_WORDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(words.split())
+    for kind, words in json.loads(
+        (files("compact.core") / "restatement_words.json").read_text(encoding="utf-8")
+    ).items()
+}
+_STATES, _CHANGED, _CUES = _WORDS["states"], _WORDS["changed"], _WORDS["cue"]
+_NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
+"""Words that tell nothing of what a statement is about."""
+_PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
 _TOKEN = re.compile(
-    r"[“\"`][^“”\"`\n]{1,60}[”\"`]|https?://\S{1,200}|[$€£#]?\w(?:[\w.,:/@%+'’-]*[\w%€])?|[:=,;(?]"
+    r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
+    r"|[$€£#]?\w(?:[\w.,:/@%+'’-]*[\w%€])?|[:=,;(?]"
 )
 _LABEL = re.compile(
-    r"(?:Quick )?(?:Update|Correction|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No|Actually)[:,] "
+    r"(?:(?:Quick )?(?:Update|Correction)|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No"
+    r"|Actually)[:,] "
 )
 """How a sentence opens that is news, or an answer."""
-_NAMED = re.compile(r"(?!Update|Correction|Reminder|Note)[A-Z][\w'.-]*(?: [A-Z][\w'.-]*){0,2}: ")
+_NAMED = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*){0,2}: ")
 """How a line opens that says who speaks, or what it is."""
 _ROW = re.compile(r"\s*(?:[-*•>|#]|\d+[.)]\s)")
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_BE = _set("is are be")
-_STATES = _BE | _set(
-    ": = runs lives starts begins ends opens closes expires leaves departs arrives costs belongs"
-    " wants prefers"
-)
-_CHANGED = _set(
-    "changed moved raised increased lowered reduced extended postponed switched updated renamed"
-)
-_CUES, _NEW = _set("now actually instead current currently"), frozenset(("new",))
-_NEUTRAL = _set(
-    "the a an in on at to of for and will must should shall has have been was were being so hosted"
-    " located , ; ("
-).union(_STATES, _CHANGED, _CUES)
-_DOUBT = _set(
-    "? if when whenever unless whether while maybe perhaps probably possibly think thought guess"
-    " suppose might could would may can also too another other others else either both example eg"
-    " who what which where why how please"
-)
-"""Words with which something is asked, guessed, or said beside what was said."""
-_UNBOUND = _set(
-    "not no never none without nothing nobody it he she they his her their its these those that"
-    " there here some one"
-)
-"""Words before a value with which it is denied, or hangs on what stands before."""
-_BREAKS = _set(", ; ( : and but or because since than as like that")
-"""What ends the reach of a word that states."""
-_SEVERAL = _set(
-    "friend cousin brother sister son daughter child kid uncle aunt nephew niece neighbour neighbor"
-    " colleague coworker classmate dog cat pet favourite favorite order reservation booking ticket"
-    " item issue bug error test file"
-)
-"""What people have several of: another one is no news of the first."""
-_PERIODS = _set("week month quarter year sprint release project session")
-_PERSONS = {"me": "i", "my": "i", "mine": "i", "your": "you", "our": "we", "us": "we"}
-_DAYS = _set("monday tuesday wednesday thursday friday saturday sunday today tomorrow")
-_MONTHS = _set(
-    "January February March April May June July August September October November December"
-)
-_BETWEEN = _set("of at on am pm , -")
-"""What stands within a date, or a number out of a number."""
-
-
-class Value(NamedTuple):
-    """A value: from which token on it stands, up to before which, and what it is."""
-
-    first: int
-    end: int
-    kind: ValueKind
-    text: str
 
 
 class Frame(NamedTuple):
@@ -99,6 +59,7 @@ class Frame(NamedTuple):
     speaker: str
     subject: frozenset[str]
     others: tuple[str, ...]
+    """Its other values."""
     kind: ValueKind
 
 
@@ -123,8 +84,8 @@ class Restatements(Generic[T]):
         gone = list[tuple[T, str]]()
         for frame, value in statement.frames.items():
             before, said = self._stated.pop(frame, (value, deque[tuple[T, str]](maxlen=MOST_SAME)))
-            is_clear = statement.is_change or _is_clear(frame)
-            if before != value and is_clear and said[-1][0] is not owner:
+            is_news = before != value and _is_clear(frame, is_change=statement.is_change)
+            if is_news and said[-1][0] is not owner:
                 gone += said
                 said.clear()
             said.append((owner, statement.text))
@@ -145,73 +106,92 @@ def statements_in(text: str) -> Iterator[Statement]:
     """The statements of a message, in order; where it says who speaks, as theirs."""
     speaker = ""
     for line in text.splitlines():
-        named = _NAMED.match(line)
-        speaker = named[0].lower() if named else speaker
-        for said in sentences_of(line):
-            if statement := _stated_in(said, speaker):
-                yield statement
+        if not _ROW.match(line):
+            named = None if _LABEL.match(line) else _NAMED.match(line)
+            speaker = named[0].lower() if named else speaker
+            for said in sentences_of(line):
+                if statement := _stated_in(said, speaker):
+                    yield statement
 
 
 def _stated_in(text: str, speaker: str) -> Statement | None:
     """What a sentence states; None where it is no statement."""
     label = _LABEL.match(text) or _NAMED.match(text)
     said = text[label.end() if label else 0 :]
-    is_code = not _set("{ } < > [ ] |").isdisjoint(said) or "(" in said.replace(" (", "")
-    if len(said) > LONGEST or is_code or _ROW.match(said):
+    is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
+    if len(said) > LONGEST or is_code:
         return None
     tokens = _TOKEN.findall(said)
     lower = [token.lower() for token in tokens]
-    is_only = lower[:1] == ["only"]
-    doubts = _DOUBT - _set("may can") if is_only else _DOUBT
-    if not doubts.isdisjoint(x for i, x in enumerate(lower) if tokens[i] != "May" or not i):
+    is_only = lower[:1] == ["only"] and not {"may", "can"}.isdisjoint(lower)
+    doubts = _WORDS["doubt"] - {"may", "can"} if is_only else _WORDS["doubt"]
+    if any(_plain(x) in doubts for i, x in enumerate(lower) if tokens[i] != "May" or not i):
         return None
     values = _values(tokens)
     inside = {i for value in values for i in range(value.first, value.end)}
-    words = frozenset(_stem(x) for i, x in enumerate(lower) if i not in inside) - _NEUTRAL
-    frames = dict[Frame, str]()
+    told = (x for i, x in enumerate(lower) if i not in inside and x not in _NEUTRAL)
+    subject, frames = frozenset(map(_stem, told)), dict[Frame, str]()
     for value in values:
-        if (is_only and value.first == 1) or _is_stated(lower, value):
+        if (is_only and value.first == 1) or _is_stated(lower, value, values[0].first):
             others = tuple(x.text for x in values if x is not value)
-            subject = words - _NEW if value.kind != "name" else words
             frames[Frame(speaker, subject, others, value.kind)] = value.text
-    is_change = not (_CUES | _CHANGED | _NEW).isdisjoint(lower)
-    is_change |= label is not None and label[0].startswith(("Update", "Correction", "Actually"))
+    is_change = not (_CUES | _CHANGED).isdisjoint(lower)
+    is_change |= label is not None and label[0].endswith(("pdate: ", "orrection: ", "ctually, "))
     return Statement(text, frames, is_change) if frames else None
 
 
-def _is_clear(frame: Frame) -> bool:
-    """Whether a subject is so clear that another value is news of the same thing."""
-    return _SEVERAL.isdisjoint(frame.subject) and len(frame.subject - STOP_WORDS) >= FEW_WORDS
+def _is_clear(frame: Frame, *, is_change: bool) -> bool:
+    """Whether another value is news of the same thing."""
+    words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
+    return words >= FEW_WORDS - is_change and _WORDS["several"].isdisjoint(frame.subject)
 
 
-def _is_stated(words: Sequence[str], value: Value) -> bool:
-    """Whether a value is what is said of a subject that stands before it."""
-    for at in range(value.first - 1, max(0, value.first - 1 - FAR), -1):
-        word, before = words[at], words[:at]
-        is_stated = word in _STATES or (word in _CHANGED and "to" in words[at : value.first])
-        if is_stated and word in (":", "="):
-            is_stated = at >= value.first - FEW_WORDS and at - 1 <= FAR
-            is_stated &= len(words) - value.end <= FAR
-        if is_stated:
-            nexts = words[at + 1] if at + 1 < value.first else ""
-            if word in _BE and nexts.endswith("ing"):
-                return False
-            return (
-                words[0] not in ("a", "an")
-                and _UNBOUND.isdisjoint(words[: value.first])
-                and not any(
-                    x == "this" and words[i + 1] not in _PERIODS for i, x in enumerate(before)
-                )
-                and not STOP_WORDS.issuperset(before)
-            )
-        if word in _BREAKS:
+class _Value(NamedTuple):
+    """A value: from which token on it stands, up to before which, and what it is."""
+
+    first: int
+    end: int
+    kind: ValueKind
+    text: str
+
+
+def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
+    """Whether a value is what is said of a subject that stands before it. `first` is where the
+    first of all values stands.
+    """
+    reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
+    at = next((i for i in reach if words[i] in _STATES | _CHANGED | _WORDS["break"]), 0)
+    word, before, between = words[at], words[:at], words[at + 1 : value.first]
+    if word in (":", "="):
+        is_row = at <= FAR and first > at and len(words) - value.end <= FAR
+        if not is_row or len(between) >= FEW_WORDS:
             return False
-    return False
+    elif word in _CHANGED and between[:1] != ["to"]:
+        return False
+    elif word not in _STATES | _CHANGED or not _leads(between):
+        return False
+    these = (words[i + 1] for i, x in enumerate(before) if x == "this")
+    return (
+        not STOP_WORDS.issuperset(before)
+        and words[0] not in ("a", "an")
+        and _WORDS["unbound"].isdisjoint(words[: value.first])
+        and _WORDS["period"].issuperset(these)
+    )
 
 
-def _values(tokens: Sequence[str]) -> list[Value]:
+def _leads(between: Sequence[str]) -> bool:
+    """Whether words between what states and a value lead to it: at most one preposition, before it
+    nothing but participles, and no more than a thing's name behind it.
+    """
+    places = [i for i, x in enumerate(between) if x in _WORDS["preposition"]]
+    early, late = between[: places[0] if places else 0], between[places[0] + 1 if places else 0 :]
+    is_led = all(x in _NEUTRAL or x.endswith("ed") for x in early)
+    return len(places) < FEW_WORDS and is_led and len([x for x in late if x not in _NEUTRAL]) < 3
+
+
+def _values(tokens: Sequence[str]) -> list[_Value]:
     """The values among tokens; those that stand together are one."""
-    values = list[Value]()
+    values = list[_Value]()
     for at, token in enumerate(tokens):
         kind = _kind_of(token, opens=at == 0)
         if kind is None:
@@ -219,45 +199,43 @@ def _values(tokens: Sequence[str]) -> list[Value]:
         last = values[-1] if values else None
         if last and _are_one(last, kind, tokens[last.end : at]):
             kind = "date" if "date" in (kind, last.kind) else last.kind
-            text = f"{last.text} {token.lower()}"
-            values[-1] = Value(last.first, at + 1, kind, text)
+            values[-1] = _Value(last.first, at + 1, kind, f"{last.text} {token.lower()}")
         else:
-            values.append(Value(at, at + 1, kind, token.lower().removesuffix("'s")))
+            values.append(_Value(at, at + 1, kind, _plain(token.lower())))
     return values
 
 
-def _are_one(last: Value, kind: ValueKind, between: Sequence[str]) -> bool:
-    if kind == "name" or last.kind == "name":
+def _are_one(last: _Value, kind: ValueKind, between: Sequence[str]) -> bool:
+    if "name" in (kind, last.kind):
         return kind == last.kind and not between
-    return len(between) < 3 and _BETWEEN.issuperset(x.lower() for x in between)
+    return len(between) < 3 and _WORDS["within date"].issuperset(x.lower() for x in between)
 
 
 def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
     """Of what kind the value is that a token is; None for a word."""
+    word = _plain(token.lower())
     if any(map(str.isdigit, token)):
-        rest = set(token.lower()) - set("0123456789")
         if token[0] in "$€£" or token[-1] == "€":
             return "money"
-        if rest <= set(".,%"):
-            return "number"
-        is_date = rest <= set("-/:") or token.lower().lstrip("0123456789:.") in (
-            "st", "nd", "rd", "th", "am", "pm",
-        )  # fmt: skip
-        return "date" if is_date else "name"
-    if token.lower() in _DAYS or (token in _MONTHS and not opens):
+        rest = word.strip("0123456789.,:/%-")
+        if not rest:
+            return "date" if any(x in "-/:" for x in word) else "number"
+        return "date" if rest in _WORDS["date end"] else "name"
+    if word in _WORDS["day"] or (word in _WORDS["month"] and token[0].isupper() and not opens):
         return "date"
-    inner = token[1:-1]
-    if token[0] in "“\"`" or not set("_/@.\\").isdisjoint(inner):
+    if token[0] in "“\"`" or any(x in "_/@." for x in token[1:-1]):
         return "name"
-    if token.lower().partition("'")[0].partition("’")[0] in STOP_WORDS:
-        return None
-    is_mixed = any(map(str.isupper, token[1:]))
-    return "name" if is_mixed or (token[0].isupper() and not opens) else None
+    is_capital = any(map(str.isupper, token if not opens else token[1:]))
+    return "name" if is_capital and word not in STOP_WORDS else None
+
+
+def _plain(word: str) -> str:
+    """A word without what stands behind an apostrophe in it."""
+    return word.replace("’", "'").partition("'")[0] or word
 
 
 def _stem(word: str) -> str:
-    word = word.replace("’", "'").removesuffix("'s").rstrip("'")
-    if word.endswith("n't"):
+    if word.replace("’", "'").endswith("n't"):
         return "not"
-    word = _PERSONS.get(word, word)
+    word = _PERSONS.get(_plain(word), _plain(word))
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word
