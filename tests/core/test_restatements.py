@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.core.restatements import Restatements, statements_in
+from compact.core.restatements import MOST_SAME, MOST_STATED, Restatements, statements_in
 
 RESTATED = [
     # code
@@ -37,13 +37,19 @@ RESTATED = [
     ("Our return flight is on May 3.", "Our return flight is on May 5."),
     ("The tour guide is Ada Moor.", "The tour guide is Ben Pike."),
     # family
-    ("Grandma's birthday dinner is at Luigi's on Sunday.",
-     "Grandma's birthday dinner is at Luigi's on Saturday."),
+    ("The school play starts at 9 am.", "The school play starts at 2 pm."),
     ("The school play starts at 5 pm.", "The school play starts at 6 pm."),
     ("Mila: My piano lesson is on Tuesday.", "Mila: My piano lesson is on Wednesday."),
     ("The party is in May.", "The party is now in June."),
-    ("The spare key is with Mrs Moor in Norby.", "The spare key is with Mrs Moor in Sandby."),
+    ("The spare key is with Mrs Moor.", "The spare key is with Mr Pike."),
     ("Rent was raised to $900.", "The rent is now $950."),
+    # rules
+    ("Never push to the remote.", "You may push to the remote again."),
+    ("Please don't push to the remote.", "You can push to the remote now."),
+    ("Always run the slow tests.", "You no longer need to run the slow tests."),
+    ("Always run the slow tests.", "There's no need to run the slow tests any more."),
+    ("You must label every harbour map.", "You don't have to label every harbour map."),
+    ("You may push to the remote again.", "Do not push to the remote."),
 ]  # fmt: skip
 BOTH_STAND = [
     # two things, not one
@@ -109,6 +115,20 @@ BOTH_STAND = [
     ("1. The harbour office is on Pier 4.", "2. The harbour office is on Pier 5."),
     ("| harbour office | is 4 |", "| harbour office | is 5 |"),
     ("self.harbour_port = open(8080)", "self.harbour_port = open(9090)"),
+    # weekdays may each have one
+    ("Mila is at school on Monday.", "Mila is at school on Tuesday."),
+    ("Grandma's dinner is at Luigi's on Sunday.", "Grandma's dinner is at Luigi's on Friday."),
+    ("The harbour museum is open in May.", "The harbour museum is open in June."),
+    ("Today's water level is 80 cm.", "Today's water level is 79 cm."),
+    ("The correct answer is B.", "The correct answer is C."),
+    ("My next chess move is Nf3.", "My next chess move is Nc6."),
+    # rules that are not the same, or not taken back
+    ("Never push to the remote on Fridays.", "You may push to the remote again."),
+    ("Never push to the remote.", "You may push to the mirror again."),
+    ("Never push to the remote.", "You may push to the remote."),
+    ("Never push to the remote.", "Never push to the mirror."),
+    ("Never push to the remote.", "Can you push to the remote again?"),
+    ("Always run the slow tests.", "You need to run the slow tests."),
     # other words, two values, another kind
     ("The project deadline is Monday.", "The launch deadline is Friday."),
     ("The project deadline is Monday at 9 am in Norby.", "The project deadline is Friday at 5 pm in Sandby."),
@@ -139,3 +159,86 @@ def test_a_statement_with_another_value_supersedes(old: str, new: str) -> None:
 @pytest.mark.parametrize(("old", "new"), BOTH_STAND)
 def test_what_is_no_restatement_leaves_both(old: str, new: str) -> None:
     assert not superseded(old, new)
+
+
+def test_later_statements_win_and_the_newest_stands() -> None:
+    texts = ["The test server port is 1.", "The test server port is 2.", "The test server port is 1."]
+    assert [number for number, _ in superseded(*texts)] == [0, 1]
+
+
+def test_all_that_say_the_old_value_are_superseded() -> None:
+    texts = [
+        "The test server port is 1.",
+        "The port of the test server is 1.",
+        "The test server port is 2.",
+    ]
+    assert [number for number, _ in superseded(*texts)] == [0, 1]
+
+
+def test_what_one_message_says_stands_together() -> None:
+    assert not superseded("The test server port is 1.\nThe test server port is 2.")
+
+
+def test_who_answers_repeats_what_was_stated_and_states_nothing() -> None:
+    stated = Restatements[str]()
+
+    def say(text: str, owner: str) -> list[tuple[str, str]]:
+        return [old for x in statements_in(text) for old in stated.state(x, owner)]
+
+    (echo,) = statements_in("Noted: your harbour office phone is 555-0100.")
+    stated.repeat(echo, "before it was said")
+    assert not say("My harbour office phone is 555-0100.", "first")
+    stated.repeat(echo, "reply")
+    for other in statements_in("Your harbour office phone is 555-0199."):
+        stated.repeat(other, "another value")
+    gone = say("My harbour office phone is 555-0142.", "second")
+    assert [owner for owner, _ in gone] == ["first", "reply"]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    stated = Restatements[int]()
+    for number in range(MOST_STATED + 10):
+        for statement in statements_in(f"Ship {number} of the harbour fleet is in NORBY."):
+            stated.state(statement, number)
+        for statement in statements_in("The harbour fleet is in NORBY."):
+            stated.state(statement, number)
+    (last,) = statements_in("The harbour fleet is in SANDBY.")
+    assert [owner for owner, _ in stated.state(last, -1)] == [
+        *range(MOST_STATED + 10 - MOST_SAME, MOST_STATED + 10)
+    ]
+    assert len(stated._stated) == MOST_STATED
+
+
+SENTENCES = st.one_of(
+    st.sampled_from([x for pair in (*RESTATED, *BOTH_STAND) for x in pair]),
+    st.from_regex(r"(My|The|Our) (test|harbour) (port|office) (is|was) (now )?[A-C1-3]\.", fullmatch=True),
+    st.text(max_size=80),
+)
+
+
+@given(st.lists(SENTENCES, max_size=12))
+def test_nothing_goes_without_a_later_twin(texts: list[str]) -> None:
+    stated, seen = Restatements[int](), dict[int, set[str]]()
+    for number, text in enumerate(texts):
+        for statement in statements_in(text):
+            seen.setdefault(number, set()).add(statement.text)
+            for owner, sentence in stated.state(statement, number):
+                assert owner < number
+                assert sentence in seen[owner]
+                (old,) = [x for x in statements_in(texts[owner]) if x.text == sentence][:1]
+                shared = old.frames.keys() & statement.frames.keys()
+                assert any(old.frames[x] != statement.frames[x] for x in shared)
+
+
+@given(st.lists(SENTENCES, max_size=12))
+def test_what_stands_supersedes_nothing_when_it_is_read_again(texts: list[str]) -> None:
+    gone = superseded(*texts)
+    left = [x for i, x in enumerate(texts) if not any(number == i for number, _ in gone)]
+    assert not superseded(*left)
+
+
+@given(st.text(max_size=2_000))
+def test_any_text_is_read(text: str) -> None:
+    for statement in statements_in(text):
+        assert statement.text in text
+        assert statement.frames

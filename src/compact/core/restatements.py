@@ -21,7 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from compact.core.sentences import sentences_of
 from compact.core.terms import STOP_WORDS
 
-ValueKind = Literal["number", "money", "date", "name"]
+ValueKind = Literal["number", "money", "date", "name", "rule"]
 T = TypeVar("T")
 
 LONGEST, FEW_WORDS, FAR = 300, 2, 5
@@ -38,6 +38,8 @@ _WORDS: Mapping[str, frozenset[str]] = {
 _STATES, _CHANGED, _CUES = _WORDS["states"], _WORDS["changed"], _WORDS["cue"]
 _NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
 """Words that tell nothing of what a statement is about."""
+_STOPS = _WORDS["break"].union(_STATES, _CHANGED)
+"""Words at which it is known whether a value behind them is stated."""
 _PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
 _TOKEN = re.compile(
     r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
@@ -50,6 +52,13 @@ _LABEL = re.compile(
 """How a sentence opens that is news, or an answer."""
 _NAMED = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*){0,2}: ")
 """How a line opens that says who speaks, or what it is."""
+_RULE = re.compile(
+    r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))|(?P<always>always|you must)"
+    r"|(?P<free>(?:there is |there's )?no need to|you (?:no longer|don't|do not) (?:need|have) to"
+    r"|(?:you (?:may|can)|it(?:'s| is) (?:ok|okay|fine) to)(?=[^.]{1,200} (?:again|now)\W*$))) ",
+    re.IGNORECASE,
+)
+"""How a rule opens, and how one that is taken back."""
 _ROW = re.compile(r"\s*(?:[-*•>|#]|\d+[.)]\s)")
 
 
@@ -78,6 +87,7 @@ class Restatements(Generic[T]):
 
     def __init__(self) -> None:
         self._stated: dict[Frame, tuple[str, deque[tuple[T, str]]]] = {}
+        self._speaker = ""
 
     def state(self, statement: Statement, owner: T) -> list[tuple[T, str]]:
         """A statement is made in a message; those of other messages that it supersedes."""
@@ -90,14 +100,17 @@ class Restatements(Generic[T]):
                 said.clear()
             said.append((owner, statement.text))
             self._stated[frame] = value, said
+            self._speaker = frame.speaker
         while len(self._stated) > MOST_STATED:
             del self._stated[next(iter(self._stated))]
         return gone
 
     def repeat(self, statement: Statement, owner: T) -> None:
-        """Somebody else says the same: it is superseded with what it repeats."""
+        """Who answers says the same: it is superseded with what it repeats."""
         for frame, value in statement.frames.items():
-            before, said = self._stated.get(frame, ("", None))
+            subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
+            same = frame._replace(speaker=self._speaker, subject=subject)
+            before, said = self._stated.get(same, ("", None))
             if said is not None and before == value:
                 said.append((owner, statement.text))
 
@@ -121,8 +134,10 @@ def _stated_in(text: str, speaker: str) -> Statement | None:
     is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
     if len(said) > LONGEST or is_code:
         return None
-    tokens = _TOKEN.findall(said)
+    tokens = _TOKEN.findall(said.replace("’", "'"))
     lower = [token.lower() for token in tokens]
+    if rule := _RULE.match(said.replace("’", "'")):
+        return Statement(text, _rule(rule, tokens, speaker), is_change=False)
     is_only = lower[:1] == ["only"] and not {"may", "can"}.isdisjoint(lower)
     doubts = _WORDS["doubt"] - {"may", "can"} if is_only else _WORDS["doubt"]
     if any(_plain(x) in doubts for i, x in enumerate(lower) if tokens[i] != "May" or not i):
@@ -138,6 +153,13 @@ def _stated_in(text: str, speaker: str) -> Statement | None:
     is_change = not (_CUES | _CHANGED).isdisjoint(lower)
     is_change |= label is not None and label[0].endswith(("pdate: ", "orrection: ", "ctually, "))
     return Statement(text, frames, is_change) if frames else None
+
+
+def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
+    """What a rule is about, and whether it holds."""
+    about = frozenset(_stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"])
+    about -= _WORDS["rule"]
+    return {Frame(speaker, about, (), "rule"): rule.lastgroup or ""}
 
 
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
@@ -160,7 +182,7 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
     first of all values stands.
     """
     reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
-    at = next((i for i in reach if words[i] in _STATES | _CHANGED | _WORDS["break"]), 0)
+    at = next((i for i in reach if words[i] in _STOPS), 0)
     word, before, between = words[at], words[:at], words[at + 1 : value.first]
     if word in (":", "="):
         is_row = at <= FAR and first > at and len(words) - value.end <= FAR
@@ -174,7 +196,7 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
     return (
         not STOP_WORDS.issuperset(before)
         and words[0] not in ("a", "an")
-        and _WORDS["unbound"].isdisjoint(words[: value.first])
+        and _WORDS["unbound"].isdisjoint(map(_stem, words[: value.first]))
         and _WORDS["period"].issuperset(these)
     )
 
@@ -193,10 +215,11 @@ def _values(tokens: Sequence[str]) -> list[_Value]:
     """The values among tokens; those that stand together are one."""
     values = list[_Value]()
     for at, token in enumerate(tokens):
-        kind = _kind_of(token, opens=at == 0)
+        kind, last = _kind_of(token, opens=at == 0), values[-1] if values else None
+        if last and last.end == at and token.lower() in ("am", "pm"):
+            kind = "date"
         if kind is None:
             continue
-        last = values[-1] if values else None
         if last and _are_one(last, kind, tokens[last.end : at]):
             kind = "date" if "date" in (kind, last.kind) else last.kind
             values[-1] = _Value(last.first, at + 1, kind, f"{last.text} {token.lower()}")
@@ -231,11 +254,11 @@ def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
 
 def _plain(word: str) -> str:
     """A word without what stands behind an apostrophe in it."""
-    return word.replace("’", "'").partition("'")[0] or word
+    return word.partition("'")[0] or word
 
 
 def _stem(word: str) -> str:
-    if word.replace("’", "'").endswith("n't"):
+    if word.endswith("n't"):
         return "not"
     word = _PERSONS.get(_plain(word), _plain(word))
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word

@@ -52,7 +52,7 @@ _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?
 """How the lines of a chronology begin that tell who spoke."""
 _BEFORE = re.compile(r" ?\[before: ([^\]\n]{1,80})\]")
 """The mark behind a sentence that was said before with another value, and in which messages."""
-_SUPERSEDED = re.compile(r"\[… [\d,]+ words, [^\]\n]{1,80}\]")
+_SUPERSEDED = re.compile(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -199,7 +199,7 @@ class Items:
         item.text = item.text.replace(sentence, mark, 1)
         _weigh(item)
         self.superseded.append((sentence, later.text))
-        if all(x in later.text for x in sentences_in(_SUPERSEDED.sub("\n", item.text))):
+        if all(x in later.text for x in sentences_in(without_superseded(item.text))):
             self.rows = [row for row in self.rows if row is not item]
 
     def _add(self, item: Item) -> Item:
@@ -233,6 +233,11 @@ def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words
+
+
+def without_superseded(text: str) -> str:
+    """A text without the marks for what is told no more."""
+    return _SUPERSEDED.sub("\n", text)
 
 
 def cuttable(item: Item, counter: TokenCounter) -> Cuttable:

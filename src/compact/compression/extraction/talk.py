@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compact.compression.extraction.items import Item, demand_of, marked
+from compact.compression.extraction.items import Item, demand_of, marked, without_superseded
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.facts import Said, select
@@ -86,7 +86,7 @@ def _said_in(item: Item) -> Iterator[Said]:
     """The sentences of an item; the first of an answer with the question that it answers."""
     speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
     asked = f"(asked: {item.before}) " if item.before else ""
-    for line in lines_of(item.text):
+    for line in lines_of(without_superseded(item.text)):
         for sentence in sentences_of(line):
             yield Said(item.position, speaker, asked + sentence)
             asked = ""
