@@ -11,7 +11,8 @@ RESTATED = [
     ("The test server's port is 8080.", "The port of the test server is 9090."),
     ("The staging API base URL is https://old.example/v2.",
      "The staging API base URL is https://new.example/v2."),
-    ("The production database runs in eu-west-1.", "The production database is hosted in eu-north-2."),
+    ("The production database runs in eu-west-1.",
+     "The production database is hosted in eu-north-2."),
     ("FACT: The project codename is HERON-12 and the deadline is 2027-03-04.",
      "FACT: The project codename is HERON-12 and the deadline is 2027-05-09."),
     ("Migration progress: phase 2 of 5", "Migration progress: phase 3 of 5"),
@@ -22,7 +23,8 @@ RESTATED = [
     ("The request timeout should be 30 seconds.", "The request timeout should be 45 seconds."),
     ("Our minimum Python version is 3.10.", "Our minimum Python version is 3.12."),
     ("The release branch is \"pier\".", "The release branch is \"quay\"."),
-    ("Only Ada Moor may approve production deploys.", "Only Ben Pike may approve production deploys."),
+    ("Only Ada Moor may approve production deploys.",
+     "Only Ben Pike may approve production deploys."),
     # service
     ("My user ID is gull_1200.", "Sure, my user ID is gull_1300."),
     ("The delivery address is Pier 4.", "Correction: the delivery address is Pier 7."),
@@ -86,18 +88,21 @@ BOTH_STAND = [
     ("Book a table at Luigi's on Friday.", "Book a table at Mario's on Friday."),
     ("Rename all files in src/gull.", "Rename all files in src/heron."),
     ("I need a ferry ticket to Norby.", "I need a ferry ticket to Sandby."),
-    ("Please make sure the mail server port is 25.", "Please make sure the mail server port is 26."),
+    ("Please make sure the mail server port is 25.",
+     "Please make sure the mail server port is 26."),
     # prohibitions add up
     ("Never write to src/gull.", "Never write to src/heron."),
     ("Never disclose the vault code gull-12.", "Never disclose the vault code heron-13."),
-    ("The vault code gull-12 must never be shared.", "The vault code heron-13 must never be shared."),
+    ("The vault code gull-12 must never be shared.",
+     "The vault code heron-13 must never be shared."),
     ("The mail server port is not 25.", "The mail server port is not 26."),
     # questions, guesses, conditions
     ("Is the deadline of the project Monday?", "Is the deadline of the project Friday?"),
     ("The project deadline is Monday.", "Is the project deadline Friday?"),
     ("The project deadline is Monday.", "Maybe the project deadline is Friday."),
     ("The project deadline is Monday.", "I think the project deadline is Friday."),
-    ("If the server port is 8080, stop the worker.", "If the server port is 9090, stop the worker."),
+    ("If the server port is 8080, stop the worker.",
+     "If the server port is 9090, stop the worker."),
     ("The project deadline could be Monday.", "The project deadline could be Friday."),
     # what hangs on what was said before
     ("It is on pier 4 of the harbour.", "It is on pier 5 of the harbour."),
@@ -131,7 +136,8 @@ BOTH_STAND = [
     ("Always run the slow tests.", "You need to run the slow tests."),
     # other words, two values, another kind
     ("The project deadline is Monday.", "The launch deadline is Friday."),
-    ("The project deadline is Monday at 9 am in Norby.", "The project deadline is Friday at 5 pm in Sandby."),
+    ("The project deadline is Monday at 9 am in Norby.",
+     "The project deadline is Friday at 5 pm in Sandby."),
     ("The project deadline is Monday.", "The project deadline is $500."),
     ("The deadline is Monday.", "The deadline is Friday."),
     ("The project deadline is Monday.", "The project deadline is Monday."),
@@ -162,7 +168,11 @@ def test_what_is_no_restatement_leaves_both(old: str, new: str) -> None:
 
 
 def test_later_statements_win_and_the_newest_stands() -> None:
-    texts = ["The test server port is 1.", "The test server port is 2.", "The test server port is 1."]
+    texts = [
+        "The test server port is 1.",
+        "The test server port is 2.",
+        "The test server port is 1.",
+    ]
     assert [number for number, _ in superseded(*texts)] == [0, 1]
 
 
@@ -211,7 +221,9 @@ def test_what_is_remembered_is_bounded() -> None:
 
 SENTENCES = st.one_of(
     st.sampled_from([x for pair in (*RESTATED, *BOTH_STAND) for x in pair]),
-    st.from_regex(r"(My|The|Our) (test|harbour) (port|office) (is|was) (now )?[A-C1-3]\.", fullmatch=True),
+    st.from_regex(
+        r"(My|The|Our) (test|harbour) (port|office) (is|was) (now )?[A-C1-3]\.", fullmatch=True
+    ),
     st.text(max_size=80),
 )
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from compact.core.sentences import sentences_of
+from compact.core.sentences import bare, plain, sentences_of
 from compact.core.terms import STOP_WORDS
 
 ValueKind = Literal["number", "money", "date", "name", "rule"]
@@ -50,16 +50,16 @@ _LABEL = re.compile(
     r"|Actually)[:,] "
 )
 """How a sentence opens that is news, or an answer."""
-_NAMED = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*){0,2}: ")
-"""How a line opens that says who speaks, or what it is."""
+NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
+"""How words open that say themselves who speaks, or what they are."""
 _RULE = re.compile(
-    r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))|(?P<always>always|you must)"
+    r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))"
+    r"|(?P<always>always|you must)"
     r"|(?P<free>(?:there is |there's )?no need to|you (?:no longer|don't|do not) (?:need|have) to"
     r"|(?:you (?:may|can)|it(?:'s| is) (?:ok|okay|fine) to)(?=[^.]{1,200} (?:again|now)\W*$))) ",
     re.IGNORECASE,
 )
 """How a rule opens, and how one that is taken back."""
-_ROW = re.compile(r"\s*(?:[-*•>|#]|\d+[.)]\s)")
 
 
 class Frame(NamedTuple):
@@ -119,8 +119,8 @@ def statements_in(text: str) -> Iterator[Statement]:
     """The statements of a message, in order; where it says who speaks, as theirs."""
     speaker = ""
     for line in text.splitlines():
-        if not _ROW.match(line):
-            named = None if _LABEL.match(line) else _NAMED.match(line)
+        if bare(line) == plain(line).strip():  # no row of a list
+            named = None if _LABEL.match(line) else NAMED.match(line)
             speaker = named[0].lower() if named else speaker
             for said in sentences_of(line):
                 if statement := _stated_in(said, speaker):
@@ -129,7 +129,7 @@ def statements_in(text: str) -> Iterator[Statement]:
 
 def _stated_in(text: str, speaker: str) -> Statement | None:
     """What a sentence states; None where it is no statement."""
-    label = _LABEL.match(text) or _NAMED.match(text)
+    label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
     is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
     if len(said) > LONGEST or is_code:
@@ -157,7 +157,9 @@ def _stated_in(text: str, speaker: str) -> Statement | None:
 
 def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
     """What a rule is about, and whether it holds."""
-    about = frozenset(_stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"])
+    about = frozenset(
+        _stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"]
+    )
     about -= _WORDS["rule"]
     return {Frame(speaker, about, (), "rule"): rule.lastgroup or ""}
 
@@ -186,15 +188,15 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
     word, before, between = words[at], words[:at], words[at + 1 : value.first]
     if word in (":", "="):
         is_row = at <= FAR and first > at and len(words) - value.end <= FAR
-        if not is_row or len(between) >= FEW_WORDS:
-            return False
-    elif word in _CHANGED and between[:1] != ["to"]:
-        return False
-    elif word not in _STATES | _CHANGED or not _leads(between):
-        return False
+        is_stated = is_row and len(between) < FEW_WORDS
+    elif word in _CHANGED:
+        is_stated = between[:1] == ["to"]
+    else:
+        is_stated = word in _STATES and _leads(between)
     these = (words[i + 1] for i, x in enumerate(before) if x == "this")
     return (
-        not STOP_WORDS.issuperset(before)
+        is_stated
+        and not STOP_WORDS.issuperset(before)
         and words[0] not in ("a", "an")
         and _WORDS["unbound"].isdisjoint(map(_stem, words[: value.first]))
         and _WORDS["period"].issuperset(these)
@@ -246,7 +248,7 @@ def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
         return "date" if rest in _WORDS["date end"] else "name"
     if word in _WORDS["day"] or (word in _WORDS["month"] and token[0].isupper() and not opens):
         return "date"
-    if token[0] in "“\"`" or any(x in "_/@." for x in token[1:-1]):
+    if token[0] in '“"`' or any(x in "_/@." for x in token[1:-1]):
         return "name"
     is_capital = any(map(str.isupper, token if not opens else token[1:]))
     return "name" if is_capital and word not in STOP_WORDS else None

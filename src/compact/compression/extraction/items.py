@@ -229,7 +229,7 @@ def _weigh(item: Item) -> None:
 
 
 def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
-    """Words, behind each sentence that was said before with another value a mark that says where."""
+    """Words, behind each sentence that was said before with another value a mark of where."""
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words
@@ -260,14 +260,20 @@ def _item_of(words: str, message_id: str, position: int) -> Item:
     """A line of a chronology as the item that it tells."""
     told = _TOLD.match(words)
     if told is None:
-        return Item(position, "earlier", cut(words), message_id)
+        return _unmarked(Item(position, "earlier", cut(words), message_id))
     text, before = cut(words[told.end() :]), told[2] or told[3] or ""
     kind: Kind = "closing" if told[1] == "Assistant" else "aside" if told[3] else "request"
-    text, *rest = _BEFORE.split(text)
-    item = Item(position, kind, text, message_id, before, is_refusal=bool(told[3]))
+    return _unmarked(Item(position, kind, text, message_id, before, is_refusal=bool(told[3])))
+
+
+def _unmarked(item: Item) -> Item:
+    """An item whose sentences are known that were said before with another value, without the
+    marks that said so.
+    """
+    item.text, *rest = _BEFORE.split(item.text)
     for ids, more in zip(rest[::2], rest[1::2], strict=True):
-        *_, sentence = "", *sentences_of(item.text.rpartition("\n")[2])
-        item.before_ids[sentence] = tuple(ids.split(", "))
+        for sentence in [*sentences_of(item.text.rpartition("\n")[2])][-1:]:
+            item.before_ids[sentence] = tuple(ids.split(", "))
         item.text += more
     return item
 

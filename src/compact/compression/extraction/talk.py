@@ -5,7 +5,6 @@ order.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -14,12 +13,11 @@ from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.facts import Said, select
 from compact.core.modes import KindWeights
+from compact.core.restatements import NAMED
 from compact.core.sentences import lines_of, sentences_of, topic_of
 from compact.core.speakers import Speaker
 from compact.core.tokens import TokenCounter
 
-NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
-"""How words open that say themselves who speaks."""
 SPEAKERS: Mapping[str, str] = {"person": "User: ", "assistant": "Assistant: "}
 SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 """What is no name: nobody may speak as another by saying so."""
@@ -60,7 +58,9 @@ def told_talk(
     left = room
     while left > LEAST_TOKENS and new:
         rules = 0 if is_people else max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
-        lines = "\n".join(_lines(_select(new, notes, left, rules, cost, weights), named, before_ids))
+        lines = "\n".join(
+            _lines(_select(new, notes, left, rules, cost, weights), named, before_ids)
+        )
         over = counter.text(lines) - room
         if over <= 0:
             return lines
