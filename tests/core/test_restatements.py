@@ -18,7 +18,7 @@ RESTATED = [
     ("Migration progress: phase 2 of 5", "Migration progress: phase 3 of 5"),
     ("The branch is based on commit 1a2b3c4.", "The branch is now based on commit 9f8e7d6."),
     ("The working branch is feature/gulls.", "The working branch is feature/herons."),
-    ("max retries = 5", "max retries = 8"),
+    ("Retry limit of the worker: 5", "Retry limit of the worker: 8"),
     ("All times must be reported in UTC here.", "All times must be reported in CET here."),
     ("The request timeout should be 30 seconds.", "The request timeout should be 45 seconds."),
     ("Our minimum Python version is 3.10.", "Our minimum Python version is 3.12."),
@@ -118,7 +118,12 @@ BOTH_STAND = [
     # rows and code
     ("- harbour office phone: 555-0100", "- harbour office phone: 555-0199"),
     ("1. The harbour office is on Pier 4.", "2. The harbour office is on Pier 5."),
+    ("**Harbour office phone:** 555-0100", "**Harbour office phone:** 555-0199"),
+    ("Pier: Norby\nharbour dues paid: $40", "Pier: Sandby\nharbour dues paid: $50"),
     ("| harbour office | is 4 |", "| harbour office | is 5 |"),
+    ("const harbour = 'Norby';", "const harbour = 'Sandby';"),
+    ("const port of harbour is 'Norby';", "const port of harbour is 'Sandby';"),
+    ("harbour port = 8080", "harbour port = 9090"),
     ("self.harbour_port = open(8080)", "self.harbour_port = open(9090)"),
     # weekdays may each have one
     ("Mila is at school on Monday.", "Mila is at school on Tuesday."),

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from compact.core.sentences import bare, plain, sentences_of
+from compact.core.instructions import score_of
+from compact.core.sentences import bare, sentences_of
 from compact.core.terms import STOP_WORDS
 
 ValueKind = Literal["number", "money", "date", "name", "rule"]
@@ -117,18 +118,20 @@ class Restatements(Generic[T]):
 
 def statements_in(text: str) -> Iterator[Statement]:
     """The statements of a message, in order; where it says who speaks, as theirs."""
-    speaker = ""
-    for line in text.splitlines():
-        if bare(line) == plain(line).strip():  # no row of a list
+    speaker, lines = "", text.splitlines()
+    for line in lines:
+        if bare(line) == line.strip():  # no row of a list
             named = None if _LABEL.match(line) else NAMED.match(line)
             speaker = named[0].lower() if named else speaker
             for said in sentences_of(line):
-                if statement := _stated_in(said, speaker):
+                if statement := _stated_in(said, speaker, is_row=len(lines) > 1):
                     yield statement
 
 
-def _stated_in(text: str, speaker: str) -> Statement | None:
-    """What a sentence states; None where it is no statement."""
+def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
+    """What a sentence states; None where it is no statement. In a row among others a colon states
+    nothing: they may be of one thing each.
+    """
     label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
     is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
@@ -146,13 +149,14 @@ def _stated_in(text: str, speaker: str) -> Statement | None:
     inside = {i for value in values for i in range(value.first, value.end)}
     told = (x for i, x in enumerate(lower) if i not in inside and x not in _NEUTRAL)
     subject, frames = frozenset(map(_stem, told)), dict[Frame, str]()
+    first = values[0].first if values and not is_row else 0
     for value in values:
-        if (is_only and value.first == 1) or _is_stated(lower, value, values[0].first):
+        if (is_only and value.first == 1) or _is_stated(lower, value, first):
             others = tuple(x.text for x in values if x is not value)
             frames[Frame(speaker, subject, others, value.kind)] = value.text
     is_change = not (_CUES | _CHANGED).isdisjoint(lower)
     is_change |= label is not None and label[0].endswith(("pdate: ", "orrection: ", "ctually, "))
-    return Statement(text, frames, is_change) if frames else None
+    return Statement(text, frames, is_change) if frames and score_of(said) else None
 
 
 def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
@@ -180,15 +184,15 @@ class _Value(NamedTuple):
 
 
 def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
-    """Whether a value is what is said of a subject that stands before it. `first` is where the
-    first of all values stands.
+    """Whether a value is what is said of a subject that stands before it; behind a colon, only
+    where no value stands before that. `first` is where the first one stands.
     """
     reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
     at = next((i for i in reach if words[i] in _STOPS), 0)
     word, before, between = words[at], words[:at], words[at + 1 : value.first]
-    if word in (":", "="):
-        is_row = at <= FAR and first > at and len(words) - value.end <= FAR
-        is_stated = is_row and len(between) < FEW_WORDS
+    if word == ":":
+        is_short = at <= FAR and len(words) - value.end <= FAR
+        is_stated = is_short and first > at and len(between) < FEW_WORDS
     elif word in _CHANGED:
         is_stated = between[:1] == ["to"]
     else:
