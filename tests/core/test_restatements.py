@@ -190,6 +190,11 @@ def test_all_that_say_the_old_value_are_superseded() -> None:
     assert [number for number, _ in superseded(*texts)] == [0, 1]
 
 
+def test_what_says_the_newest_value_stands() -> None:
+    texts = ["The harbour is at 1.", "The harbour is at 2.", "The harbour is now at 1."]
+    assert [number for number, _ in superseded(*texts)] == [1]
+
+
 def test_what_one_message_says_stands_together() -> None:
     assert not superseded("The test server port is 1.\nThe test server port is 2.")
 
@@ -221,7 +226,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert [owner for owner, _ in stated.state(last, -1)] == [
         *range(MOST_STATED + 10 - MOST_SAME, MOST_STATED + 10)
     ]
-    assert len(stated._stated) == MOST_STATED
+    assert len(stated) == MOST_STATED
 
 
 SENTENCES = st.one_of(

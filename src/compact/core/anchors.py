@@ -303,13 +303,13 @@ class Ledger:
             if origin != "result":
                 use.own = position
 
-    def forget(self, text: str, later: str) -> None:
-        """Take back what was noted of a text that a later one supersedes: a name that stands
-        nowhere else is none.
+    def forget(self, text: str, kept: str) -> None:
+        """Take back what was noted of a text that is told no more, but for what is kept: a name
+        that stands nowhere else is none.
         """
         for name, _ in find(text):
             use = self.uses.get(name)
-            if use is not None and name not in later:
+            if use is not None and name not in kept:
                 use.times -= 1
                 if use.times < 1:
                     del self.uses[name]

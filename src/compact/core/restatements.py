@@ -87,20 +87,24 @@ class Restatements(Generic[T]):
     """Statements in the order in which they are made, each with the message that it belongs to."""
 
     def __init__(self) -> None:
-        self._stated: dict[Frame, tuple[str, deque[tuple[T, str]]]] = {}
+        self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
         self._speaker = ""
+
+    def __len__(self) -> int:
+        """How many frames are remembered."""
+        return len(self._stated)
 
     def state(self, statement: Statement, owner: T) -> list[tuple[T, str]]:
         """A statement is made in a message; those of other messages that it supersedes."""
         gone = list[tuple[T, str]]()
         for frame, value in statement.frames.items():
-            before, said = self._stated.pop(frame, (value, deque[tuple[T, str]](maxlen=MOST_SAME)))
-            is_news = before != value and _is_clear(frame, is_change=statement.is_change)
-            if is_news and said[-1][0] is not owner:
-                gone += said
-                said.clear()
-            said.append((owner, statement.text))
-            self._stated[frame] = value, said
+            said = self._stated.pop(frame, deque[tuple[str, T, str]](maxlen=MOST_SAME))
+            if _is_clear(frame, is_change=statement.is_change):
+                old = [x for x in said if x[0] != value and x[1] is not owner]
+                gone += (x[1:] for x in old)
+                said = deque((x for x in said if x not in old), MOST_SAME)
+            said.append((value, owner, statement.text))
+            self._stated[frame] = said
             self._speaker = frame.speaker
         while len(self._stated) > MOST_STATED:
             del self._stated[next(iter(self._stated))]
@@ -110,10 +114,9 @@ class Restatements(Generic[T]):
         """Who answers says the same: it is superseded with what it repeats."""
         for frame, value in statement.frames.items():
             subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
-            same = frame._replace(speaker=self._speaker, subject=subject)
-            before, said = self._stated.get(same, ("", None))
-            if said is not None and before == value:
-                said.append((owner, statement.text))
+            said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))
+            if said and said[-1][0] == value:
+                said.append((value, owner, statement.text))
 
 
 def statements_in(text: str) -> Iterator[Statement]:

@@ -92,8 +92,8 @@ class Items:
     forgotten: int = 0
     """Position before which items were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)
-    """Sentences that are told no more, each with the message that supersedes it, until somebody
-    has taken note of them."""
+    """Sentences that are told no more, each with what still stands in its message and in the one
+    that supersedes it, until somebody has taken note of them."""
     _said: dict[str, Item] = field(default_factory=dict)
     """What a person said, by its words in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
@@ -187,7 +187,7 @@ class Items:
 
     def _repeat(self, item: Item) -> None:
         """The assistant says again what the person before it stated: it goes with that."""
-        if len(item.text) < ANNOUNCED:
+        if self._stated and len(item.text) < ANNOUNCED:
             for statement in statements_in(item.text):
                 self._stated.repeat(statement, item)
 
@@ -198,7 +198,7 @@ class Items:
         mark = f"[… {len(sentence.split()):,} words, {short_id(item.message_id)}]"
         item.text = item.text.replace(sentence, mark, 1)
         _weigh(item)
-        self.superseded.append((sentence, later.text))
+        self.superseded.append((sentence, f"{item.text}\n{later.text}"))
         if all(x in later.text for x in sentences_in(without_superseded(item.text))):
             self.rows = [row for row in self.rows if row is not item]
 
