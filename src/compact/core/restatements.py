@@ -5,8 +5,9 @@ By form alone, and rather never than wrongly: what is not recognized stands, so 
 Two sentences make one statement where all their telling words are the same, in any order, and one
 value of the same kind differs that stands in the predicate: "The port of the test server is 8080",
 "The test server's port is now 9090". What is asked, denied, guessed or told of the past, what hangs
-on a pronoun, a row of a list, and what people have several of supersede nothing. English alone: its
-words are data, in `restatement_words.json` beside this file.
+on a pronoun, rows of a list, files, and what people have several of supersede nothing. A rule is
+superseded by its opposite. English alone: its words are data, in `restatement_words.json` beside
+this file.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from compact.core.anchors import is_file
 from compact.core.instructions import score_of
 from compact.core.sentences import bare, sentences_of
 from compact.core.terms import STOP_WORDS
@@ -138,9 +140,9 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
     label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
     is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
-    if len(said) > LONGEST or is_code:
+    tokens = _TOKEN.findall(said.replace("’", "'")) if len(said) <= LONGEST else []
+    if is_code or not tokens:
         return None
-    tokens = _TOKEN.findall(said.replace("’", "'"))
     lower = [token.lower() for token in tokens]
     if rule := _RULE.match(said.replace("’", "'")):
         return Statement(text, _rule(rule, tokens, speaker), is_change=False)
@@ -154,10 +156,11 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
     subject, frames = frozenset(map(_stem, told)), dict[Frame, str]()
     first = values[0].first if values and not is_row else 0
     for value in values:
-        if (is_only and value.first == 1) or _is_stated(lower, value, first):
+        is_stated = (is_only and value.first == 1) or _is_stated(lower, value, first)
+        if is_stated and not is_file(value.text):
             others = tuple(x.text for x in values if x is not value)
             frames[Frame(speaker, subject, others, value.kind)] = value.text
-    is_change = not (_CUES | _CHANGED).isdisjoint(lower)
+    is_change = not (_CUES | _CHANGED).isdisjoint(lower[lower[0] == "now" :])
     is_change |= label is not None and label[0].endswith(("pdate: ", "orrection: ", "ctually, "))
     return Statement(text, frames, is_change) if frames and score_of(said) else None
 
@@ -174,7 +177,8 @@ def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[F
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
     """Whether another value is news of the same thing."""
     words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
-    return words >= FEW_WORDS - is_change and _WORDS["several"].isdisjoint(frame.subject)
+    is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
+    return is_one and words >= FEW_WORDS - is_change
 
 
 class _Value(NamedTuple):
