@@ -303,6 +303,17 @@ class Ledger:
             if origin != "result":
                 use.own = position
 
+    def forget(self, text: str, kept: str) -> None:
+        """Take back what was noted of a text that is told no more, but for what is kept: a name
+        that stands nowhere else is none.
+        """
+        for name, _ in find(text):
+            use = self.uses.get(name)
+            if use is not None and name not in kept:
+                use.times -= 1
+                if use.times < 1:
+                    del self.uses[name]
+
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
         """The anchors most likely needed after the message at `position`, `most` of them or all,
         each with about its odds; ties by text, so that the order is always the same.

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from compact.compression.extraction.cutting import Cuttable
-from compact.compression.extraction.items import PERSONS, Item, cuttable
+from compact.compression.extraction.items import PERSONS, Item, cuttable, marked
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.talk import told_talk
 from compact.compression.extraction.work import Deed
@@ -219,7 +219,7 @@ class Chronology:
             done.clear()
             whole = room >= WHOLE * size and (size < SHORT or item.kind in PERSONS)
             shown = text.within(size if whole else int(room), short_id(item.message_id))
-            before = _line(item, shown, before)
+            before = _line(item, marked(shown, item.before_ids), before)
             yield before
         yield from self._done(done)
         if left_out:

@@ -7,16 +7,24 @@ follows from who spoke and when, and a size, which says about how much it tells.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from compact.compression.extraction.cutting import UNIT, WORD, Cuttable, info_of, squeezed
+from compact.compression.extraction.cutting import (
+    ANNOUNCED,
+    UNIT,
+    WORD,
+    Cuttable,
+    info_of,
+    squeezed,
+)
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.instructions import score_of
 from compact.core.messages import PersonWords, short_id
-from compact.core.sentences import beginning
+from compact.core.restatements import Restatements, statements_in
+from compact.core.sentences import beginning, sentences_of
 from compact.core.terms import STOP_WORDS
 from compact.core.tokens import TokenCounter
 
@@ -37,6 +45,8 @@ LONGEST = 6_000
 MOST_QUESTION = 240
 """Characters of a question that is told with its answer, its end; of what was refused, its
 beginning."""
+MOST_BEFORE = 3
+"""Messages that are named in which something was said with another value, the newest."""
 FEW_WORDS = 12
 """Words below which a person's answer says little without the question."""
 PROSE = 0.2
@@ -44,6 +54,9 @@ PROSE = 0.2
 people write .29 and more."""
 _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
+_BEFORE = re.compile(r" ?\[before: ([^\]\n]{1,80})\]")
+"""The mark behind a sentence that was said before with another value, and in which messages."""
+_SUPERSEDED = re.compile(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = re.compile(r"[.!?]\s+|\n|[。！？]")
 
@@ -67,6 +80,8 @@ class Item:
     demands: float = 0.0
     """How much the sentence of a person that demands most reads like something to be followed, 0 to
     1."""
+    before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Its sentences that were said before with another value, and in which messages."""
 
 
 @dataclass(slots=True)
@@ -78,8 +93,12 @@ class Items:
     """Whether an earlier checkpoint tells what was done, too."""
     forgotten: int = 0
     """Position before which items were forgotten."""
+    superseded: list[tuple[str, str]] = field(default_factory=list)
+    """Sentences that are told no more, each with what still stands in its message and in the one
+    that supersedes it, until somebody has taken note of them."""
     _said: dict[str, Item] = field(default_factory=dict)
     """What a person said, by its words in lower case."""
+    _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
         """A person speaks; `pasted` is what else they sent: prose is an item of its own, of code
@@ -92,6 +111,7 @@ class Items:
         asked = question_of(last.text) if last and len(text.split()) < FEW_WORDS else ""
         item = Item(position, "request", cut(text), message_id, asked)
         self._forget_same(item)
+        self._supersede(item)
         if pasted:
             item.text += f" [pasted: {len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
@@ -102,14 +122,14 @@ class Items:
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
         """A person says something in the result of a tool: answers, or says why they refuse."""
         before = beginning(said.question or refused, MOST_QUESTION)
-        self._add(
-            Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
-        )
+        item = Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
+        self._supersede(item)
+        self._add(item)
 
     def assistant(self, text: str, message_id: str, position: int) -> None:
         """The assistant speaks."""
         if text.strip():
-            self._add(Item(position, "said", cut(text), message_id))
+            self._repeat(self._add(Item(position, "said", cut(text), message_id)))
 
     def host(self, text: str, message_id: str, position: int) -> None:
         """A host repeats what must hold, line by line: each is told once, where it stood last."""
@@ -133,6 +153,10 @@ class Items:
         for words in told:
             item = _item_of(words, message_id, position)
             self._forget_same(item)
+            if item.kind == "closing":
+                self._repeat(item)
+            else:
+                self._supersede(item)
             self._add(item)
 
     def _close(self) -> Item | None:
@@ -156,10 +180,37 @@ class Items:
             self.rows = [row for row in self.rows if row is not before]
         self._said[same] = item
 
+    def _supersede(self, item: Item) -> None:
+        """Tell no more what was stated before with another value; the item says where it was."""
+        for statement in statements_in(item.text):
+            ids = list[str]()
+            for before, sentence in self._stated.state(statement, item):
+                self._leave_out(before, sentence, item)
+                if before.kind not in ("closing", "said"):
+                    ids += (*before.before_ids.pop(sentence, ()), short_id(before.message_id))
+            if ids:
+                ids = [*item.before_ids.get(statement.text, ()), *ids]
+                item.before_ids[statement.text] = tuple(dict.fromkeys(ids))[-MOST_BEFORE:]
+
+    def _repeat(self, item: Item) -> None:
+        """The assistant says again what the person before it stated: it goes with that."""
+        if self._stated and len(item.text) < ANNOUNCED:
+            for statement in statements_in(item.text):
+                self._stated.repeat(statement, item)
+
+    def _leave_out(self, item: Item, sentence: str, later: Item) -> None:
+        """Leave a sentence out that a later message supersedes; an item of which nothing is left
+        but what that says again is forgotten.
+        """
+        mark = f"[… {len(sentence.split()):,} words, {short_id(item.message_id)}]"
+        item.text = item.text.replace(sentence, mark, 1)
+        _weigh(item)
+        self.superseded.append((sentence, f"{item.text}\n{later.text}"))
+        if all(x in later.text for x in sentences_in(without_superseded(item.text))):
+            self.rows = [row for row in self.rows if row is not item]
+
     def _add(self, item: Item) -> Item:
-        item.info = max(info_of(item.text), float(bool(item.before)))
-        if item.kind in PERSONS:
-            item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)
+        _weigh(item)
         self.rows.append(item)
         return item
 
@@ -174,6 +225,26 @@ class Items:
             self.rows[:-newest] = sorted(older, key=lambda x: x.position)
             kept = set(map(id, self.rows))
             self._said = {said: x for said, x in self._said.items() if id(x) in kept}
+
+
+def _weigh(item: Item) -> None:
+    """Note how much an item tells, and demands."""
+    item.text_cut = None
+    item.info = max(info_of(item.text), float(bool(item.before)))
+    if item.kind in PERSONS:
+        item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)
+
+
+def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
+    """Words, behind each sentence that was said before with another value a mark of where."""
+    for sentence, ids in before_ids.items():
+        words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
+    return words
+
+
+def without_superseded(text: str) -> str:
+    """A text without the marks for what is told no more."""
+    return _SUPERSEDED.sub("\n", text)
 
 
 def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
@@ -196,10 +267,22 @@ def _item_of(words: str, message_id: str, position: int) -> Item:
     """A line of a chronology as the item that it tells."""
     told = _TOLD.match(words)
     if told is None:
-        return Item(position, "earlier", cut(words), message_id)
+        return _unmarked(Item(position, "earlier", cut(words), message_id))
     text, before = cut(words[told.end() :]), told[2] or told[3] or ""
     kind: Kind = "closing" if told[1] == "Assistant" else "aside" if told[3] else "request"
-    return Item(position, kind, text, message_id, before, is_refusal=bool(told[3]))
+    return _unmarked(Item(position, kind, text, message_id, before, is_refusal=bool(told[3])))
+
+
+def _unmarked(item: Item) -> Item:
+    """An item whose sentences are known that were said before with another value, without the
+    marks that said so.
+    """
+    item.text, *rest = _BEFORE.split(item.text)
+    for ids, more in zip(rest[::2], rest[1::2], strict=True):
+        for sentence in [*sentences_of(item.text.rpartition("\n")[2])][-1:]:
+            item.before_ids[sentence] = tuple(ids.split(", "))
+        item.text += more
+    return item
 
 
 def cut(text: str) -> str:

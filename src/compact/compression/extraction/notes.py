@@ -61,6 +61,8 @@ class Notes:
             if message.is_important:
                 self.marked.add(self.position)
             self._read(message)
+            while self.items.superseded:
+                self.ledger.forget(*self.items.superseded.pop())
             self.position += 1
             if self.position % TRIM_EVERY == 0:  # by position, so that pauses change nothing
                 self._trim()

@@ -5,22 +5,26 @@ order.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from compact.compression.extraction.cutting import info_of
-from compact.compression.extraction.items import Item, demand_of, question_of
+from compact.compression.extraction.items import (
+    Item,
+    demand_of,
+    marked,
+    question_of,
+    without_superseded,
+)
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.facts import Said, select
 from compact.core.modes import KindWeights
+from compact.core.restatements import NAMED
 from compact.core.sentences import lines_of, sentences_of, topic_of
 from compact.core.speakers import Speaker
 from compact.core.tokens import TokenCounter
 
-NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
-"""How words open that say themselves who speaks."""
 SPEAKERS: Mapping[str, str] = {"person": "User: ", "assistant": "Assistant: "}
 SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 """What is no name: nobody may speak as another by saying so."""
@@ -57,13 +61,19 @@ def told_talk(
         item.position: "" for item in items if item.kind in ("earlier", "host")
     }  # it says who spoke
 
+    before_ids = dict[int, dict[str, Sequence[str]]]()
+    for item in items:
+        before_ids.setdefault(item.position, {}).update(item.before_ids)
+
     def cost(text: str) -> int:
         return counter.text(text) + 1
 
     left = room
     while left > LEAST_TOKENS and new:
         rules = 0 if is_people else max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
-        lines = "\n".join(_lines(_select(new, notes, left, rules, cost, weights), named))
+        lines = "\n".join(
+            _lines(_select(new, notes, left, rules, cost, weights), named, before_ids)
+        )
         over = counter.text(lines) - room
         if over <= 0:
             return lines
@@ -90,7 +100,8 @@ def _said_in(before: Item | None, item: Item) -> Iterator[Said]:
     that it answers.
     """
     speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
-    sentences = [sentence for line in lines_of(item.text) for sentence in sentences_of(line)]
+    text = without_superseded(item.text)
+    sentences = [sentence for line in lines_of(text) for sentence in sentences_of(line)]
     asked = item.before
     if not asked and before is not None and sentences and info_of(sentences[0]) < SHORT_ANSWER:
         asked = question_of(before.text)
@@ -161,12 +172,17 @@ def _is_persons(said: Said) -> bool:
     return said.speaker == "person"
 
 
-def _lines(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
+def _lines(
+    rows: Sequence[Said],
+    names: Mapping[int, str],
+    before_ids: Mapping[int, Mapping[str, Sequence[str]]],
+) -> Iterator[str]:
     """Statements as lines, those of one message in one line, each line with its speaker: the name
-    under which its message was given, if there is one.
+    under which its message was given, if there is one; and which were said before otherwise.
     """
     for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         *before, last = [x.text for x in said]
         words = "".join(f"{x} " if x.endswith(_ENDS) else f"{x}; " for x in before) + last
+        words = marked(words, before_ids[at])
         name = names.get(at, SPEAKERS[speaker])
         yield f"- {name}{words.replace(name, '', 1) if name and at in names else words}"
