@@ -311,7 +311,7 @@ def test_policy_settings_change_what_is_kept() -> None:
         ctx.add_message(role="user", content=f"Please note item {i}.")
         ctx.add_message(role="assistant", content="Noted. " + "filler words here. " * 150)
     ctx.get_context_for_model()
-    assert ctx.window.trigger == int(ctx.window.usable * 0.5)
+    assert ctx.window.trigger == int(ctx.window.size * 0.5)
     assert ctx.active_context().tokens <= ctx.window.trigger
 
 

@@ -60,7 +60,7 @@ class WindowUse(BaseModel, frozen=True):
         return max(0, self.usable - self.used)
 
 
-TARGETS = ((8_192, 0.50), (65_536, 0.40))
+TARGETS = ((8_192, 0.60), (65_536, 0.40))
 """Windows up to which, and from which on, a session is compressed to that share of what is usable
 (C-7): at .40 one of 8k kept half of what one call keeps."""
 MOST_TARGET = 6 / 7
@@ -99,10 +99,18 @@ class ContextWindow(BaseModel, frozen=True):
         return int(self.size * WORDS_SHARE / self.ratio)
 
     @property
+    def trigger_share(self) -> int:
+        """What `trigger_ratio` gives: a share of the window itself, and never so late that an
+        answer as large as the buffer would not fit behind it (C-7).
+        """
+        most = self.usable - int(self.buffer / self.ratio)
+        return max(0, min(int(self.size * self.trigger_ratio / self.ratio + 1e-6), most))
+
+    @property
     def trigger(self) -> int:
         """From this size on a session is compressed."""
-        at = _share(self.usable, self.trigger_ratio)
-        return at if self.trigger_tokens is None else min(at, self.trigger_tokens)
+        share = self.trigger_share
+        return share if self.trigger_tokens is None else min(share, self.trigger_tokens)
 
     @property
     def target(self) -> int:
