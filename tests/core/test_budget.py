@@ -14,6 +14,7 @@ NUMBERS = [
     (4_096, 0, 512, 3_584, 2_867, 2_150),
     (8_192, 0, 1_024, 7_168, 5_734, 4_300),
     (8_192, 2_000, 1_024, 6_192, 5_168, 3_715),
+    (8_192, 7_168, 1_024, 1_024, 512, 438),
     (12_000, 0, 1_500, 10_500, 8_400, 5_914),
     (128_000, 0, 1_500, 126_500, 89_600, 50_600),
     (128_000, 16_384, 1_500, 111_616, 89_600, 44_646),
@@ -39,9 +40,13 @@ def test_an_absolute_cap_on_the_trigger():
 
 @given(st.integers(1, 2_000_000), st.integers(0, 2_000_000))
 def test_a_window_is_always_in_order(size, reserve):
-    """C-7: target ≤ trigger ≤ usable ≤ window, never negative, whatever the reserve."""
+    """C-7: target ≤ trigger ≤ usable ≤ window, never negative, whatever the reserve. An answer has
+    room behind the trigger, and a prompt has room before it.
+    """
     window = ContextWindow(size=size, output_reserve=reserve)
     assert 0 <= window.target <= window.trigger <= window.usable <= window.size
+    assert window.usable - window.trigger >= min(window.buffer, window.usable // 2)
+    assert window.trigger > 0 or window.usable == 0 or size == 1
 
 
 def test_what_is_left_is_never_negative():

@@ -100,11 +100,11 @@ class ContextWindow(BaseModel, frozen=True):
 
     @property
     def trigger_share(self) -> int:
-        """What `trigger_ratio` gives: a share of the window itself, and never so late that an
-        answer as large as the buffer would not fit behind it (C-7).
+        """What `trigger_ratio` gives: a share of the window itself (C-7). Behind it is always room
+        for one answer: the buffer, or half of what is usable where that is less.
         """
-        most = self.usable - int(self.buffer / self.ratio)
-        return max(0, min(int(self.size * self.trigger_ratio / self.ratio + 1e-6), most))
+        room = min(int(self.buffer / self.ratio), self.usable // 2)
+        return min(_share(self.size / self.ratio, self.trigger_ratio), self.usable - room)
 
     @property
     def trigger(self) -> int:
@@ -133,7 +133,7 @@ def target_of(size: int) -> float:
     return most - way * (most - least)
 
 
-def _share(tokens: int, share: float) -> int:
+def _share(tokens: float, share: float) -> int:
     """A share of tokens, rounded down; .70 of 10,500 is 7,350, whatever binary fractions say."""
     return int(tokens * share + 1e-6)
 
