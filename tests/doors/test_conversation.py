@@ -224,7 +224,7 @@ def test_the_oldest_is_summarized_the_recent_stays_word_for_word():
 
 
 @pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
-def test_compression_is_triggered_at_seventy_percent_and_goes_to_forty(window):
+def test_compression_is_triggered_at_seventy_percent_and_goes_to_its_target(window):
     """C-7: "`usable = window − max(output reserve, hard-cap buffer)`, the buffer being min(1,500
     tokens, an eighth of the window)"; triggered at 70 % of the window,
     compressed to 60 % of usable in small windows, 40 % in large ones.

@@ -62,7 +62,7 @@ def test_a_message_gets_its_id_and_time() -> None:
 
 
 def test_the_trigger_compresses_to_the_target() -> None:
-    """Nothing below 70 % of usable, at most 40 % after it was passed (C-7)."""
+    """Nothing below the trigger; at most the target after it was passed (C-7)."""
     seen: list[object] = []
     ctx = ContextManager(window=4_000, on_event=seen.append)
     ctx.add_message(role="system", content="You are a roofer.")
