@@ -81,7 +81,7 @@ def test_another_provider_is_told_what_can_be_read_of_it_and_the_plan_what_canno
         heard = Listener()
         with ScriptedServer("It is done.", window=100_000) as server:
             ctx = session(window=2_048, format=wire, on_event=heard.append)
-            ctx.add_messages(list(LISTS[wire](12, 3)))
+            ctx.add_messages(list(LISTS[wire](16, 3)))
             ctx.set_model(f"{server.url}/v1#scripted", 2_048)
             ctx.add_message({"role": "user", "content": "And now?"})
             ctx.send()

@@ -155,7 +155,7 @@ def found_too_large(store, factor, heard, *, window=16_384):
     ctx.add_message(role="system", content="You keep the harbour's ledger.")
     ctx.set_goals(["Empty every drawer before the tenth of May."])
     number = 0
-    while len(ctx.checkpoints) < 2 or ctx.budget.used_tokens < 0.6 * ctx.window.usable:
+    while len(ctx.checkpoints) < 2 or ctx.budget.used_tokens < 0.85 * ctx.window.trigger:
         ctx.add_messages(list(turns(2, start=number, words=50)))
         ctx.get_context_for_model()
         number += 2
@@ -170,7 +170,7 @@ def test_emergency_actions_take_a_snapshot_before_each_and_roll_over_at_last():
     """
     heard, model = Listener(), ScriptedModel("The jetty.")
     with SQLiteManager(":memory:") as store:
-        ctx = found_too_large(store, 70, heard, window=8_192)
+        ctx = found_too_large(store, 75, heard, window=8_192)
         before = ctx.context_at(len(ctx.history))
         assert ctx.send(model).text == "The jetty."
         rungs = heard.named("compact.emergency")

@@ -199,7 +199,7 @@ def test_where_a_stage_fails_the_old_context_is_served_and_it_is_said(stage):
         if event.name == "compact.stage_started" and not counting.failed:
             counting.fails = counting.fails or event.stage == stage  # whoever counts next
 
-    ctx = session(tokenizer=counting, window=3_000, on_event=listen)
+    ctx = session(tokenizer=counting, window=2_700, on_event=listen)
     ctx.add_messages(list(turns(18, words=60)))
     old = list(turns(18, words=60))
     assert ctx.window.trigger < ctx.budget.used_tokens <= ctx.window.usable, "set up wrongly"

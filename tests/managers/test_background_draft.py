@@ -107,6 +107,20 @@ def test_what_is_due_after_an_answer_is_drafted_while_it_is_read():
         assert slow.requests == 1
 
 
+def test_a_draft_begins_at_its_share_of_the_window():
+    """(FR-2, C-7) Of the window itself, as the trigger does."""
+    slow = Slow()
+    with session(slow, []) as ctx:
+        grow(ctx, 0.58)
+        ctx.get_context_for_model()
+        assert ctx.budget.used_tokens < 0.60 * WINDOW
+        assert not slow.began.wait(0.05)
+        grow(ctx, 0.60)
+        ctx.get_context_for_model()
+        assert ctx.budget.used_tokens < 0.62 * WINDOW
+        assert slow.began.wait(PATIENCE)
+
+
 def test_a_draft_is_swapped_in_at_the_trigger_and_nobody_waits():
     """(FR-2, FR-9) The summary was written before it was needed."""
     events: list[Event] = []
@@ -325,7 +339,7 @@ def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
             signal.alarm(60)
             slow.go_on.set()
             try:
-                grow(ctx, 0.9)
+                grow(ctx, 0.8)
                 ctx.get_context_for_model()
                 ctx.close()
             finally:

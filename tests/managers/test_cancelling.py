@@ -36,8 +36,6 @@ PATIENCE = 30
 """Seconds after which a call hangs, on a machine that is busy with others."""
 LONGEST = 10_000_000
 """Steps of the loop after which every call has come to its end."""
-TURNS = 20
-"""Turns that pass the trigger."""
 
 
 async def waiting() -> None:
@@ -103,10 +101,12 @@ def filled(store: SessionStore) -> ContextManager:
     """A session whose next prompt has to be compressed."""
     ctx = session(store, summarizer=Writer(), session_id=clock_and_ids.new_id())
     ctx.set_goals(GOALS)
-    for number in range(TURNS):
+    number = 0
+    while ctx.budget.used_tokens <= ctx.window.trigger:
         ctx.add_message(role="user", content=asked(number))
         ctx.add_message(role="assistant", content=answered(number))
-    ctx.add_message(role="user", content=asked(TURNS))
+        number += 1
+    ctx.add_message(role="user", content=asked(number))
     return ctx
 
 

@@ -62,7 +62,7 @@ def test_a_message_gets_its_id_and_time() -> None:
 
 
 def test_the_trigger_compresses_to_the_target() -> None:
-    """Nothing below 70 % of usable, at most 40 % after it was passed (C-7)."""
+    """Nothing below the trigger; at most the target after it was passed (C-7)."""
     seen: list[object] = []
     ctx = ContextManager(window=4_000, on_event=seen.append)
     ctx.add_message(role="system", content="You are a roofer.")
@@ -311,7 +311,7 @@ def test_policy_settings_change_what_is_kept() -> None:
         ctx.add_message(role="user", content=f"Please note item {i}.")
         ctx.add_message(role="assistant", content="Noted. " + "filler words here. " * 150)
     ctx.get_context_for_model()
-    assert ctx.window.trigger == int(ctx.window.usable * 0.5)
+    assert ctx.window.trigger == int(ctx.window.size * 0.5)
     assert ctx.active_context().tokens <= ctx.window.trigger
 
 

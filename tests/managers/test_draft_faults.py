@@ -32,10 +32,10 @@ from tests.scripted import (
 )
 
 DRAFTING = 0.61
-"""Share of the usable window that is above the drafting threshold, and below the trigger."""
+"""Share of the window that is above the drafting threshold, and below the trigger."""
 TRIGGER = 0.75
-FULL = 0.92
-"""Above the trigger of what somebody chose to go back to, too."""
+FULL = 0.82
+"""Above the trigger of what somebody chose to go back to, too, and within what is usable."""
 LONG = 600.0
 """Seconds that nobody can have waited."""
 SOON = 200.0

@@ -248,7 +248,7 @@ def stale(factor: float, seen: list[object], *, window: int = 8_192) -> ContextM
     store = InMemoryStore()
     ctx = ContextManager(window=window, store=store, session_id="s", tokenizer=Growing(1.0))
     ctx.add_message(role="system", content="You are a roofer.")
-    while not ctx.checkpoints or ctx.budget.used_tokens < 0.6 * ctx.window.usable:
+    while not ctx.checkpoints or ctx.budget.used_tokens < 0.85 * ctx.window.trigger:
         fill(ctx, 1, words=30)
         ctx.get_context_for_model()
     return ContextManager(

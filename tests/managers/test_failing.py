@@ -51,6 +51,12 @@ class Stubborn(InMemoryStore):
         super().note(session_id, name, value)
 
 
+def past_trigger(ctx: ContextManager) -> None:
+    """Talk until the trigger is passed; the prompt still fits, and has room to grow."""
+    fill(ctx, (ctx.window.trigger + 1) / ctx.window.usable)
+    assert ctx.budget.used_tokens < (ctx.window.trigger + ctx.window.usable) / 2, "set up wrongly"
+
+
 def fill(ctx: ContextManager, share: float) -> None:
     """Talk until the prompt takes that share of the usable window."""
     while ctx.budget.used_tokens < share * ctx.window.usable:
@@ -81,7 +87,7 @@ def test_where_a_stage_fails_the_context_before_is_served(
     seen: list[object] = []
     more: dict[str, Any] = {"summarizer": ScriptedSummarizer("The roof holds.")} if waits else {}
     ctx = ContextManager(window=4_096, on_event=seen.append, **more)
-    fill(ctx, 0.75)
+    past_trigger(ctx)
     whole = [m.text for m in ctx.history]
     with monkeypatch.context() as patched:
         breaks(patched, stage, error)
@@ -147,7 +153,7 @@ def test_where_the_commit_fails_the_context_before_is_served(waits: bool) -> Non
     store = Stubborn()
     more: dict[str, Any] = {"summarizer": ScriptedSummarizer("The roof holds.")} if waits else {}
     ctx = ContextManager(window=4_096, store=store, on_event=seen.append, **more)
-    fill(ctx, 0.75)
+    past_trigger(ctx)
     whole = [m.text for m in ctx.history]
     store.is_full = True
     assert [m["content"] for m in ctx.get_context_for_model()] == whole
@@ -179,7 +185,7 @@ def test_whatever_a_store_raises_the_context_before_is_served(stage: str, fault:
     store = Stubborn()
     store.fault = fault
     ctx = ContextManager(window=4_096, store=store, on_event=seen.append)
-    fill(ctx, 0.75)
+    past_trigger(ctx)
     whole = [m.text for m in ctx.history]
     store.is_full, store.forgets = stage == "commit", stage == "draft"
     assert [m["content"] for m in ctx.get_context_for_model()] == whole
@@ -206,7 +212,7 @@ def test_success_is_told_after_the_commit() -> None:
             found.append(bool(move))
 
     ctx = ContextManager(window=4_096, store=store, session_id="s", on_event=hears)
-    fill(ctx, 0.75)
+    past_trigger(ctx)
     ctx.get_context_for_model()
     assert found
     assert all(found)

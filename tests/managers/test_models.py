@@ -8,6 +8,7 @@ import pytest
 
 from compact import CompactPolicy, ContextManager, Patience, wiring
 from compact.core.asking import Limits
+from compact.core.checkpoints import Summary
 from compact.core.events import Event, ModelChanged, TrustFaded
 from compact.core.levels import Caps
 from compact.core.prompts import Note, PromptParts
@@ -287,6 +288,42 @@ def test_trust_fades_and_a_person_is_told_once():
     assert told[0].compressions == ctx.reliability.warn_after
     assert "larger model" in told[0].warning
     assert ContextManager().reliability is None
+
+
+def test_a_context_that_code_wrote_in_between_is_no_reason_to_tell_it_again():
+    """(FR-13) Stories are refused for a while, until none is in force; then they pass again."""
+
+    class Refused(Retelling):
+        refused = False
+
+        async def summarize(self, request):
+            if self.refused:
+                return Summary(text="All is well.", made_by=self.name)
+            return await super().summarize(request)
+
+    events: list[Event] = []
+    writes, number = Refused(), itertools.count()
+    ctx = ContextManager("qwen2.5:1.5b", 3_000, on_event=events.append, summarizer=writes)
+
+    def is_warned_of():
+        return ctx.reliability is not None and ctx.reliability.warning is not None
+
+    def talks_until(done):
+        for _ in range(60):
+            if ctx.checkpoints and done({c.made_by for c in ctx.checkpoints}):
+                return
+            ctx.add_messages(list(turns(1, start=next(number))))
+            ctx.get_context_for_model()
+        raise AssertionError("set up wrongly")
+
+    talks_until(lambda makers: "retelling" in makers and is_warned_of())
+    writes.refused = True
+    talks_until(lambda makers: makers == {"extractive"})
+    assert not is_warned_of()
+    writes.refused = False
+    talks_until(lambda makers: "retelling" in makers)
+    assert is_warned_of()
+    assert len([e for e in events if isinstance(e, TrustFaded)]) == 1
 
 
 @pytest.mark.sampled(3)

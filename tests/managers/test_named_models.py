@@ -62,8 +62,9 @@ def makers(ctx):
 
 
 def told(prompt):
-    """A story of what a prompt shows, as a good model could tell it."""
-    files = list(dict.fromkeys(re.findall(r"src/harbour/\w+\.py", prompt))) or ["none"]
+    """A story of what a prompt shows, as a good model could tell it: not of what stays in view."""
+    past = re.sub(r"\\n- (User|Assistant): .*?(?=\\n)", "", prompt)
+    files = list(dict.fromkeys(re.findall(r"src/harbour/\w+\.py", past))) or ["none"]
     return (
         "The user asked for one drawer after the other to be taken out of the old ledger and put "
         f"into a file of its own: {', '.join(files[:3])} and {files[-1]}. The assistant moved the "

@@ -222,7 +222,7 @@ def test_restoring_brings_the_policy_back() -> None:
     assert other.policy.trigger_ratio == 0.7
     other.restore(snapshot)
     assert other.policy.trigger_ratio == 0.5
-    assert other.window.trigger == int(other.window.usable * 0.5)
+    assert other.window.trigger == int(other.window.size * 0.5)
 
 
 def test_a_snapshot_of_early_days_is_restored() -> None:

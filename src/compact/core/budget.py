@@ -60,7 +60,7 @@ class WindowUse(BaseModel, frozen=True):
         return max(0, self.usable - self.used)
 
 
-TARGETS = ((8_192, 0.50), (65_536, 0.40))
+TARGETS = ((8_192, 0.60), (65_536, 0.40))
 """Windows up to which, and from which on, a session is compressed to that share of what is usable
 (C-7): at .40 one of 8k kept half of what one call keeps."""
 MOST_TARGET = 6 / 7
@@ -99,10 +99,18 @@ class ContextWindow(BaseModel, frozen=True):
         return int(self.size * WORDS_SHARE / self.ratio)
 
     @property
+    def trigger_share(self) -> int:
+        """What `trigger_ratio` gives: a share of the window itself (C-7). Behind it is always room
+        for one answer: the buffer, or half of what is usable where that is less.
+        """
+        room = min(int(self.buffer / self.ratio), self.usable // 2)
+        return min(_share(self.size / self.ratio, self.trigger_ratio), self.usable - room)
+
+    @property
     def trigger(self) -> int:
         """From this size on a session is compressed."""
-        at = _share(self.usable, self.trigger_ratio)
-        return at if self.trigger_tokens is None else min(at, self.trigger_tokens)
+        share = self.trigger_share
+        return share if self.trigger_tokens is None else min(share, self.trigger_tokens)
 
     @property
     def target(self) -> int:
@@ -125,7 +133,7 @@ def target_of(size: int) -> float:
     return most - way * (most - least)
 
 
-def _share(tokens: int, share: float) -> int:
+def _share(tokens: float, share: float) -> int:
     """A share of tokens, rounded down; .70 of 10,500 is 7,350, whatever binary fractions say."""
     return int(tokens * share + 1e-6)
 

@@ -28,9 +28,10 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     """What is kept, and when and how far to compress. Ratios and shares are fractions of 1."""
 
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
-    """Share of the usable window from which a session is compressed."""
+    """Share of the window from which a session is compressed; sooner where a large reserve would
+    leave no room for an answer behind it."""
     target_ratio: float | None = Field(default=None, gt=0, le=1)
-    """Share of the usable window a session is compressed to; None is .50 in windows to 8k, and less
+    """Share of the usable window a session is compressed to; None is .60 in windows to 8k, and less
     in larger ones, .40 from 64k on."""
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, in tokens."""
@@ -44,7 +45,7 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     """How many of the newest tool calls keep their results word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
     draft_ratio: float = Field(default=0.60, gt=0, le=1)
-    """Share of the usable window from which a model's summary is drafted in the background, and
+    """Share of the window from which a model's summary is drafted in the background, and
     notes are read ahead; where the trigger is another share, the draft begins earlier or later with
     it. Never if at or above `trigger_ratio`."""
     summary_seconds: float = Field(default=300.0, gt=0)

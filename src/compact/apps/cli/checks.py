@@ -133,7 +133,7 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
             state = "note"
             text += f"; but {settings.model} has only {own:,}: prompts may be refused"
     yield Finding("window", state, text, {"size": window.size, "usable": window.usable})
-    share, cap = int(window.usable * settings.trigger_ratio + 1e-6), settings.trigger_tokens
+    share, cap = window.trigger_share, settings.trigger_tokens
     if cap is not None and cap > share:
         text = f"{cap:,} can never fire, it lies above what trigger_ratio gives, {share:,}"
         yield Finding("trigger_tokens", "note", text)

@@ -78,6 +78,9 @@ class View:
         self._calibration = counted.calibration
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
+        self._warned_at = 0
+        """Compressions of the newest context whose trust had faded: it is told once, also where
+        code wrote all of one in between."""
         self._trigger = self.window.trigger
         """The window's trigger; above it where a floor leaves little room, so that a session is not
         compressed at every turn."""
@@ -476,8 +479,9 @@ class View:
         state.emit(
             Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
         )
-        told = before.number if before and before.is_by_model else 0
-        state.tell_trust(self.size, projection, before=told)
+        if before is not None and (trust := state.trust(before)) and trust.warning:
+            self._warned_at = before.number
+        state.tell_trust(self.size, projection, before=self._warned_at)
 
     def _committed(self, ground: DraftBase, projection: Projection) -> Move:
         if ground != self.ground():
