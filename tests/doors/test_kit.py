@@ -382,9 +382,9 @@ def told_by(strategy, *, tools):
             words = "That is done."
         more = f" The keeper of pier {i} wrote it down and went home." * 4
         said.append({"role": "assistant", "content": words + more})
-    made = plan(said, max_tokens=1_800, policy=CompactPolicy(strategy=strategy)).checkpoint
-    assert made
-    return made.summary
+    made = plan(said, max_tokens=1_800, policy=CompactPolicy(strategy=strategy))
+    assert made.checkpoint
+    return made.checkpoint.summary, made.context.render_text()
 
 
 @pytest.mark.parametrize("tools", [False, True])
@@ -392,12 +392,13 @@ def test_the_four_strategies_differ_without_a_model_as_their_names_say(tools):
     """K-5: "strategies `task_state` (goals, entities, constraints, decisions, open actions),
     `brief`, `decision_log`, `code_delta`".
     """
-    told = {strategy: told_by(strategy, tools=tools) for strategy in STRATEGIES}
+    both = {strategy: told_by(strategy, tools=tools) for strategy in STRATEGIES}
+    told = {strategy: summary for strategy, (summary, _) in both.items()}
     assert len(set(told.values())) == 4, "some do not differ"
     assert len(told["brief"]) < len(told["task_state"])
     signs = {"decision_log": r"rope \d+, because", "code_delta": r"pier_\d+\.py"}
     for strategy, sign in signs.items():
-        found = {name: len(set(re.findall(sign, text))) for name, text in told.items()}
+        found = {name: len(set(re.findall(sign, text))) for name, (_, text) in both.items()}
         assert found[strategy] == max(found.values()) > found["brief"], (sign, found)
 
 
