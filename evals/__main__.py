@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,6 +45,18 @@ def _plain(folder: Path | None, _: argparse.Namespace) -> tuple[str, Any]:
     plain = _module("plain")
     rows = plain.run(folder)
     return plain.report(rows), rows
+
+
+def _kept(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    kept = _module("kept")
+    rows = kept.run(folder)
+    return kept.report(rows), [asdict(row) for row in rows]
+
+
+def _service(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    service = _module("service")
+    rows = service.run(folder)
+    return service.report(rows), [asdict(row) for row in rows]
 
 
 def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
@@ -205,12 +218,14 @@ WITH_DATA: dict[str, Evaluation] = {
     "facts": _facts,
     "importance": _importance,
     "instructions": _instructions,
+    "kept": _kept,
     "modes": _modes,
     "chats": _chats,
     "locomo": _locomo,
     "memory": _memory,
     "open": _open,
     "recalling": _recalling,
+    "service": _service,
     "usage": _usage,
     "words": _words,
 }
