@@ -1,5 +1,6 @@
 """What a mode changes in a summary without a model, and what it may not change (FR-12)."""
 
+import re
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -84,7 +85,8 @@ def test_modes_dwell_on_what_they_are_for() -> None:
     """
     told = {mode: section(summary(TURNS, mode, 1_300), "Story") for mode in MODES}
     failed = {mode: text.count("ValueError") for mode, text in told.items()}
-    wrote = {mode: text.count("wrote pier_") for mode, text in told.items()}
+    lines = {mode: re.findall(r"wrote [^·\n]+", text) for mode, text in told.items()}
+    wrote = {mode: len(re.findall(r"pier_\w+\.py", str(said))) for mode, said in lines.items()}
     asked = {mode: summary(TURNS, mode, 700).count("- User: ") for mode in MODES}
     assert max(failed.values()) == failed["debugger"] > failed["assistant"]
     assert max(wrote.values()) == wrote["developer"] > wrote["assistant"] > 0

@@ -18,8 +18,8 @@ _CHECK = re.compile(
 """What makes a step of a command a check: a program that checks, or a task that is called so."""
 _LOOKS = frozenset(
     """
-    [ cat cd chmod cp curl do echo export find for gh git grep head if local ls mkdir mv rg rm sed
-    awk set tail test then touch wc which while xargs
+    [ cat cd chmod cp curl do echo export file find for gh git grep head if local ls mkdir mv rg rm
+    sed awk set tail test then touch wc which while xargs
     """.split()  # noqa: SIM905 - a table to read
 )
 """Programs that look, move and set up: their arguments may well be called like a check."""

@@ -38,8 +38,10 @@ class KindWeights:
     closing: float = 1.5
     said: float = 0.6
     earlier: float = 1.5
-    changed: float = 60.0
-    """A deed that changed something outside, a commit among them."""
+    changed: float = 600.0
+    """A deed that others see: a commit, what was published."""
+    called: float = 60.0
+    """A call that may have changed something outside."""
     failed: float = 1.5
     checked: float = 6.0
     wrote: float = 20.0
@@ -69,7 +71,7 @@ PLAIN = KindWeights()
 """All as it is."""
 MODES_WEIGH: Mapping[str, Mapping[str, float]] = {
     "assistant": {},
-    "developer": {"changed": 1.5, "checked": 1.5, "wrote": 10.0, "names": 1.2},
+    "developer": {"changed": 1.5, "checked": 1.5, "wrote": 60.0, "names": 1.2},
     "planning": {
         "request": 1.5,
         "aside": 2.0,

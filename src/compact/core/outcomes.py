@@ -89,7 +89,8 @@ def target_of(call: ToolCall) -> str:
     texts = dict(strings)  # of a list the last text: of a shell's arguments the command
     said = next((texts[key] for key in _TARGETS if key in texts), "")
     said = said or next((v for _, v in strings if len(v) < 300), "")
-    return _FOLDER.sub("", said.strip(), count=1).partition("\n")[0].strip()
+    said = _FOLDER.sub("", said.strip(), count=1).replace("\\\n", " ")
+    return said.partition("\n")[0].strip()
 
 
 def command_of(call: ToolCall) -> str:

@@ -18,6 +18,7 @@ from compact.compression.extraction.items import PERSONS, Item, cuttable, marked
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.talk import told_talk
 from compact.compression.extraction.work import Deed
+from compact.compression.extraction.work import Kind as DeedKind
 from compact.compression.seen import NOTHING, Seen
 from compact.core.cached import cached_property
 from compact.core.checkpoints import Level
@@ -56,6 +57,8 @@ more than the text around them."""
 OUTSIDE_CODE = 16 / 6
 """What a person's words count more where nobody works on files: they say what is wanted, and what
 tools return is not theirs."""
+CALLED_OUTSIDE = 100.0
+"""What calls count more there: each is told, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -158,7 +161,7 @@ class Chronology:
         told = [row for row in items if row[0]]
         rows: list[tuple[int, int, tuple[float, Item, Cuttable] | Deed]] = [
             *((row[1].position, 0, row) for row in told),
-            *((deed.position, 1, deed) for deed in deeds if self.weights.of(deed.kind)),
+            *((deed.position, 1, deed) for deed in deeds if self._counts(deed.kind)),
         ]
         rows.sort(key=lambda row: row[:2])
         return [row for *_, row in rows]
@@ -171,7 +174,7 @@ class Chronology:
         found = list[tuple[float, int, int, float, float]]()
         for row in self._rows:
             if isinstance(row, Deed):
-                weight = self.weights.of(row.kind) * self._freshness(row.position) / DEED_WHOLE
+                weight = self._counts(row.kind) * self._freshness(row.position) / DEED_WHOLE
                 size = self.counter.text(row.what) + self.counter.text(row.came_to)
                 found.append((weight, size, 0, 0.0, 1.0))
             else:
@@ -179,6 +182,11 @@ class Chronology:
                 whole = WHOLE if item.kind in PERSONS else 1.0
                 found.append((weight, text.tokens, text.least, MUST * item.demands**2, whole))
         return found
+
+    def _counts(self, kind: DeedKind) -> float:
+        """What a kind of deed counts: who serves somebody changes what they own by calls."""
+        by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
+        return by * self.weights.of(kind)
 
     def _weight(self, item: Item) -> float:
         fresh = max(self._freshness(item.position), item.demands)
@@ -237,7 +245,7 @@ class Chronology:
                 looks += 1
                 fits = looks <= MOST_LOOKS and looked * number >= looks * size
             else:
-                fits = number * self.weights.of(kind) >= DEED_WHOLE * size
+                fits = number * self._counts(kind) >= DEED_WHOLE * size
             if fits:
                 told.append(text)
         if told:
@@ -271,12 +279,12 @@ def _is_stub(room: float, size: int, least: int, must: float) -> bool:
     return room < min(STUB, WHOLE * size) or (size < SHORT and room < WHOLE * size)
 
 
-def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[str, str, float]]:
+def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
     """What deeds come to, each with its kind and the most that one of them may take, in their
     order: of a check how it came out first and last, of files that were written how often.
     """
     checks, files = dict[str, list[str]](), dict[str, list[str]]()
-    told = dict[tuple[str, str], float]()
+    told = dict[tuple[DeedKind, str], float]()
     for deed, number in deeds:
         what = deed.what
         if deed.kind == "checked":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from compact.core import anchors
 from compact.core.cached import cached_property
+from compact.core.sentences import beginning
 from compact.core.terms import STOP_WORDS
 from compact.core.tokens import TokenCounter
 
@@ -21,8 +22,6 @@ HEAD_SHARE = 2 / 3
 end."""
 LONGEST_FIRST = 40
 """Tokens up to which a first sentence stands whole: it says what the rest is about."""
-FEW_UNITS = 3
-"""Units below which a text is cut between words."""
 ANNOUNCED = 200
 """Characters below which words that end in a colon only announce."""
 MOST_INFO = 150
@@ -64,8 +63,7 @@ class Cuttable:
 
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
-        units = list(_telling(UNIT.split(self.text)))
-        return self._sized(units if len(units) >= FEW_UNITS else _PIECE.findall(self.text))
+        return self._sized(list(_telling(UNIT.split(self.text))) or _PIECE.findall(self.text))
 
     @cached_property
     def _words(self) -> tuple[Sequence[str], Sequence[int]]:
@@ -86,7 +84,9 @@ class Cuttable:
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
             units, sizes = self._words
-        head, tail, left = _ends(sizes, left, int((1 - HEAD_SHARE) * room))
+        in_words = units is self._words[0]  # the last ones say nothing without the others
+        head, tail, left = _ends(sizes, left, 0 if in_words else int((1 - HEAD_SHARE) * room))
+        tail = len(units) if in_words else tail
         shown = {*range(head), *kept, *range(tail, len(units))}
         begun = self._begun(units[head], left) if head < tail and head not in shown else ""
         gone = len(self.text.split()) - len(begun.split())
@@ -143,6 +143,11 @@ def _telling(units: Iterable[str]) -> Iterator[str]:
             in_code = not in_code
         elif not (in_code or words.startswith(("#", "---")) or info_of(words) < LITTLE):
             yield unit
+
+
+def gist(text: str, most: int) -> str:
+    """The first sentences of a text that say something, in one line of so many characters."""
+    return beginning(" ".join(_telling(UNIT.split(text))) or text, most)
 
 
 def squeezed(text: str) -> str:

@@ -52,6 +52,7 @@ FEW_WORDS = 12
 PROSE = 0.2
 """Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
 people write .29 and more."""
+_BLOCK = re.compile(r"\n\s*\n")
 _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
 _BEFORE = re.compile(r" ?\[before: ([^\]\n]{1,80})\]")
@@ -115,8 +116,8 @@ class Items:
         if pasted:
             item.text += f" [pasted: {len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
-        if pasted and _reads(pasted):
-            self._add(Item(position, "pasted", cut(pasted), message_id))
+        if prose := "\n".join(filter(_reads, _BLOCK.split(pasted))):
+            self._add(Item(position, "pasted", cut(prose), message_id))
         return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
@@ -299,7 +300,7 @@ def cut(text: str) -> str:
 def _reads(text: str) -> bool:
     """Whether a text is prose: many of its words are of closed classes. Code and logs have few."""
     words = WORD.findall(text.lower())
-    return sum(word in STOP_WORDS for word in words) >= PROSE * len(words)
+    return sum(word in STOP_WORDS for word in words) >= PROSE * len(words) > 0
 
 
 def question_of(text: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from compact.compression.extraction.cutting import gist
 from compact.core import anchors
 from compact.core.arguments import leaves, read_json
 from compact.core.commands import program_of, steps_of
@@ -83,9 +84,9 @@ _TRACEBACK = "Traceback (most recent call last)"
 """How the report of an error begins whose last line names it."""
 _URL = re.compile(r"https?://[^\s\"'<>)]+")
 
-Kind = Literal["changed", "failed", "checked", "wrote", "looked"]
-"""What a deed is: something outside was changed, a commit among them; it failed; a check ran; a
-file was written; all else."""
+Kind = Literal["changed", "called", "failed", "checked", "wrote", "looked"]
+"""What a deed is: git or a page on it was changed; something else was called that may change
+something; it failed; a check ran; a file was written; all else."""
 
 
 class Deed(NamedTuple):
@@ -295,8 +296,8 @@ class WorkLog:
         asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
         said = _joined(dict.fromkeys(came), _MOST_GIVEN) if given else ""
         if not given:
-            said = beginning(result.text, _MOST_ASKED)
-        return Deed(position, "changed", f"{call.name}({asked_for})", said or "nothing new")
+            said = gist(result.text[:_LOOKED_AT], _MOST_ASKED)
+        return Deed(position, "called", f"{call.name}({asked_for})", said or "nothing new")
 
     def _remember(self, facts: Sequence[str]) -> None:
         for fact in facts:
@@ -312,6 +313,8 @@ class WorkLog:
         for kind, (step, line) in checks.items():
             is_its_own = line is not None or kind == last  # what is printed last is the last one's
             said = verdict_of_check(result.text, line) if is_its_own else "passed"
+            if line is None and "issue" in said and "lint" not in step:
+                said = "passed"
             self.checked.pop(kind, None)
             self.checked[kind] = Check(position, _shortened(step), said, passed=line is None)
             self.deeds.append(Deed(position, "checked", _shortened(step), said))
