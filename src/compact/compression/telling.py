@@ -5,6 +5,7 @@ checkpoints and for digests.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import RULES_FOR_PERSONS, Judged, judge
@@ -76,7 +77,7 @@ def judged(
         size = _size_of(request, counter, source_tokens)
         found = judge(written, request, counter, extracted=extracted, source_tokens=size)
         if found.accepted:
-            return found
+            return _marked(found)
         why = found.reason
         if written.asked_again:
             why += f"; asked again: {written.asked_again}"
@@ -87,6 +88,16 @@ def judged(
     told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
+
+
+def _marked(found: Judged) -> Judged:
+    """The story, and behind it what the work log says otherwise."""
+    if not found.marks:
+        return found
+    marks = "".join(f"\n\n[The work log says otherwise: {mark}]" for mark in found.marks)
+    return replace(
+        found, summary=found.summary.model_copy(update={"text": found.summary.text + marks})
+    )
 
 
 def by_person(

@@ -136,6 +136,8 @@ class ModelSummarizer:
         again = self._judged(written, writing)
         if again.accepted:
             return again
+        if judged.accepted:
+            return judged
         told = judged.summary.model_copy(update={"asked_again": again.reason})
         return replace(judged, summary=told)
 

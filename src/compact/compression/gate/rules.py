@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compact.compression.gate import echoes, form, ground
+from compact.compression.gate import echoes, form, ground, work_log
 from compact.compression.gate.summary_source import RuleResult, SummarySource
 from compact.core.checkpoints import Summary, SummaryRequest, Verdict
 from compact.core.tokens import TokenCounter
@@ -29,6 +29,9 @@ class Rule:
     holds_for_persons: bool = False
     """Whether it also holds for what a person wrote. Whether a story is true and enough is asked of
     a model's only: a person has read it, and means it."""
+    refuses: bool = True
+    """Whether a story that breaks it may not stand in; else its maker is asked once, and then it
+    stands with a mark."""
 
 
 RULES: Sequence[Rule] = (
@@ -53,11 +56,18 @@ RULES: Sequence[Rule] = (
     Rule("language", form.language, "Write in the language of the conversation."),
     Rule("subject", ground.subject, "Tell only what the messages say."),
     Rule("invented", ground.invented, "Name only what the messages name."),
+    Rule(
+        "checks",
+        work_log.checks,
+        "It called a check passed whose last run failed. Say how each check came out last.",
+        refuses=False,
+    ),
     Rule("cap", form.cap, "It was too long. Tell less of it.", holds_for_persons=True),
     Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
     Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
 )
 """In the order they are asked. What looks the whole source up comes last."""
+MARKED = frozenset(rule.name for rule in RULES if not rule.refuses)
 RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
 
 
@@ -74,7 +84,7 @@ class Judged:
     @property
     def rejected_by(self) -> tuple[str, ...]:
         """The rules for which it may not stand in."""
-        return tuple(verdict.rule for verdict in self.verdicts if not verdict.passed)
+        return tuple(v.rule for v in self.verdicts if not v.passed and v.rule not in MARKED)
 
     @property
     def accepted(self) -> bool:
@@ -93,9 +103,15 @@ class Judged:
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
+    def marks(self) -> tuple[str, ...]:
+        """What is told behind it where it stands in."""
+        return tuple(x.detail for x in self.verdicts if not x.passed and x.rule in MARKED)
+
+    @property
     def wishes(self) -> tuple[str, ...]:
         """What its maker may be asked for once more; none where no asking helps."""
-        broken = [rule for rule in RULES if rule.name in self.rejected_by]
+        names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
+        broken = [rule for rule in RULES if rule.name in names]
         return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
 
 
