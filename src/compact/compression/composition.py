@@ -136,7 +136,7 @@ class Composer:
             return ""
         weights = self.weights
         if parts[STORY] or self.by_model:
-            kinds = ("earlier", "closing", "said", *get_args(DeedKind))
+            kinds = ("earlier", "pasted", "closing", "said", *get_args(DeedKind))
             weights = replace(weights, **dict.fromkeys(kinds, 0.0))
         seen = Seen([parts[STORY]], self.seen)
         chronology = Chronology(
