@@ -260,7 +260,7 @@ def test_merging_unites_spans_and_parents() -> None:
             assert c.number == max(parent.number for parent in parents)
             assert not {p.id for p in parents} & {x.id for x in life.ctx.checkpoints}
             size = checker.tokens(c.summary)
-            assert size > 0.5 * min(c.token_count, cap_of("merged", life.ctx.window.usable) / 2)
+            assert size >= 0.4 * min(c.token_count, cap_of("merged", life.ctx.window.usable) / 2)
     assert merges > 5
 
 
