@@ -35,7 +35,7 @@ UNIT = re.compile(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！�
 _PIECE = re.compile(r"\S+\s*")
 WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\b\d+\b")
-_BLANK = re.compile(r"\n\s*\n")
+BLANK = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def gist(text: str, most: int) -> str:
 
 def squeezed(text: str) -> str:
     """A text without empty lines."""
-    return _BLANK.sub("\n", text.strip())
+    return BLANK.sub("\n", text.strip())
 
 
 def _joined(units: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from compact.compression.extraction.cutting import (
     ANNOUNCED,
+    BLANK,
     UNIT,
     WORD,
     Cuttable,
@@ -52,7 +53,6 @@ FEW_WORDS = 12
 PROSE = 0.2
 """Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
 people write .29 and more."""
-_BLOCK = re.compile(r"\n\s*\n")
 _TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
 _BEFORE = re.compile(r" ?\[before: ([^\]\n]{1,80})\]")
@@ -116,7 +116,7 @@ class Items:
         if pasted:
             item.text += f" [pasted: {len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
-        if prose := "\n".join(filter(_reads, _BLOCK.split(pasted))):
+        if prose := "\n".join(filter(_reads, BLANK.split(pasted))):
             self._add(Item(position, "pasted", cut(prose), message_id))
         return item
 

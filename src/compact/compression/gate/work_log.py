@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from compact.compression.extraction.cutting import WORD
 from compact.compression.extraction.notes import Notes
 from compact.compression.gate.summary_source import RuleResult, SummarySource, sentences
 from compact.core.checkpoints import SummaryRequest
@@ -19,7 +20,6 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 """Words of an outcome that is none, or of another time."""
-_CHECK = re.compile(r"[a-z]+")
 _CHECKS: Mapping[str, str] = {
     **dict.fromkeys(("test", "tests", "pytest", "jest", "vitest", "tox", "suite"), "test"),
     **dict.fromkeys(("build", "builds", "compile", "compiles", "tsc"), "build"),
@@ -57,7 +57,8 @@ def _last_runs(request: SummaryRequest) -> Iterator[tuple[str, str]]:
 
 
 def _kinds_in(text: str) -> set[str]:
-    return {_CHECKS[word] for word in _CHECK.findall(text.lower()) if word in _CHECKS}
+    words = WORD.findall(text.lower().replace("_", " "))
+    return {_CHECKS[word] for word in words if word in _CHECKS}
 
 
 def _failed(run: str) -> bool:
