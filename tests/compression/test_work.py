@@ -202,3 +202,47 @@ def test_what_a_call_changed_is_told_with_what_it_gave():
     assert wide == "change_booking(id=B7, cabin=wide) → amount=90"
     assert looked.startswith("get_booking")
     assert "→" not in looked
+
+
+def test_what_is_known_already_is_told_behind_what_is_new():
+    """Of two calls that differ in one argument, the difference is told; so is that nothing came."""
+
+    def pay(number, card, gave):
+        yield call(f"p{number}", "update_flights", {"id": "B7", "to": "HAT175", "card": card})
+        yield result(f"p{number}", gave)
+
+    told = story(
+        [
+            said("user", "Change the flight."),
+            call("g", "get_booking", {"id": "B7"}),
+            result("g", '{"id": "B7", "bags": 1, "price": 90}'),
+            *pay(1, "card_11", '{"id": "B7", "bags": 1, "price": 90}'),
+            *pay(2, "card_22", '{"id": "B7", "bags": 1, "price": 149}'),
+        ]
+    )
+    assert "update_flights(id=B7, to=HAT175, card=card_11) → nothing new" in told
+    assert "update_flights(id=B7, card=card_22, to=HAT175) → price=149" in told
+
+
+def test_a_file_is_told_with_what_was_defined_in_it():
+    """Not what stood there before, nor the examples of a document."""
+    old, new = (
+        "def send(mail):",
+        "def send(mail):\n    ...\n\nclass Queue:\n    async def take(self):",
+    )
+    code = edit(1, "src/app/mail.py", old=old, new=new)
+    page = edit(2, "docs/mail.md", old="x", new="```python\ndef example():\n```")
+    told = story([said("user", "Add a queue."), *code, *page])
+    assert "wrote mail.py (Queue, take), mail.md" in told
+
+
+def test_the_verdict_of_the_last_check_is_no_other_ones():
+    both = run(1, "go build ./... && golangci-lint run", "0 issues.")
+    assert "- `go build ./...` came to: passed" in now(*both)
+
+
+def test_now_says_whether_what_was_asked_last_was_answered():
+    asked = said("user", "See to the mail.", id="m1")
+    answered = composed([asked, said("assistant", "The mail is sent.")])
+    assert "- Asked last (m1), and answered: " in answered
+    assert "answered" not in composed([asked, *run(1, "ls", "a b")])

@@ -68,11 +68,14 @@ and names that were defined in a file."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
 """Characters of data that are read, and facts that are remembered."""
 _DEFINED = re.compile(
-    r"^[+ \t]*(?:[a-z]+ )*?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
-    r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})",
+    r"^[+ \t]*(?:[a-z]{1,20} ){0,3}?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
+    r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})"
+    r"(?=[ \t]*(?:[(:{<=;\[]|$|struct\b|interface\b|extends\b|implements\b))",
     re.MULTILINE,
 )
 """How code says which functions and types it defines."""
+_DOCUMENTS = (".md", ".rst", ".txt")
+"""Ends of the names of files whose code is an example."""
 _TASK_ID = re.compile(r"#(\d+)")
 _LISTED_TASK = re.compile(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
@@ -179,7 +182,7 @@ class WorkLog:
         subject = (*named, "")[0]
         self.calls += 1
         self.commands += bool(script)
-        defines = _defined(values) if files else ()
+        defines = () if all(file.endswith(_DOCUMENTS) for file in files) else _defined(values)
         self._asked[call.id] = _Asked(
             call, position, script, files, defines, self._task(call), subject
         )
@@ -294,10 +297,11 @@ class WorkLog:
         if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
             return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
         asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
-        said = _joined(dict.fromkeys(came), _MOST_GIVEN) if given else ""
-        if not given:
+        if given:
+            said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
+        else:
             said = gist(result.text[:_LOOKED_AT], _MOST_ASKED)
-        return Deed(position, "called", f"{call.name}({asked_for})", said or "nothing new")
+        return Deed(position, "called", f"{call.name}({asked_for})", said)
 
     def _remember(self, facts: Sequence[str]) -> None:
         for fact in facts:
@@ -442,7 +446,7 @@ def _facts_of(text: str) -> list[str]:
         value: Any = read_json(text)
     except ValueError:
         return []
-    return [f"{k}={v}" for k, v in leaves(value) if v is not None]
+    return [f"{k}={v}"[:_MOST_GIVEN] for k, v in leaves(value) if v is not None]
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
