@@ -101,7 +101,7 @@ class Notes:
         whole = person_text(message)
         self.ledger.note(whole, "person", self.position)
         words = own_words_of(message, opens=not self.items.rows)
-        own = set(words.splitlines())
+        own = {line for line in words.splitlines() if line.strip()}
         pasted = "\n".join(line for line in whole.splitlines() if line not in own)
         is_much = len(pasted.split()) > FEW_PASTED
         self.items.person(words, message.id, self.position, pasted if is_much else "")
