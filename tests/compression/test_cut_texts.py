@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.compression.extraction.cutting import Cuttable
+from compact.compression.extraction.items import Item, cuttable
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
 from tests.compression.saying import run, said, story
@@ -50,6 +51,15 @@ def test_one_long_sentence_is_cut_at_its_end_only():
     shown = Cuttable(words, COUNTER).within(30, "m4")
     assert shown.startswith("Could you send me the names")
     assert shown.endswith(", m4]")
+
+
+def test_a_short_rule_stays_where_a_person_s_text_is_cut():
+    """However little a sentence tells, it stays if it demands something."""
+    talk = "The pier of boat seven was mended on Tuesday by the diver of the harbour. " * 12
+    asked = Item(1, "request", f"Never push. {talk}Always ask me.", "m1")
+    shown = cuttable(asked, COUNTER).within(40, "m1")
+    assert shown.startswith("Never push. ")
+    assert shown.endswith("] Always ask me.")
 
 
 def test_what_is_all_frame_is_still_told():

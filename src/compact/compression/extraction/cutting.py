@@ -63,7 +63,8 @@ class Cuttable:
 
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
-        return self._sized(list(_telling(UNIT.split(self.text))) or _PIECE.findall(self.text))
+        units = list(_telling(UNIT.split(self.text), self.stays))
+        return self._sized(units) if units else self._words
 
     @cached_property
     def _words(self) -> tuple[Sequence[str], Sequence[int]]:
@@ -79,14 +80,13 @@ class Cuttable:
         if self.tokens <= max(1.15 * room, room + 10):
             return self.text
         (units, sizes), kept = self._units, self._kept
-        left = room - max(MARK_TOKENS, self.least)
+        left, in_words = room - max(MARK_TOKENS, self.least), False
         if sizes[0] <= min(LONGEST_FIRST, 2 * room):
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
-            units, sizes = self._words
-        in_words = units is self._words[0]  # the last ones say nothing without the others
+            (units, sizes), in_words = self._words, True
         head, tail, left = _ends(sizes, left, 0 if in_words else int((1 - HEAD_SHARE) * room))
-        tail = len(units) if in_words else tail
+        tail = len(units) if in_words else tail  # the last words say nothing without the others
         shown = {*range(head), *kept, *range(tail, len(units))}
         begun = self._begun(units[head], left) if head < tail and head not in shown else ""
         gone = len(self.text.split()) - len(begun.split())
@@ -132,22 +132,26 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
     return head, tail, room
 
 
-def _telling(units: Iterable[str]) -> Iterator[str]:
-    """The sentences and lines without those that tell hardly anything by themselves: headings,
-    praise, an offer, words before a list, and code.
+def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
+    """The sentences and lines that stay, and the others but for those that tell hardly anything by
+    themselves: headings, praise, an offer, words before a list, and code.
     """
     in_code = False
     for unit in units:
         words = unit.strip()
         if words.startswith("```"):
             in_code = not in_code
-        elif not (in_code or words.startswith(("#", "---")) or info_of(words) < LITTLE):
+        elif stays(words) or not (in_code or _is_frame(words)):
             yield unit
+
+
+def _is_frame(words: str) -> bool:
+    return words.startswith(("#", "---")) or info_of(words) < LITTLE
 
 
 def gist(text: str, most: int) -> str:
     """The first sentences of a text that say something, in one line of so many characters."""
-    return beginning(" ".join(_telling(UNIT.split(text))) or text, most)
+    return beginning(" ".join(_telling(UNIT.split(text), lambda _: False)) or text, most)
 
 
 def squeezed(text: str) -> str:
