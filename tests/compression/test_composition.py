@@ -24,6 +24,7 @@ from tests.compression.saying import (
     said,
     section,
 )
+from tests.compression.test_chronology import earlier
 from tests.sizes import size
 from tests.strategies import Generated, ordinary, wild
 
@@ -89,6 +90,18 @@ def test_beside_a_model_s_story_stand_a_person_s_words_alone() -> None:
         "    Never send the same mail twice to anybody.",
         "- User, to “Shall I also log it?”: yes",
     ]
+
+
+def test_beside_a_story_nothing_of_an_earlier_checkpoint_is_a_person_s() -> None:
+    """But what they said in it, and what a host asks for; nothing that was pasted."""
+    told = "- Handle the review of pier 4\n- User: Never ring the bell.\n- Host: Write in English."
+    pasted = "> The mail must be written down before it is sent to anybody at the pier.\n" * 3
+    messages = [earlier(told), said("user", f"See to this:\n\n{pasted}", id="m2"), *edit(1)]
+    text = Composer(notes_of(messages), COUNTER, by_model=True).written("It was mended.", 900)
+    lines = section(text, "Said").splitlines()
+    assert lines[:2] == ["- User: Never ring the bell.", "- Host: Write in English."]
+    assert lines[2].startswith("- User: See to this:")
+    assert len(lines) == 3
 
 
 def test_what_a_person_said_twice_stands_once_where_it_was_said_last() -> None:

@@ -46,11 +46,20 @@ def test_the_sentence_that_does_not_fit_is_begun():
     assert "400 rows" not in head
 
 
-def test_one_long_sentence_is_cut_at_its_end_only():
-    words = "Could you send me the names " + "and the birthdays " * 40 + "of all passengers?"
-    shown = Cuttable(words, COUNTER).within(30, "m4")
+@pytest.mark.parametrize("room", range(20, 40))
+def test_one_long_sentence_is_cut_at_its_end_only(room: int):
+    """Its last words say nothing without the others, however short they are."""
+    long_ones = "and counterrevolutionaries/incomprehensibilities " * 20
+    shown = Cuttable(f"Could you send me the names {long_ones}of it?", COUNTER).within(room, "m4")
     assert shown.startswith("Could you send me the names")
     assert shown.endswith(", m4]")
+
+
+def test_what_is_left_out_is_marked_where_all_of_it_is_frame():
+    text = "Yes. The wind at pier 7 turned to the west.\n" + "```\nx = 1\n```\n" * 30
+    shown = Cuttable(text, COUNTER).within(60, "m4")
+    assert shown.startswith("The wind at pier 7 turned to the west. [… ")
+    assert shown.endswith(" words, m4]")
 
 
 def test_a_short_rule_stays_where_a_person_s_text_is_cut():

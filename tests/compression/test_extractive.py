@@ -57,6 +57,19 @@ def test_it_keeps_the_promises_of_every_summarizer() -> None:
     check_summarizer(lambda: ExtractiveSummarizer(COUNTER), COUNTER.estimator.count)
 
 
+def test_a_short_answer_in_talk_stands_with_its_question() -> None:
+    """Whoever gives it."""
+    talk = [
+        said("user", "We went to see the old lighthouse at the northern pier on Saturday."),
+        said("assistant", "How lovely! And what are the names of your two cats?"),
+        said("user", "I painted the lighthouse in oil afterwards. What did you do in April?"),
+        said("assistant", "Sailed to Norway!"),
+    ]
+    told = summary(talk).text
+    assert "(asked: What did you do in April?) Sailed to Norway!" in told
+    assert "(asked: And what are" not in told
+
+
 def test_plain_talk_says_who_said_what() -> None:
     """In three languages, word for word (C-8)."""
     text = summary(TALK).text

@@ -234,11 +234,20 @@ def test_a_file_is_told_with_what_was_defined_in_it():
     page = edit(2, "docs/mail.md", old="x", new="```python\ndef example():\n```")
     told = story([said("user", "Add a queue."), *code, *page])
     assert "wrote mail.py (Queue, take), mail.md" in told
+    assert "example" not in told
 
 
-def test_the_verdict_of_the_last_check_is_no_other_ones():
-    both = run(1, "go build ./... && golangci-lint run", "0 issues.")
-    assert "- `go build ./...` came to: passed" in now(*both)
+def test_each_check_of_a_command_has_its_own_verdict():
+    both = run(1, "pytest -q && golangci-lint run", "4 passed\n0 issues.")
+    assert now(*both) == [
+        "- `golangci-lint run` came to: 0 issues.",
+        "- `pytest -q` came to: 4 passed",
+    ]
+
+
+def test_a_page_s_program_switches_branches_too():
+    checked_out = run(1, "gh pr checkout 2", "Switched to branch 'harbour/mail'")
+    assert now(*checked_out) == ["- On branch harbour/mail"]
 
 
 def test_now_says_whether_what_was_asked_last_was_answered():
@@ -246,3 +255,26 @@ def test_now_says_whether_what_was_asked_last_was_answered():
     answered = composed([asked, said("assistant", "The mail is sent.")])
     assert "- Asked last (m1), and answered: " in answered
     assert "answered" not in composed([asked, *run(1, "ls", "a b")])
+
+
+def test_where_somebody_is_served_every_change_is_told():
+    """However little room there is, and however much was said."""
+    asked = (
+        message
+        for i in range(30)
+        for message in (
+            said("user", f"How is the weather at pier {i} on Tuesday, and at the pier after it?"),
+            call(f"g{i}", "get_weather", {"pier": f"P{i}"}),
+            result(f"g{i}", '{"wind": "west"}'),
+            said("assistant", f"At pier {i} the wind comes from the west with {i} knots."),
+        )
+    )
+    served = [
+        said("user", "Book berth B7, please."),
+        call("c1", "book_berth", {"berth": "B7", "card": "card_11"}),
+        result("c1", '{"berth": "B7", "price": 90}'),
+        said("assistant", "It is booked."),
+        *asked,
+    ]
+    told = story(served, 200)
+    assert "book_berth(berth=B7, card=card_11) → price=90" in told

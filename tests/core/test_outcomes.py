@@ -6,7 +6,14 @@ import pytest
 
 from compact.core.commands import checks_in
 from compact.core.messages import ToolCall, ToolResult
-from compact.core.outcomes import Outcome, checks_came_to, command_of, outcome_of, target_of
+from compact.core.outcomes import (
+    Outcome,
+    checks_came_to,
+    command_of,
+    outcome_of,
+    target_of,
+    verdict_of_check,
+)
 from tests.pace import is_linear
 
 REFUSED = "The user doesn't want to proceed with this tool use. STOP what you are doing."
@@ -23,6 +30,7 @@ def ran(command: object) -> ToolCall:
 TARGETS = [
     (ran("cd /garden/shed && pytest -q\nls"), "pytest -q"),
     (ran("  cd src; make  "), "make"),
+    (ran("\\\n git clone shed"), "git clone shed"),
     (call("shell", command=["bash", "-lc", "ls shed"]), "ls shed"),
     (call("exec", workdir="/garden", cmd="ls"), "ls"),
     (call("Edit", replace_all=False, file_path="/garden/bed.py", new_string="x"), "/garden/bed.py"),
@@ -272,3 +280,23 @@ def test_a_failure_belongs_to_the_step_that_failed(command, text, came_to):
     """C-8: what printed that it passed has passed; what printed nothing may not have run."""
     found = checks_came_to(command, text, "x")
     assert {kind: failed for kind, (_, failed) in found.items()} == came_to
+
+
+def test_what_says_which_file_a_checker_is_runs_no_check():
+    assert checks_in("file $(which golangci-lint)") == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [
+        ("pytest -q", "4 passed"),
+        ("mise run test", "4 passed"),
+        ("golangci-lint run", "0 issues."),
+        ("go build ./...", "0 issues."),
+        ("make check", "0 issues."),
+    ],
+)
+def test_each_check_of_a_command_has_the_counts_of_its_kind(step: str, verdict: str):
+    assert verdict_of_check(step, "4 passed\n0 issues.", None) == verdict
+    assert verdict_of_check("pytest -q", "0 issues.", None) == "passed"
+    assert verdict_of_check("ruff check", "4 passed", None) == "passed"

@@ -65,6 +65,8 @@ _TOTAL = re.compile(
     r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b"
 )
 """What a line holds that says how many checks came out how."""
+_NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
+"""Parts of steps that run no tests: what passed was another check's."""
 _LONGEST_TOTAL = 120
 """Characters that are told of such a line."""
 
@@ -137,12 +139,13 @@ def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tupl
     return found
 
 
-def verdict_of_check(text: str, failed: str | None) -> str:
+def verdict_of_check(step: str, text: str, failed: str | None) -> str:
     """How a check came out, as it printed it: the line that says what failed, if anything did, and
-    the last line that counts.
+    the last line that counts. Where a command runs several, each has the counts of its kind.
     """
     lines = _said(anchors.searched(text).splitlines())
-    counts = [line for line in lines if _TOTAL.search(line)]
+    others = "issue" if "test" in step else "pass" if any(x in step for x in _NO_TESTS) else None
+    counts = [x for x in lines if _TOTAL.search(x) and (others is None or others not in x)]
     counted = [" ".join(counts[-1].strip("=- ").split())[:_LONGEST_TOTAL]] if counts else []
     if failed is None:
         return (counted or ["passed"])[0]

@@ -268,7 +268,8 @@ def _item_of(words: str, message_id: str, position: int) -> Item:
     """A line of a chronology as the item that it tells."""
     told = _TOLD.match(words)
     if told is None:
-        return _unmarked(Item(position, "earlier", cut(words), message_id))
+        by: Kind = "host" if words.startswith("Host: ") else "earlier"
+        return _unmarked(Item(position, by, cut(words), message_id))
     text, before = cut(words[told.end() :]), told[2] or told[3] or ""
     kind: Kind = "closing" if told[1] == "Assistant" else "aside" if told[3] else "request"
     return _unmarked(Item(position, kind, text, message_id, before, is_refusal=bool(told[3])))

@@ -313,12 +313,8 @@ class WorkLog:
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
         """Take down a command: its checks, what it changed, else that it ran or failed."""
         checks = checks_came_to(asked.script, result.text, failed)
-        last = next(reversed(checks), None)
         for kind, (step, line) in checks.items():
-            is_its_own = line is not None or kind == last  # what is printed last is the last one's
-            said = verdict_of_check(result.text, line) if is_its_own else "passed"
-            if line is None and "issue" in said and "lint" not in step:
-                said = "passed"
+            said = verdict_of_check(step, result.text, line)
             self.checked.pop(kind, None)
             self.checked[kind] = Check(position, _shortened(step), said, passed=line is None)
             self.deeds.append(Deed(position, "checked", _shortened(step), said))
