@@ -371,6 +371,20 @@ class Finder(Protocol):
         ...
 
 
+Version = tuple[int, int]
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A store that tells whether anything was stored since."""
+
+    def version(self) -> Version | None:
+        """What is another one once something was stored: by others, and by how many transactions of
+        this store's own, of which an append is one. None where that cannot be told now.
+        """
+        ...
+
+
 class SessionStore(
     SessionIndex,
     SessionDescriptions,

@@ -17,6 +17,7 @@ import apsw
 from compact.storage.sqlite import archived_copies, archived_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
 from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import Unreadable
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -47,16 +48,25 @@ def in_transaction(
 def reading(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """The method that reads a branch so; of an archived session, from its archive."""
+    """The method that reads a branch so; where nothing is there and its session is archived, from
+    the archive.
+    """
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
-        branch_id = _named(args, given)
         while True:
             with self._pool.read() as db:
-                place = archived_rows.of_branch(db, branch_id)
+                missing = None
+                try:
+                    if found := function(db, *args, **given):
+                        return found
+                except Unreadable as error:
+                    missing = error
+                place = archived_rows.of_branch(db, _named(args, given))
                 if place is None:
-                    return function(db, *args, **given)
+                    if missing is not None:
+                        raise missing
+                    return found
             copy = self._copies.of(place)
             if copy is not None:
                 with copy.pool.read() as db:

@@ -16,12 +16,12 @@ import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
-from compact.core.calls import checked_methods
+from compact.core.calls import checked_late, checked_methods
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
 from compact.core.messages import Message
-from compact.core.sessions import Found, Move, Session, Step
+from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.files import named_path
@@ -44,12 +44,15 @@ from compact.storage.sqlite import (
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
+from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.memory_index import MemoryIndex
 from compact.storage.sqlite.methods import going_on, in_transaction, reading
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
+MOST_ENDS = 1_000
+"""Branches whose ends are known; one that is not costs an append three statements more."""
 
 
 @checked_methods
@@ -88,6 +91,8 @@ class SQLiteManager:
             passphrase=Passphrase.in_force(key),
         )
         self._has_index = search_index
+        self._ends: dict[str, Tail] = {}
+        """Where branches ended when this store appended to them last."""
         self._memory = MemoryIndex(self._pool)
         self._copies = ArchivedCopies(self._pool, SQLiteManager)
         with suppress(StoreFailed):
@@ -113,6 +118,12 @@ class SQLiteManager:
     def db(self) -> apsw.Connection:
         """The connection that writes, for what has no method. Leave no transaction open."""
         return self._pool.writer
+
+    def version(self) -> tuple[int, int] | None:
+        """What is another one once something was stored: by others, and by how many transactions of
+        this store's own. None where that cannot be told now. Never waits.
+        """
+        return self._pool.version()
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
@@ -210,7 +221,33 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    append = going_on(messages.append)
+    @checked_late
+    def append(
+        self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
+    ) -> int:
+        """Append entries, durably and all or none; how many messages the branch has afterwards.
+
+        Where this store knows the branch's end, as it appended before, one statement asks whether
+        that is the end still and appends.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
+            InvalidMessage: one holds something that cannot be stored.
+        """
+        end = self._ends.get(branch_id)
+        if entries and end is not None and expected in (None, end.position):
+            rows, after = messages.rows_after(end, entries)
+            with self._pool.write() as db:
+                if messages.go_on_if(db, end, rows):
+                    self._ends[branch_id] = after
+                    return after.position
+        after = self._append(branch_id, entries, expected=expected)
+        self._ends[branch_id] = after
+        if len(self._ends) > MOST_ENDS:
+            self._ends.clear()
+        return after.position
+
+    _append = going_on(messages.append)
     add_from_source = going_on(transfer.add_from_source)
     read = reading(messages.read)
     marked = reading(messages.marked)
@@ -240,15 +277,7 @@ class SQLiteManager:
     branch = in_transaction(Pool.read, branch_lineage.branch)
     branches = in_transaction(Pool.read, branch_lineage.branches)
 
-    def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain's hash (`core.chain`) after so many messages; where a branch ends, no archive
-        is read for it.
-        """
-        with self._pool.read() as db:
-            end = branch_lineage.tail(db, branch_id)
-        return end.chain if length >= end.position else self._chain(branch_id, length)
-
-    _chain = reading(branch_lineage.chain)
+    chain = reading(branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
