@@ -57,6 +57,7 @@ class SessionHistory(History):
         self.branch_id = branch.id
         self._store = store
         self._length = branch.messages
+        self._versioned = store if isinstance(store, Versioned) else None
         self._appended = 0
         """Transactions that appended to it here."""
         self._seen: Version | None = None
@@ -225,7 +226,7 @@ class SessionHistory(History):
         tell.
         """
         with self._lock:
-            told = self._store.version() if isinstance(self._store, Versioned) else None
+            told = self._versioned and self._versioned.version()
             return told and (told[0], told[1] - self._appended)
 
     def catch_up(self) -> Version | None:

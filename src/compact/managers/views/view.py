@@ -166,12 +166,12 @@ class View:
         """Take what another view or process put in force meanwhile. The session's lock is held."""
         state = self._state
         version = state.catch_up()
-        is_other = version is None or version != self._seen
+        is_changed = version is None or version != self._seen
         self._seen = version
-        if state.revision != self._revision or (is_other and self._newest_move() != self._base):
+        if state.revision != self._revision or (is_changed and self._newest_move() != self._base):
             self.reload()
             return
-        if is_other and self.recalled.is_other(self.projection):
+        if self.recalled.is_other(self.projection, is_changed=is_changed):
             self._show_again()
         if self.counted.calibration is not self._calibration:
             self.corrected()
