@@ -226,7 +226,7 @@ class SessionHistory(History):
         tell.
         """
         with self._lock:
-            told = self._versioned and self._versioned.version()
+            told = self._versioned.version() if self._versioned else None
             return told and (told[0], told[1] - self._appended)
 
     def catch_up(self) -> Version | None:

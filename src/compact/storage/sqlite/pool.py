@@ -155,7 +155,7 @@ class Pool:
                 self._check_place()
                 if db.in_transaction:
                     return None
-                return db.execute("PRAGMA data_version").fetchall()[0][0], self._commits
+                return int(db.pragma("data_version")), self._commits
         finally:
             self._writing.release()
 
