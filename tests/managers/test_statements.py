@@ -21,7 +21,7 @@ from compact.errors import NotFound
 from compact.storage.sqlite import search
 from tests.storage.making import session as new_session
 
-VERSION = "PRAGMA data_version"
+VERSION = 'pragma "data_version"'
 Statements = list[str]
 
 

@@ -141,7 +141,7 @@ class SessionState:
         self.history.reasoning_sent = self.setting.book.reasoning_sent_of(self.setting.model)
         self.log.open(branch)
         self._noted, self._seen = {}, None
-        self._take_log()
+        self.catch_up()
         self.revision += 1
 
     def asks(self, model: str) -> None:

@@ -30,6 +30,7 @@ from compact.core.sessions import Destination, Move, MoveKind, Projection
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers.running.exclusive import Exclusive
 from compact.managers.session.counted_session import CountedSession
+from compact.managers.session.state import NEWEST_MOVES
 from compact.managers.views import drafts
 from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
@@ -155,8 +156,9 @@ class View:
             state.catch_up()
             self._revision, self._calibration = state.revision, self.counted.calibration
             self.window = self.counted.window(self.size)
-            self._base = self._newest_move()
-            move = next(state.moves(self.size), None)
+            moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
+            self._base = moves[0].number if moves else 0
+            move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
             projection = None
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)

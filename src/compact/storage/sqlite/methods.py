@@ -54,19 +54,16 @@ def reading(
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _named(args, given)
         while True:
             with self._pool.read() as db:
-                missing = None
                 try:
-                    if found := function(db, *args, **given):
+                    found = function(db, *args, **given)
+                    if found or not (place := archived_rows.of_branch(db, branch_id)):
                         return found
-                except Unreadable as error:
-                    missing = error
-                place = archived_rows.of_branch(db, _named(args, given))
-                if place is None:
-                    if missing is not None:
-                        raise missing
-                    return found
+                except Unreadable:
+                    if not (place := archived_rows.of_branch(db, branch_id)):
+                        raise
             copy = self._copies.of(place)
             if copy is not None:
                 with copy.pool.read() as db:

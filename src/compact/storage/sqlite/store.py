@@ -120,9 +120,7 @@ class SQLiteManager:
         return self._pool.writer
 
     def version(self) -> tuple[int, int] | None:
-        """What is another one once something was stored: by others, and by how many transactions of
-        this store's own. None where that cannot be told now. Never waits.
-        """
+        """As `Versioned` says; never waits."""
         return self._pool.version()
 
     def close(self) -> None:
@@ -225,10 +223,8 @@ class SQLiteManager:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, durably and all or none; how many messages the branch has afterwards.
-
-        Where this store knows the branch's end, as it appended before, one statement asks whether
-        that is the end still and appends.
+        """Append entries, durably and all or none; how many messages the branch has afterwards. Of
+        a branch that it appended to before, the store knows the end, and does not ask for it.
 
         Raises:
             Superseded: the branch does not have `expected` messages any more.
@@ -241,10 +237,9 @@ class SQLiteManager:
                 if messages.go_on_if(db, end, rows):
                     self._ends[branch_id] = after
                     return after.position
-        after = self._append(branch_id, entries, expected=expected)
-        self._ends[branch_id] = after
-        if len(self._ends) > MOST_ENDS:
+        if len(self._ends) >= MOST_ENDS:
             self._ends.clear()
+        after = self._ends[branch_id] = self._append(branch_id, entries, expected=expected)
         return after.position
 
     _append = going_on(messages.append)
