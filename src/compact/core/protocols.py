@@ -397,7 +397,9 @@ class SessionStore(
     Finder,
     Protocol,
 ):
-    """Everything a session needs of a store. Safe from many threads."""
+    """Everything a session needs of a store. Safe from many threads. One that is `Versioned` as well
+    is asked only what may have changed.
+    """
 
     def close(self) -> None:
         """Let go of files; closing twice is no error."""
