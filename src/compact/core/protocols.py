@@ -397,8 +397,8 @@ class SessionStore(
     Finder,
     Protocol,
 ):
-    """Everything a session needs of a store. Safe from many threads. One that is `Versioned` as well
-    is asked only what may have changed.
+    """Everything a session needs of a store. Safe from many threads. Of one that is `Versioned` as
+    well only what may have changed is read.
     """
 
     def close(self) -> None:

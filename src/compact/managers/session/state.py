@@ -199,14 +199,10 @@ class SessionState:
         }
         if found != self._noted:
             self._noted = found
-            for name in found:
-                if name.startswith(CALIBRATION):
-                    self._learned(name.removeprefix(CALIBRATION), found[name])
-
-    def _learned(self, tokenizer: str, noted: Mapping[str, Any]) -> None:
-        known = Calibration.model_validate(noted)
-        if known != self._calibrations.get(tokenizer):
-            self._calibrations[tokenizer] = known
+            for name in filter(lambda name: name.startswith(CALIBRATION), found):
+                tokenizer, known = name[len(CALIBRATION) :], Calibration.model_validate(found[name])
+                if known != self._calibrations.get(tokenizer):
+                    self._calibrations[tokenizer] = known
 
     def calibration(self, tokenizer: str) -> Calibration:
         """What a tokenizer's counts are corrected by: the same object until that changes."""

@@ -26,12 +26,6 @@ _END = f"""
     SELECT key FROM messages WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
     ORDER BY key DESC LIMIT 1
 """
-_TAIL = f"""
-    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
-        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
-    FROM branches b LEFT JOIN messages m ON m.key = ({_END})
-    LEFT JOIN archived_branches a ON a.branch = b.key WHERE b.id = ?
-"""
 BRANCH = """b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
     coalesce(m.total_tokens, a.total_tokens)"""
 """The columns of `branch_of`."""
@@ -40,6 +34,11 @@ BRANCHES = f"""
     LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
 """
 """Where they are, `m` or `a` being the branch's last message; a WHERE goes after it."""
+_TAIL = f"""
+    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
+        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
+    {BRANCHES} WHERE b.id = ?
+"""
 _LINEAGE = """
     WITH RECURSIVE line (key, parent, fork, high) AS (
         SELECT key, parent, fork, ? FROM branches WHERE id = ?

@@ -20,9 +20,8 @@ from compact.core.calls import checked_late, checked_methods
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
-from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
-from compact.core.turns import Keys, TurnTable
+from compact.core.turns import TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.files import named_path
 from compact.storage.blobs.sealing import Passphrase
@@ -35,6 +34,7 @@ from compact.storage.sqlite import (
     checking,
     digests,
     forgetting,
+    memory_index,
     messages,
     projections,
     search,
@@ -45,7 +45,6 @@ from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
 from compact.storage.sqlite.branch_lineage import Tail
-from compact.storage.sqlite.memory_index import MemoryIndex
 from compact.storage.sqlite.methods import going_on, in_transaction, reading
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
@@ -93,7 +92,7 @@ class SQLiteManager:
         self._has_index = search_index
         self._ends: dict[str, Tail] = {}
         """Where branches ended when this store appended to them last."""
-        self._memory = MemoryIndex(self._pool)
+        self._memory = memory_index.MemoryIndex(self._pool)
         self._copies = ArchivedCopies(self._pool, SQLiteManager)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
@@ -315,6 +314,8 @@ class SQLiteManager:
 
     # --- search -----------------------------------------------------------------------------------
 
+    unindexed = in_transaction(Pool.read, search.unindexed)
+
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
         """Messages of a branch, its ancestors' part included, that share words with the text; the
         best first.
@@ -334,36 +335,15 @@ class SQLiteManager:
         """
         return self._has_index and search.catch_up_all(self._pool, progress)
 
-    def unindexed(self) -> int:
-        """How many messages are in no index yet."""
-        with self._pool.read() as db:
-            return search.unindexed(db)
-
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
         once the index has caught up as far as it can.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 
-    def holding(
-        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
-    ) -> list[Keys]:
-        """For each name, the keys of the messages that hold all its words, by their stems; within
-        ranges of keys, where a few are given.
-        """
-        return self._memory.holding(names, within)
-
-    def important(self, least: float) -> Keys:
-        """Keys of the messages whose stored importance is at least that, 0 to 1."""
-        return self._memory.important(least)
-
-    def told(
-        self, keys: Sequence[int], sessions: Sequence[str]
-    ) -> tuple[dict[int, Message], dict[str, str | None]]:
-        """The messages of these keys, and the titles of these sessions; none of what is not there
-        any more.
-        """
-        return self._memory.told(keys, sessions)
+    holding = in_transaction(Pool.read, memory_index.holding)
+    important = in_transaction(Pool.read, memory_index.important)
+    told = in_transaction(Pool.read, memory_index.told)
 
     # --- what age leaves --------------------------------------------------------------------------
 
