@@ -17,7 +17,7 @@ from compact import ContextManager, SQLiteManager
 from compact.core import chain
 from compact.core.formats.known import format_named
 from compact.core.sessions import PERSON, Entry
-from compact.errors import NotFound
+from compact.errors import NotFound, StoreFailed
 from compact.storage.sqlite import search
 from tests.storage.making import session as new_session
 
@@ -155,6 +155,26 @@ def test_what_another_manager_did_is_in_the_next_prompt(
         before = texts(ctx)
         assert texts(ctx) == before
         CHANGES[change](other)
+        assert texts(ctx) == texts(other) != before
+
+
+def test_what_could_not_be_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreFailed("the disk is away")
+
+    with talked(tmp_path / "s.db") as ctx, beside(ctx, tmp_path, "one file") as other:
+        for i in range(20):
+            ctx.add_message(role="user", content=f"Then beam {i}: " + "is it sound? " * 9)
+            ctx.add_message(role="assistant", content="It is sound. " * 9)
+        before = texts(ctx)
+        other.compress_conversation(0.1)
+        for method in ("notes", "changes", "moves", "projection"):
+            with monkeypatch.context() as patched:
+                patched.setattr(ctx._session.state.store, method, fail)
+                with pytest.raises(StoreFailed):
+                    texts(ctx)
         assert texts(ctx) == texts(other) != before
 
 

@@ -154,14 +154,14 @@ class View:
         state = self._state
         with state.lock:
             state.catch_up()
-            self._revision, self._calibration = state.revision, self.counted.calibration
-            self.window = self.counted.window(self.size)
             moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
-            self._base = moves[0].number if moves else 0
             move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
             projection = None
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)
+            self._base = moves[0].number if moves else 0
+            self._revision, self._calibration = state.revision, self.counted.calibration
+            self.window = self.counted.window(self.size)
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
@@ -169,14 +169,14 @@ class View:
         state = self._state
         version = state.catch_up()
         is_changed = version is None or version != self._seen
-        self._seen = version
         if state.revision != self._revision or (is_changed and self._newest_move() != self._base):
             self.reload()
-            return
-        if self.recalled.is_other(self.projection, is_changed=is_changed):
-            self._show_again()
-        if self.counted.calibration is not self._calibration:
-            self.corrected()
+        else:
+            if self.recalled.is_other(self.projection, is_changed=is_changed):
+                self._show_again()
+            if self.counted.calibration is not self._calibration:
+                self.corrected()
+        self._seen = version  # last: where something failed, it is asked for again
 
     def _newest_move(self) -> int:
         newest = self._state.store.moves(self._state.id, self.size, most=1)
