@@ -4,7 +4,9 @@ still sees what anybody else stored (issue 26, point 3).
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -234,6 +236,17 @@ def test_the_index_may_catch_up_in_between(tmp_path: Path) -> None:
             search.catch_up(other.pool, "s")
         store.append("s", [entry(4), entry(5)])
         assert len(other.search("s", "beam", most=9)) == 6
+
+
+def test_a_store_that_nobody_holds_closes_its_file(tmp_path: Path) -> None:
+    """What counts its transactions does not hold it."""
+    gc.collect()
+    gc.disable()
+    try:
+        pool = weakref.ref(SQLiteManager(tmp_path / "s.db").pool)
+        assert pool() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

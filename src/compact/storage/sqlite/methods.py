@@ -27,7 +27,7 @@ class Store(Protocol):
     """What a method reaches for."""
 
     _pool: Pool
-    _copies: ArchivedCopies[Any]
+    _copies: ArchivedCopies
 
 
 def in_transaction(
@@ -66,7 +66,7 @@ def reading(
                         raise
             copy = self._copies.of(place)
             if copy is not None:
-                with copy.pool.read() as db:
+                with copy.read() as db:
                     return function(db, *args, **given)
 
     _show(method, function)

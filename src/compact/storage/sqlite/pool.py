@@ -44,6 +44,18 @@ _left_behind: list[apsw.Connection] = []
 """Connections that another thread was using when the process forked: never touched again."""
 
 
+class _Commits:
+    """Counts what this process stored, and its writing connections. It knows no pool, so that who
+    lets go of a pool closes its connections.
+    """
+
+    number = 0
+
+    def __call__(self) -> bool:
+        self.number += 1
+        return False  # True would undo the transaction
+
+
 class Pool:
     """The connections of one process to one file."""
 
@@ -70,8 +82,7 @@ class Pool:
         self._closed = False
         self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
-        self._commits = 0
-        """Counts what this process stored, and its writing connections."""
+        self._commits = _Commits()
         self._set_up_locks()
         self._identity: tuple[int, int] | None = None
         """What tells the file from every other one, once it is open."""
@@ -155,13 +166,9 @@ class Pool:
                 self._check_place()
                 if db.in_transaction:
                     return None
-                return int(db.pragma("data_version")), self._commits
+                return int(db.pragma("data_version")), self._commits.number
         finally:
             self._writing.release()
-
-    def _count(self) -> bool:
-        self._commits += 1
-        return False  # True would undo the transaction
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
@@ -291,8 +298,8 @@ class Pool:
         """The connection with its settings, of a file that is ours and of this version."""
         try:
             db.set_busy_handler(_asking(self._busy))
-            db.set_commit_hook(self._count)
-            self._count()  # what other connections stored is counted anew
+            db.set_commit_hook(self._commits)
+            self._commits()  # of another connection `data_version` says nothing
             is_new = migrations.check(db, self.path)
             if not db.readonly("main"):
                 self._set_up_writer(db)

@@ -93,7 +93,7 @@ class SQLiteManager:
         self._ends: dict[str, Tail] = {}
         """Where branches ended when this store appended to them last."""
         self._memory = memory_index.MemoryIndex(self._pool)
-        self._copies = ArchivedCopies(self._pool, SQLiteManager)
+        self._copies = ArchivedCopies(self._pool)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
         self._discard()
@@ -327,7 +327,7 @@ class SQLiteManager:
         with self._pool.read() as db:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
-        return look(self._pool if copy is None else copy.pool, branch_id, text, most)
+        return look(copy or self._pool, branch_id, text, most)
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index what was stored since; whether that could be done. `progress` is told after each
