@@ -241,7 +241,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
             raise StoreFailed("no space")
 
         with monkeypatch.context() as broken:
-            broken.setattr("compact.storage.sqlite.changes.record", fails)
+            broken.setattr("compact.storage.sqlite.changes.record_rows", fails)
             with pytest.raises(StoreFailed):
                 ctx.restore(kept)
         for each in (ctx, session(store)):

@@ -24,6 +24,7 @@ from compact.core.messages import (
     Part,
     Raw,
     ToolResult,
+    made,
 )
 from compact.errors import InvalidMessage
 
@@ -161,20 +162,21 @@ def decode(
         said = tuple(_part_of(part) for part in body["p"])
     else:
         said = body.get("c", content or "")
-    return Message.trusted(
-        role=role,
-        content=said,
-        id=id,
-        timestamp=timestamp,
-        token_count=body.get("t"),
-        importance_score=importance_score,
-        metadata=MessageMetadata.model_validate(metadata) if metadata else NO_METADATA,
-        name=body.get("n"),
-        reply_id=body.get("r"),
-        wire=body.get("x") if wire is None else wire,
-        wire_format=format_name,
-        edited=body.get("e", False),
-    )
+    values = {
+        "role": role,
+        "content": said,
+        "id": id,
+        "timestamp": timestamp,
+        "token_count": body.get("t"),
+        "importance_score": importance_score,
+        "metadata": MessageMetadata.model_validate(metadata) if metadata else NO_METADATA,
+        "name": body.get("n"),
+        "reply_id": body.get("r"),
+        "wire": body.get("x") if wire is None else wire,
+        "wire_format": format_name,
+        "edited": body.get("e", False),
+    }
+    return made(Message, values, set(values))
 
 
 def encode_whole(message: Message) -> dict[str, Any]:

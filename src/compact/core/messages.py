@@ -245,7 +245,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         values = {**_DEFAULTS, **fields}
         if "timestamp" not in fields:
             values["timestamp"] = clock_and_ids.now()
-        return _made(cls, values, set(fields))
+        return made(cls, values, set(fields))
 
     @checked_late
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -256,7 +256,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
             return super().model_copy(update=update, deep=deep)
         changed = update or {}
         given = self.__pydantic_fields_set__.union(changed)
-        return _made(type(self), {**self.__dict__, **changed}, given)
+        return made(type(self), {**self.__dict__, **changed}, given)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -315,8 +315,8 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         )
 
 
-def _made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
-    """A message of these values, of which so many were given."""
+def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
+    """A message of the values of all its fields, of which so many were given."""
     message = _new(kind)
     _set(message, "__dict__", values)
     _set(message, "__pydantic_fields_set__", given)

@@ -371,6 +371,20 @@ class Finder(Protocol):
         ...
 
 
+Version = tuple[int, int]
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A store that tells whether anything was stored since."""
+
+    def version(self) -> Version | None:
+        """What is another one once something was stored: by others, and by how many transactions of
+        this store's own, of which an append is one. None where that cannot be told now.
+        """
+        ...
+
+
 class SessionStore(
     SessionIndex,
     SessionDescriptions,
@@ -383,7 +397,9 @@ class SessionStore(
     Finder,
     Protocol,
 ):
-    """Everything a session needs of a store. Safe from many threads."""
+    """Everything a session needs of a store. Safe from many threads. Of one that is `Versioned` as
+    well only what may have changed is read.
+    """
 
     def close(self) -> None:
         """Let go of files; closing twice is no error."""

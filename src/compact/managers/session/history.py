@@ -22,7 +22,7 @@ from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
 from compact.core.own_text import headed
-from compact.core.protocols import SessionStore
+from compact.core.protocols import SessionStore, Version, Versioned
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.speakers import marked, may_be_persons
 from compact.core.tokens import TokenCounter
@@ -57,6 +57,11 @@ class SessionHistory(History):
         self.branch_id = branch.id
         self._store = store
         self._length = branch.messages
+        self._versioned = store if isinstance(store, Versioned) else None
+        self._appended = 0
+        """Transactions that appended to it here."""
+        self._seen: Version | None = None
+        """The store's version when the messages of other writers were taken in last."""
         self._counts = counts
         """Whether the store's counts were made with this counter."""
         self._lock = forks.Lock(forks.HISTORY)
@@ -135,6 +140,7 @@ class SessionHistory(History):
                 except Superseded:
                     self.catch_up()
                     continue
+                self._appended += bool(entries)
                 self._take(entries)
                 return messages
         raise Superseded("other writers were faster a hundred times in a row")
@@ -215,11 +221,23 @@ class SessionHistory(History):
             made.append(marked(item, self.own))
         return made
 
-    def catch_up(self) -> None:
-        """Take in what other writers have appended."""
+    def version(self) -> Version | None:
+        """What changes when anything is stored but by `append` here; None where the store cannot
+        tell.
+        """
         with self._lock:
-            while new := self._store.read(self.branch_id, self._length, self._length + 1_000):
-                self._take(new)
+            told = self._versioned.version() if self._versioned else None
+            return told and (told[0], told[1] - self._appended)
+
+    def catch_up(self) -> Version | None:
+        """Take in what other writers have appended; up to which version of the store."""
+        with self._lock:
+            version = self.version()
+            if version is None or version != self._seen:
+                while new := self._store.read(self.branch_id, self._length, self._length + 1_000):
+                    self._take(new)
+                self._seen = version
+            return version
 
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Leave what stands before a position to the store, but for some positions."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.changes import RecalledTurn
 from compact.core.messages import Message, Role
+from compact.core.protocols import SessionStore
 from compact.core.redaction import Known, redact
 from compact.core.redactor import Redactor
 from compact.core.remembered import Remembered
@@ -59,6 +60,11 @@ class TurnRecall:
                 "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
             )
         self._memory, self._tokens, self._redactor = memory, tokens, redactor
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the memory is kept."""
+        return self._memory.store
 
     def budget(self, window: int) -> int:
         """Tokens for one message in a window of that size."""

@@ -32,7 +32,7 @@ from compact.core.messages import Message
 from compact.core.model_keys import is_of_other
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
-from compact.core.protocols import Emit, SessionStore, Summarizer
+from compact.core.protocols import Emit, SessionStore, Summarizer, Version
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.reliability import Reliability
 from compact.core.resolving import Setting
@@ -101,6 +101,8 @@ class SessionState:
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""
     _resolved: tuple[object, CompactPolicy] | None = None
+    _seen: Version | None = None
+    """The store's version when the log was read last."""
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes of what was counted how."""
     _calibrations: dict[str, Calibration] = field(default_factory=dict)
@@ -138,8 +140,8 @@ class SessionState:
         self.history.own = self.own
         self.history.reasoning_sent = self.setting.book.reasoning_sent_of(self.setting.model)
         self.log.open(branch)
-        self._noted = {}
-        self._take_log()
+        self._noted, self._seen = {}, None
+        self.catch_up()
         self.revision += 1
 
     def asks(self, model: str) -> None:
@@ -150,10 +152,16 @@ class SessionState:
             self.history.asks_other, self.history.reasoning_sent = asked
             self.revision += 1
 
-    def catch_up(self) -> None:
-        """Take in what other writers did: their messages, goals, pins and calibration."""
-        self.history.catch_up()
-        self._take_log()
+    def catch_up(self) -> Version | None:
+        """Take in what other writers did: their messages, goals, pins and calibration; up to which
+        version of the store.
+        """
+        with self.lock:
+            version = self.history.catch_up()
+            if version is None or version != self._seen:
+                self._take_log()
+                self._seen = version
+            return version
 
     def _take_log(self) -> None:
         with self.lock:
@@ -191,14 +199,10 @@ class SessionState:
         }
         if found != self._noted:
             self._noted = found
-            for name in found:
-                if name.startswith(CALIBRATION):
-                    self._learned(name.removeprefix(CALIBRATION), found[name])
-
-    def _learned(self, tokenizer: str, noted: Mapping[str, Any]) -> None:
-        known = Calibration.model_validate(noted)
-        if known != self._calibrations.get(tokenizer):
-            self._calibrations[tokenizer] = known
+            for name in filter(lambda name: name.startswith(CALIBRATION), found):
+                tokenizer, known = name[len(CALIBRATION) :], Calibration.model_validate(found[name])
+                if known != self._calibrations.get(tokenizer):
+                    self._calibrations[tokenizer] = known
 
     def calibration(self, tokenizer: str) -> Calibration:
         """What a tokenizer's counts are corrected by: the same object until that changes."""

@@ -79,12 +79,12 @@ class RecalledTurns:
         _, message = self._fitting(looked.found, min(room, recall.budget(self._size)))
         return {} if message is None else {looked.position: message}
 
-    def is_other(self, projection: Projection | None) -> bool:
+    def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
         """Whether other entries count than were shown: another writer's, or without those of a
-        session that was deleted.
+        session that was deleted. `is_changed` is whether anything was stored since it was asked.
         """
         recall = self._state.recall
-        if recall is None:
+        if recall is None or not (is_changed or recall.store is not self._state.store):
             return False
         entries = self._entries(projection).values()
         named = {turn.session_id for change in entries for turn in _turns(change)}

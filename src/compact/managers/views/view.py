@@ -24,11 +24,13 @@ from compact.core.events import Committed, ErrorRaised, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.messages import META
 from compact.core.plan import Plan
+from compact.core.protocols import Version
 from compact.core.redaction import redact
 from compact.core.sessions import Destination, Move, MoveKind, Projection
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers.running.exclusive import Exclusive
 from compact.managers.session.counted_session import CountedSession
+from compact.managers.session.state import NEWEST_MOVES
 from compact.managers.views import drafts
 from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
@@ -75,6 +77,8 @@ class View:
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
         """The session's revision that this was made from."""
+        self._seen: Version | None = None
+        """The store's version when its moves were asked for last."""
         self._calibration = counted.calibration
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
@@ -150,29 +154,33 @@ class View:
         state = self._state
         with state.lock:
             state.catch_up()
-            self._revision, self._calibration = state.revision, self.counted.calibration
-            self.window = self.counted.window(self.size)
-            newest = state.store.moves(state.id, self.size, most=1)
-            self._base = newest[0].number if newest else 0
-            move = next(state.moves(self.size), None)
+            moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
+            move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
             projection = None
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)
+            self._base = moves[0].number if moves else 0
+            self._revision, self._calibration = state.revision, self.counted.calibration
+            self.window = self.counted.window(self.size)
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
         """Take what another view or process put in force meanwhile. The session's lock is held."""
         state = self._state
-        state.catch_up()
-        newest = state.store.moves(state.id, self.size, most=1)
-        base = newest[0].number if newest else 0
-        if (base, state.revision) != (self._base, self._revision):
+        version = state.catch_up()
+        is_changed = version is None or version != self._seen
+        if state.revision != self._revision or (is_changed and self._newest_move() != self._base):
             self.reload()
-            return
-        if self.recalled.is_other(self.projection):
-            self._show_again()
-        if self.counted.calibration is not self._calibration:
-            self.corrected()
+        else:
+            if self.recalled.is_other(self.projection, is_changed=is_changed):
+                self._show_again()
+            if self.counted.calibration is not self._calibration:
+                self.corrected()
+        self._seen = version  # last: where something failed, it is asked for again
+
+    def _newest_move(self) -> int:
+        newest = self._state.store.moves(self._state.id, self.size, most=1)
+        return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not

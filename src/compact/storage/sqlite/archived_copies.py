@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -17,34 +17,24 @@ from compact.storage.memory_archives import folder
 from compact.storage.memory_archives.packing import Unpackable
 from compact.storage.sqlite import archived_rows
 from compact.storage.sqlite.archived_rows import ArchivePlace
-from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.pool import MEMORY, Pool
 
 MOST_COPIES = 4
 """Archived sessions that are kept in memory for those who read them."""
 
 
-class Copy(Protocol):
-    """A store in memory."""
-
-    @property
-    def pool(self) -> Pool:
-        """Its connection."""
-        ...
-
-
-C = TypeVar("C", bound=Copy)
 T = TypeVar("T")
 
 
-class ArchivedCopies(Generic[C]):
+class ArchivedCopies:
     """What archived sessions hold, for those who read them. Safe from many threads."""
 
-    def __init__(self, pool: Pool, new: Callable[[], C]) -> None:
-        self._pool, self._new = pool, new
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
         self._lock = Lock()
-        self._copies: dict[tuple[int, bytes, int], C] = {}
+        self._copies: dict[tuple[int, bytes, int], Pool] = {}
 
-    def of(self, place: ArchivePlace) -> C | None:
+    def of(self, place: ArchivePlace) -> Pool | None:
         """The session as it is in its archive; None where it is not archived there any more.
 
         Raises:
@@ -54,7 +44,7 @@ class ArchivedCopies(Generic[C]):
         with self._lock:
             found = self._copies.pop(key, None)
         if found is None and (data := still(self._pool, place)) is not None:
-            found = self._restored(place, data)
+            found = _restored(place, data)
         if found is not None:
             with self._lock:
                 self._copies[key] = found
@@ -62,14 +52,15 @@ class ArchivedCopies(Generic[C]):
                     self._copies.pop(next(iter(self._copies)))
         return found
 
-    def _restored(self, place: ArchivePlace, data: bytes) -> C:
-        copy = self._new()
-        try:
-            with copy.pool.write() as db:
-                archived_rows.load(db, data)
-        except (Unpackable, apsw.Error) as error:
-            raise StoreDamaged(f"the archive {place.name} cannot be read: {error}") from error
-        return copy
+
+def _restored(place: ArchivePlace, data: bytes) -> Pool:
+    copy = Pool(MEMORY, durability="normal", busy_timeout=0)
+    try:
+        with copy.write() as db:
+            archived_rows.load(db, data)
+    except (Unpackable, apsw.Error) as error:
+        raise StoreDamaged(f"the archive {place.name} cannot be read: {error}") from error
+    return copy
 
 
 def read(pool: Pool, place: ArchivePlace) -> bytes:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from compact.core.sessions import Session
+from compact.core.terms import looked_for
 from compact.errors import StoreDamaged
 from compact.storage.memory_archives.packing import (
     Cells,
@@ -22,7 +24,7 @@ from compact.storage.memory_archives.packing import (
     fingerprint,
     unpacked,
 )
-from compact.storage.sqlite import archived_words, search, sweeping, vectors
+from compact.storage.sqlite import search, sweeping, vectors
 from compact.storage.sqlite.records import COLUMNS
 from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, text_of, text_or_none
 
@@ -39,6 +41,12 @@ _KEPT_ROWS = f"""
     FROM archived a JOIN sessions s ON s.key = a.session ORDER BY a.session
 """
 
+_FOUND = """
+    SELECT s.id FROM archived_words w JOIN sessions s ON s.key = w.rowid
+    WHERE w.archived_words MATCH ?1 AND (?2 IS NULL OR s.scope = ?2)
+    ORDER BY bm25(archived_words), w.rowid DESC LIMIT ?3
+"""
+"""Archived sessions that share words with a question."""
 WRONG: tuple[tuple[str, str], ...] = (
     (
         f"messages WHERE key >> {BITS} IN (SELECT b.key FROM branches b JOIN archived a"
@@ -238,7 +246,7 @@ def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
 
 def forget(db: apsw.Connection, place: ArchivePlace) -> None:
     """Have a session archived no more, and its files removed."""
-    archived_words.remove(db, place.session)
+    _remove_words(db, place.session)
     db.execute("DELETE FROM archived WHERE session = ?", (place.session,))
     order_discard(db, place.folder, place.name)
 
@@ -281,6 +289,33 @@ def _insert(db: apsw.Connection, table: PackedTable) -> None:
     marks = ", ".join("?" * len(table.columns))
     names = ", ".join(table.columns)
     db.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", table.rows)
+
+
+# --- what they say in short -----------------------------------------------------------------------
+
+
+def found(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
+    """Ids of the archived sessions that share words with a question, the best by BM25 first."""
+    names = looked_for(question)
+    if not names or most <= 0:
+        return []
+    wanted = " OR ".join(map(search.expression_of, names))
+    rows = query(db, _FOUND, (wanted, None if scope is None else text(scope), most))
+    return [text_of(row[0]) for row in rows]
+
+
+def index_words(db: apsw.Connection, key: int, session: Session, digest: str | None) -> None:
+    """Have an archived session found by what it says in short."""
+    tags = map(str, session.metadata.get("tags") or ())
+    told = "\n".join((session.title or "", *tags, digest or ""))
+    _remove_words(db, key)
+    sql = "INSERT INTO archived_words (rowid, text) VALUES (?, ?)"
+    db.execute(sql, (key, search.indexed_text(told)))
+
+
+def _remove_words(db: apsw.Connection, session: int) -> None:
+    """Have a session found no more; `sweeping` takes its words out of the file."""
+    db.execute("DELETE FROM archived_words WHERE rowid = ?", (session,))
 
 
 # --- files that nobody needs any more -------------------------------------------------------------

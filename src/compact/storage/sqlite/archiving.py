@@ -32,7 +32,6 @@ from compact.storage.memory_archives.packing import (
 from compact.storage.sqlite import (
     archived_copies,
     archived_rows,
-    archived_words,
     branch_lineage,
     checking,
     records,
@@ -165,7 +164,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         else:
             sizes = counts["messages"], counts["tokens"], len(data)
             archived_rows.put_away(db, ArchivedRow(place, to.now, *sizes, digest))
-            archived_words.index(db, key, session, digest)
+            archived_rows.index_words(db, key, session, digest)
     if wrong:
         raise Superseded(wrong)
 
@@ -221,7 +220,7 @@ def archived(
         every = archived_rows.kept(db)
         names = list(every)
         if query is not None:
-            names = archived_words.found(db, query, scope, len(every) if most is None else most)
+            names = archived_rows.found(db, query, scope, len(every) if most is None else most)
         found = [
             (session, every[name])
             for name in names

@@ -26,19 +26,19 @@ _END = f"""
     SELECT key FROM messages WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
     ORDER BY key DESC LIMIT 1
 """
-_TAIL = f"""
-    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
-        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
-    FROM branches b LEFT JOIN messages m ON m.key = ({_END})
-    LEFT JOIN archived_branches a ON a.branch = b.key WHERE b.id = ?
-"""
-BRANCH = f"""
-    SELECT b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
-        coalesce(m.total_tokens, a.total_tokens)
+BRANCH = """b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
+    coalesce(m.total_tokens, a.total_tokens)"""
+"""The columns of `branch_of`."""
+BRANCHES = f"""
     FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
     LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
 """
-"""Rows of `branch_of`; a WHERE goes after it."""
+"""Where they are, `m` or `a` being the branch's last message; a WHERE goes after it."""
+_TAIL = f"""
+    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
+        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
+    {BRANCHES} WHERE b.id = ?
+"""
 _LINEAGE = """
     WITH RECURSIVE line (key, parent, fork, high) AS (
         SELECT key, parent, fork, ? FROM branches WHERE id = ?
@@ -103,7 +103,7 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
 
 
 def branch_of(row: Row) -> Branch:
-    """The branch of a row of `BRANCH`."""
+    """The branch of these columns."""
     branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
     return Branch(
         id=text_of(branch_id),
@@ -118,7 +118,7 @@ def branch_of(row: Row) -> Branch:
 
 def branch(db: apsw.Connection, branch_id: str) -> Branch:
     """The branch as it stands now."""
-    row = first(db, BRANCH + "WHERE b.id = ?", (text(branch_id),))
+    row = first(db, f"SELECT {BRANCH} {BRANCHES} WHERE b.id = ?", (text(branch_id),))
     if row is None:
         raise no_branch(branch_id)
     return branch_of(row)
@@ -126,7 +126,8 @@ def branch(db: apsw.Connection, branch_id: str) -> Branch:
 
 def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
     """All branches of a session, the oldest first."""
-    rows = query(db, BRANCH + "WHERE s.id = ? ORDER BY b.key", (text(session_id),))
+    sql = f"SELECT {BRANCH} {BRANCHES} WHERE s.id = ? ORDER BY b.key"
+    rows = query(db, sql, (text(session_id),))
     return [branch_of(row) for row in rows]
 
 

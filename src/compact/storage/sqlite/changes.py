@@ -22,7 +22,13 @@ def record(
     """Append changes to a session's log, each with the next number, all or none, and remove the
     entries of these numbers, which they make needless.
     """
-    session = records.key_of(db, session_id)
+    record_rows(db, records.key_of(db, session_id), changes, instead_of)
+
+
+def record_rows(
+    db: apsw.Connection, session: int, changes: Sequence[Change], instead_of: Collection[int] = ()
+) -> None:
+    """The same, by the session's key."""
     for change in changes:
         _insert(db, session, change)
     for number in instead_of:
@@ -55,7 +61,11 @@ def _change_of(row: Row) -> Change:
 
 def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
     """Keep a note in the place of the one of that name; None removes it."""
-    session = records.key_of(db, session_id)
+    note_row(db, records.key_of(db, session_id), name, value)
+
+
+def note_row(db: apsw.Connection, session: int, name: str, value: Mapping[str, Any] | None) -> None:
+    """The same, by the session's key."""
     if value is None:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
         return

@@ -9,7 +9,7 @@ import apsw
 from compact.core.codec import instant
 from compact.core.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
 from compact.errors import Superseded
-from compact.storage.sqlite import archived_rows, archived_words, branch_lineage, records, sessions
+from compact.storage.sqlite import archived_rows, branch_lineage, records, sessions
 from compact.storage.sqlite.rows import BITS, LAST, first, query, text, text_of
 
 _NOTES = """
@@ -59,7 +59,7 @@ def keep_digest(
         records.insert_value(db, "digests", digest, session=key)
         told = digest.in_short
         if told and archived_rows.tell(db, key, told):
-            archived_words.index(db, key, found, told)
+            archived_rows.index_words(db, key, found, told)
 
 
 def stored_bytes(db: apsw.Connection, session_id: str) -> int:

@@ -105,53 +105,53 @@ class MemoryIndex:
             self._known.pop(next(iter(self._known)), None)
         return known.turns if complete else replace(known.turns, complete=False)
 
-    def holding(
-        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
-    ) -> list[Keys]:
-        """For each name, the keys of the messages that hold all its words, by their stems; only
-        those within ranges of keys, both ends included, where a few are given.
-        """
-        import numpy as np
 
-        found: list[Keys] = []
-        sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
-        ranges: Sequence[tuple[int, ...]] = within
-        if 0 < len(within) <= MOST_RANGES:
-            sql += " AND rowid BETWEEN ? AND ?"
-        else:
-            ranges = [()]
-        with self._pool.read() as db:
-            for name in names:
-                wanted = " AND ".join(f'"{piece}"' for piece in name)
-                rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
-                told = ",".join(filter(None, rows))
-                keys = np.fromstring(told, np.int64, sep=",") if told else np.empty(0, np.int64)
-                found.append(keys)
-        return found
+def holding(
+    db: apsw.Connection,
+    names: Sequence[Sequence[str]],
+    within: Sequence[tuple[int, int]] = (),
+) -> list[Keys]:
+    """For each name, the keys of the messages that hold all its words, by their stems; only
+    those within ranges of keys, both ends included, where a few are given.
+    """
+    import numpy as np
 
-    def important(self, least: float) -> Keys:
-        """Keys of the messages whose stored importance is at least that."""
-        import numpy as np
+    found: list[Keys] = []
+    sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
+    ranges: Sequence[tuple[int, ...]] = within
+    if 0 < len(within) <= MOST_RANGES:
+        sql += " AND rowid BETWEEN ? AND ?"
+    else:
+        ranges = [()]
+    for name in names:
+        wanted = " AND ".join(f'"{piece}"' for piece in name)
+        rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
+        told = ",".join(filter(None, rows))
+        keys = np.fromstring(told, np.int64, sep=",") if told else np.empty(0, np.int64)
+        found.append(keys)
+    return found
 
-        with self._pool.read() as db:
-            sql = "SELECT key FROM messages WHERE importance_score >= ?"
-            return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
 
-    def told(
-        self, keys: Sequence[int], sessions: Sequence[str]
-    ) -> tuple[dict[int, Message], dict[str, str | None]]:
-        """The messages of these keys, and the titles of these sessions; none of what is not there
-        any more.
-        """
-        with self._pool.read() as db:
-            sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
-            rows = query(db, sql, (json_of(list(keys)),))
-            named = [
-                query(db, "SELECT id, title FROM sessions WHERE id = ?", (text(name),))
-                for name in sessions
-            ]
-        titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
-        return {row[0]: entry_of(row).message for row in rows}, titles
+def important(db: apsw.Connection, least: float) -> Keys:
+    """Keys of the messages whose stored importance is at least that, 0 to 1."""
+    import numpy as np
+
+    sql = "SELECT key FROM messages WHERE importance_score >= ?"
+    return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
+
+
+def told(
+    db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
+) -> tuple[dict[int, Message], dict[str, str | None]]:
+    """The messages of these keys, and the titles of these sessions; none of what is not there
+    any more.
+    """
+    sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
+    rows = query(db, sql, (json_of(list(keys)),))
+    sql = "SELECT id, title FROM sessions WHERE id = ?"
+    named = [query(db, sql, (text(name),)) for name in sessions]
+    titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
+    return {row[0]: entry_of(row).message for row in rows}, titles
 
 
 def _read(

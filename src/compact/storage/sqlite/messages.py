@@ -26,17 +26,22 @@ from compact.storage.sqlite.rows import (
     text_of,
 )
 
-_INSERT = """
-    INSERT INTO messages (key, id, role, timestamp, zone, token_count, importance_score, marks,
-        payload, content, total_tokens, chain_hash)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_COLUMNS = f"messages ({MESSAGE}, total_tokens, chain_hash)"
+_VALUES = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+_INSERT = f"INSERT INTO {_COLUMNS} VALUES ({_VALUES})"
+_INSERT_AFTER = f"""
+    INSERT OR IGNORE INTO {_COLUMNS}
+    SELECT {_VALUES} FROM messages WHERE key = ? AND chain_hash = ?
+    RETURNING EXISTS (SELECT 1 FROM unindexed WHERE branch = key >> {BITS})
 """
+"""Nothing where another message stands there, or the one before it does not: of a branch that went
+on, was deleted or archived. Else whether the branch is marked as one that the index lacks."""
 
 
 def append(
     db: apsw.Connection, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
-) -> int:
-    """Append entries, durably and all or none; how many messages the branch has afterwards.
+) -> Tail:
+    """Append entries, all or none; where the branch ends afterwards.
 
     Raises:
         Superseded: the branch does not have `expected` messages any more.
@@ -45,11 +50,38 @@ def append(
     end = branch_lineage.tail(db, branch_id)
     if expected is not None and expected != end.position:
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
-    return go_on(db, end, entries).position
+    return go_on(db, end, entries)
 
 
 def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
     """Append entries to the branch that ends there; where it ends then."""
+    rows, after = rows_after(end, entries)
+    if rows:
+        db.executemany(_INSERT, rows)
+        _mark_unindexed(db, end)
+    return after
+
+
+def go_on_if(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
+    """Append rows if the branch still ends there and its messages are in the file; whether that was
+    so. One statement asks and appends.
+    """
+    last = end.key << BITS | (end.position - 1), end.chain
+    if not (went := query(db, _INSERT_AFTER, (*rows[0], *last))):
+        return False
+    if len(rows) > 1:
+        db.executemany(_INSERT, rows[1:])
+    if not went[0][0]:
+        _mark_unindexed(db, end)
+    return True
+
+
+def _mark_unindexed(db: apsw.Connection, end: Tail) -> None:
+    db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (end.key,))
+
+
+def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
+    """The rows of entries that follow the end of a branch, and where it ends with them."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
@@ -57,13 +89,7 @@ def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
         columns = columns_of(entry, position)  # first: it says where what cannot be stored stands
         last = chain.link(last, entry.message)
         rows.append((end.key << BITS | position, *columns, total, last))
-    if len(rows) == 1:
-        db.execute(_INSERT, rows[0])
-    elif rows:
-        db.executemany(_INSERT, rows)
-    if rows:
-        db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (end.key,))
-    return Tail(end.key, end.position + len(rows), total, last)
+    return rows, Tail(end.key, end.position + len(rows), total, last)
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:

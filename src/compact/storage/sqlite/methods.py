@@ -17,6 +17,7 @@ import apsw
 from compact.storage.sqlite import archived_copies, archived_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
 from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import Unreadable
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Store(Protocol):
     """What a method reaches for."""
 
     _pool: Pool
-    _copies: ArchivedCopies[Any]
+    _copies: ArchivedCopies
 
 
 def in_transaction(
@@ -47,19 +48,25 @@ def in_transaction(
 def reading(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """The method that reads a branch so; of an archived session, from its archive."""
+    """The method that reads a branch so; where nothing is there and its session is archived, from
+    the archive.
+    """
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
         branch_id = _named(args, given)
         while True:
             with self._pool.read() as db:
-                place = archived_rows.of_branch(db, branch_id)
-                if place is None:
-                    return function(db, *args, **given)
+                try:
+                    found = function(db, *args, **given)
+                    if found or not (place := archived_rows.of_branch(db, branch_id)):
+                        return found
+                except Unreadable:
+                    if not (place := archived_rows.of_branch(db, branch_id)):
+                        raise
             copy = self._copies.of(place)
             if copy is not None:
-                with copy.pool.read() as db:
+                with copy.read() as db:
                     return function(db, *args, **given)
 
     _show(method, function)

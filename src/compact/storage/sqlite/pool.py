@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Condition, RLock
 from typing import Literal
@@ -44,6 +44,18 @@ _left_behind: list[apsw.Connection] = []
 """Connections that another thread was using when the process forked: never touched again."""
 
 
+class _Commits:
+    """Counts what this process stored, and its writing connections. It knows no pool, so that who
+    lets go of a pool closes its connections.
+    """
+
+    number = 0
+
+    def __call__(self) -> bool:
+        self.number += 1
+        return False  # True would undo the transaction
+
+
 class Pool:
     """The connections of one process to one file."""
 
@@ -70,12 +82,13 @@ class Pool:
         self._closed = False
         self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
+        self._commits = _Commits()
         self._set_up_locks()
         self._identity: tuple[int, int] | None = None
         """What tells the file from every other one, once it is open."""
         self._writer: apsw.Connection | None = self._open_writer()
         if not self.in_memory:
-            self._identity = _identity(Path(self.path))
+            self._identity = _identity(self.path)
         self.read_only: bool = self._writer.readonly("main")
         forks.share(self)
 
@@ -131,18 +144,31 @@ class Pool:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """A transaction that reads: all of the block sees the same state of the file."""
-        if self.in_memory:
-            with self.write() as db:
-                yield db
-            return
-        with self._telling():
-            db = self._take()
+        with self._writing if self.in_memory else nullcontext(), self._telling():
+            db = self.writer if self.in_memory else self._take()
             try:
                 db.execute("BEGIN")
                 self._check_place()
                 yield db
             finally:
-                self._give_back(db)
+                _undo(db) if self.in_memory else self._give_back(db)
+
+    def version(self) -> tuple[int, int] | None:
+        """What changes when something is stored: by other connections, and by this one, of which
+        the second counts each transaction as one. None where that cannot be told now, as another
+        thread is writing, or a file that is only read is not watched.
+        """
+        if self.read_only or not self._writing.acquire(blocking=False):
+            return None
+        try:
+            with self._telling():
+                db = self.writer
+                self._check_place()
+                if db.in_transaction:
+                    return None
+                return int(db.pragma("data_version")), self._commits.number
+        finally:
+            self._writing.release()
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
@@ -172,7 +198,7 @@ class Pool:
         Raises:
             StoreFailed: it was deleted, or another one has taken its place.
         """
-        if self._identity is None or (found := _identity(Path(self.path))) == self._identity:
+        if self._identity is None or (found := _identity(self.path)) == self._identity:
             return
         what = f"{self.path} was deleted or moved away"
         if found is not None:
@@ -272,6 +298,8 @@ class Pool:
         """The connection with its settings, of a file that is ours and of this version."""
         try:
             db.set_busy_handler(_asking(self._busy))
+            db.set_commit_hook(self._commits)
+            self._commits()  # of another connection `data_version` says nothing
             is_new = migrations.check(db, self.path)
             if not db.readonly("main"):
                 self._set_up_writer(db)
@@ -376,10 +404,10 @@ def _refuse_other_kinds(path: str) -> None:
     raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
+def _identity(file: str) -> tuple[int, int] | None:
     """What tells the file from every other one there is; None where there is none."""
     try:
-        found = file.stat()
+        found = os.stat(file)  # asked in each transaction: a Path would cost three times as much
     except OSError:
         return None
     return found.st_dev, found.st_ino

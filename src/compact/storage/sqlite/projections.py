@@ -47,11 +47,9 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
-    changes.record(db, step.session_id, step.changes)
-    for name, value in step.notes.items():
-        changes.note(db, step.session_id, name, value)
-    for name in step.forget:
-        changes.note(db, step.session_id, name, None)
+    changes.record_rows(db, session, step.changes)
+    for name, value in {**step.notes, **dict.fromkeys(step.forget)}.items():
+        changes.note_row(db, session, name, value)
     return move
 
 

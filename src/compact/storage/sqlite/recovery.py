@@ -16,7 +16,6 @@ from compact.core.sessions import Entry
 from compact.errors import CompactError
 from compact.storage.sqlite import (
     archived_rows,
-    archived_words,
     checking,
     messages,
     records,
@@ -327,7 +326,7 @@ def tidy(db: apsw.Connection) -> list[str]:
     remarks = archived_rows.tidy(db)
     for name, each in archived_rows.kept(db).items():
         if (session := sessions.session(db, name)) is not None:
-            archived_words.index(db, each.place.session, session, each.digest)
+            archived_rows.index_words(db, each.place.session, session, each.digest)
     for table in records.COLUMNS:
         remarks += _without_altered(db, table)
         broken = ["session NOT IN (SELECT key FROM sessions)"]

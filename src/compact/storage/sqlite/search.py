@@ -156,7 +156,9 @@ def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
     with pool.read() as db:
         stretches = branch_lineage.lineage(db, branch_id)
     for stretch in stretches:
-        while left > 0 and (done := _index_batch(pool, stretch, int(min(left, BATCH)))):
+        done = BATCH
+        while left > 0 and done == BATCH:
+            done = _index_batch(pool, stretch, int(min(left, BATCH)))
             left -= done
 
 

@@ -30,9 +30,10 @@ from compact.storage.sqlite.rows import (
     value_of,
 )
 
-_SESSION = """
+_SESSION = f"""
     SELECT s.id, s.scope, s.title, s.model, s.mode, s.wire, s.tokenizer, s.created_at,
-        s.updated_at, s.metadata, b.id, b.key FROM sessions s JOIN branches b ON b.key = s.branch
+        s.updated_at, s.metadata, coalesce(m.timestamp, a.timestamp), coalesce(m.zone, a.zone),
+        {branch_lineage.BRANCH} {branch_lineage.BRANCHES} WHERE b.key = s.branch
 """
 
 
@@ -47,31 +48,22 @@ _OF_BRANCH = {
 
 def session(db: apsw.Connection, session_id: str) -> Session | None:
     """The session of that id, as it stands."""
-    row = first(db, _SESSION + "WHERE s.id = ?", (text(session_id),))
-    return None if row is None else _session_of(db, row)
+    row = first(db, f"{_SESSION} AND s.id = ?", (text(session_id),))
+    return None if row is None else _session_of(row)
 
 
 def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
     """The sessions of a scope, or of all, the one that changed last first."""
-    where, bindings = ("", ()) if scope is None else ("WHERE s.scope = ?", (text(scope),))
-    rows = query(db, f"{_SESSION}{where} ORDER BY s.key", bindings)
-    found = [_session_of(db, row) for row in rows]
+    where, bindings = ("", ()) if scope is None else ("AND s.scope = ?", (text(scope),))
+    found = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
     return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
 
 
 @reading()
-def _session_of(db: apsw.Connection, row: Row) -> Session:
-    *named, created_at, updated_at, metadata, branch_id, branch_key = row
-    session_id, scope, title, model, mode, wire, tokenizer = named
-    branch = branch_lineage.branch(db, text_of(branch_id))
-    last = first(
-        db,
-        "SELECT timestamp, zone FROM messages WHERE key BETWEEN ? AND ? ORDER BY key DESC LIMIT 1",
-        (branch_key << BITS, branch_key << BITS | LAST),
-    )
-    if last is None:
-        sql = "SELECT timestamp, zone FROM archived_branches WHERE branch = ?"
-        last = first(db, sql, (branch_key,))
+def _session_of(row: Row) -> Session:
+    session_id, scope, title, model, mode, wire, tokenizer, *left = row
+    created_at, updated_at, metadata, last, zone, *columns = left
+    branch = branch_lineage.branch_of(tuple(columns))
     updated = branch.created_at if branch.parent else time_of(updated_at)
     return Session(
         id=text_of(session_id),
@@ -82,7 +74,7 @@ def _session_of(db: apsw.Connection, row: Row) -> Session:
         wire=text_of(wire),
         tokenizer=text_of(tokenizer),
         created_at=time_of(created_at),
-        updated_at=updated if last is None else moment(*last),
+        updated_at=updated if last is None else moment(last, zone),
         metadata=value_of(metadata),
         branch=branch,
     )

@@ -16,13 +16,12 @@ import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
-from compact.core.calls import checked_methods
+from compact.core.calls import checked_late, checked_methods
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
-from compact.core.messages import Message
-from compact.core.sessions import Found, Move, Session, Step
-from compact.core.turns import Keys, TurnTable
+from compact.core.sessions import Entry, Found, Move, Session, Step
+from compact.core.turns import TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.files import named_path
 from compact.storage.blobs.sealing import Passphrase
@@ -35,6 +34,7 @@ from compact.storage.sqlite import (
     checking,
     digests,
     forgetting,
+    memory_index,
     messages,
     projections,
     search,
@@ -44,12 +44,14 @@ from compact.storage.sqlite import (
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
-from compact.storage.sqlite.memory_index import MemoryIndex
+from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.methods import going_on, in_transaction, reading
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
+MOST_ENDS = 1_000
+"""Branches whose ends are known; one that is not costs an append three statements more."""
 
 
 @checked_methods
@@ -88,8 +90,10 @@ class SQLiteManager:
             passphrase=Passphrase.in_force(key),
         )
         self._has_index = search_index
-        self._memory = MemoryIndex(self._pool)
-        self._copies = ArchivedCopies(self._pool, SQLiteManager)
+        self._ends: dict[str, Tail] = {}
+        """Where branches ended when this store appended to them last."""
+        self._memory = memory_index.MemoryIndex(self._pool)
+        self._copies = ArchivedCopies(self._pool)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
         self._discard()
@@ -113,6 +117,10 @@ class SQLiteManager:
     def db(self) -> apsw.Connection:
         """The connection that writes, for what has no method. Leave no transaction open."""
         return self._pool.writer
+
+    def version(self) -> tuple[int, int] | None:
+        """As `Versioned` says; never waits."""
+        return self._pool.version()
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
@@ -210,7 +218,30 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    append = going_on(messages.append)
+    @checked_late
+    def append(
+        self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
+    ) -> int:
+        """Append entries, durably and all or none; how many messages the branch has afterwards. Of
+        a branch that it appended to before, the store knows the end, and does not ask for it.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
+            InvalidMessage: one holds something that cannot be stored.
+        """
+        end = self._ends.get(branch_id)
+        if entries and end is not None and expected in (None, end.position):
+            rows, after = messages.rows_after(end, entries)
+            with self._pool.write() as db:
+                if messages.go_on_if(db, end, rows):
+                    self._ends[branch_id] = after
+                    return after.position
+        if len(self._ends) >= MOST_ENDS:
+            self._ends.clear()
+        after = self._ends[branch_id] = self._append(branch_id, entries, expected=expected)
+        return after.position
+
+    _append = going_on(messages.append)
     add_from_source = going_on(transfer.add_from_source)
     read = reading(messages.read)
     marked = reading(messages.marked)
@@ -240,15 +271,7 @@ class SQLiteManager:
     branch = in_transaction(Pool.read, branch_lineage.branch)
     branches = in_transaction(Pool.read, branch_lineage.branches)
 
-    def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain's hash (`core.chain`) after so many messages; where a branch ends, no archive
-        is read for it.
-        """
-        with self._pool.read() as db:
-            end = branch_lineage.tail(db, branch_id)
-        return end.chain if length >= end.position else self._chain(branch_id, length)
-
-    _chain = reading(branch_lineage.chain)
+    chain = reading(branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -291,6 +314,8 @@ class SQLiteManager:
 
     # --- search -----------------------------------------------------------------------------------
 
+    unindexed = in_transaction(Pool.read, search.unindexed)
+
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
         """Messages of a branch, its ancestors' part included, that share words with the text; the
         best first.
@@ -302,7 +327,7 @@ class SQLiteManager:
         with self._pool.read() as db:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
-        return look(self._pool if copy is None else copy.pool, branch_id, text, most)
+        return look(copy or self._pool, branch_id, text, most)
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index what was stored since; whether that could be done. `progress` is told after each
@@ -310,36 +335,15 @@ class SQLiteManager:
         """
         return self._has_index and search.catch_up_all(self._pool, progress)
 
-    def unindexed(self) -> int:
-        """How many messages are in no index yet."""
-        with self._pool.read() as db:
-            return search.unindexed(db)
-
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
         once the index has caught up as far as it can.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 
-    def holding(
-        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
-    ) -> list[Keys]:
-        """For each name, the keys of the messages that hold all its words, by their stems; within
-        ranges of keys, where a few are given.
-        """
-        return self._memory.holding(names, within)
-
-    def important(self, least: float) -> Keys:
-        """Keys of the messages whose stored importance is at least that, 0 to 1."""
-        return self._memory.important(least)
-
-    def told(
-        self, keys: Sequence[int], sessions: Sequence[str]
-    ) -> tuple[dict[int, Message], dict[str, str | None]]:
-        """The messages of these keys, and the titles of these sessions; none of what is not there
-        any more.
-        """
-        return self._memory.told(keys, sessions)
+    holding = in_transaction(Pool.read, memory_index.holding)
+    important = in_transaction(Pool.read, memory_index.important)
+    told = in_transaction(Pool.read, memory_index.told)
 
     # --- what age leaves --------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def put(db: apsw.Connection, whole: WholeSession) -> Session:
         session_rows.begin(db, part.branch)
         messages.append(db, part.branch.id, part.entries, expected=part.branch.fork)
     key = records.key_of(db, session.id)
-    session_rows.put_in_force(db, key, _key_of_branch(db, session.branch.id))
+    session_rows.put_in_force(db, key, branch_lineage.tail(db, session.branch.id).key)
     _put_log(db, session.id, whole)
     _put_view(db, key, whole)
     found = session_rows.session(db, session.id)
@@ -59,17 +59,10 @@ def _put_view(db: apsw.Connection, key: int, whole: WholeSession) -> None:
             raise InvalidInput(f"there is a projection {projection.id!r} already")
         projections.keep(db, key, projection)
     for move in whole.moves:
-        branch = _key_of_branch(db, move.branch_id)
+        branch = branch_lineage.tail(db, move.branch_id).key
         records.insert_value(db, "moves", move, session=key, branch=branch)
     for snapshot in whole.snapshots:
         projections.save_snapshot(db, snapshot)
-
-
-def _key_of_branch(db: apsw.Connection, branch_id: str) -> int:
-    row = first(db, "SELECT key FROM branches WHERE id = ?", (text(branch_id),))
-    if row is None:
-        raise branch_lineage.no_branch(branch_id)
-    return int(row[0])
 
 
 def add_from_source(
