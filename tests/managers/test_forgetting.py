@@ -214,7 +214,7 @@ def test_a_row_that_a_deletion_leaves_is_told(
 
     def deletes_less(db: apsw.Connection, session_id: str) -> dict[str, int]:
         sql = "SELECT key, branch FROM sessions WHERE id = ?"
-        key, branch = db.execute(sql, (session_id,)).fetchone()
+        key, branch = db.execute(sql, (session_id,)).get
         if table in KEPT:
             db.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {table} LIMIT 1")
         removed = real(db, session_id)

@@ -142,12 +142,9 @@ class _Traces(NamedTuple):
     archive: ArchivePlace | None
 
 
-def forget(
-    pool: Pool, session_id: str, copies: Sequence[str] = (), *, sweeps: bool = True
-) -> ForgottenReport:
+def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> ForgottenReport:
     """Delete a session everywhere, `copies` included: folders of what its compressions left behind.
-    Then look for what is left of it. Without `sweeps` its rows go, and the next deletion does the
-    rest: for who deletes several.
+    Then look for what is left of it.
 
     Raises:
         NotFound: there is no such session.
@@ -165,12 +162,8 @@ def forget(
         removed["files of archives"] = len(folder.both(traces.archive.name))
     if files:
         removed["copies"] = len(files)
-    remains = ["the file is still to be written anew: the next deletion does so"]
-    if sweeps:
-        remains = [*_finish(pool, places), *_left(pool, traces, places)]
-    return ForgottenReport(
-        session_id=session_id, removed=removed, quoted=quoted, remains=tuple(remains)
-    )
+    remains = (*_finish(pool, places), *_left(pool, traces, places))
+    return ForgottenReport(session_id=session_id, removed=removed, quoted=quoted, remains=remains)
 
 
 def _traces(db: apsw.Connection, session_id: str) -> _Traces:
