@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from compact import ContextManager
+from compact import ContextManager, Message, VectorStore
 from compact.apps.cli.words import without_middle
+from compact.core.sessions import Entry
 from compact.errors import StoreFailed
 from compact.managers.exchange import manifest, rolling_back
 from compact.managers.exchange.migrating import migrate
 from compact.storage.sqlite import backup
 from compact.storage.sqlite.store import SQLiteManager
 from tests.apps.conftest import ROOT, kept_in
+from tests.storage.making import session
 
 STORE = ".compact/sessions.db"
 
@@ -693,16 +695,76 @@ def test_nobody_writes_while_a_migration_is_taken_back(run, tmp_path, monkeypatc
     run("migrate", chat(tmp_path / "a.jsonl", "One."))
     real, seen = rolling_back._RollingBack.check, []
 
-    def check(self, settings):
+    def check(self, settings, beside):
         with SQLiteManager(STORE, busy_timeout=0.05) as other:
             with pytest.raises(StoreFailed, match="locked"):
                 other.note("a", "draft", {"words": "Mine."})
             seen.append(other.session("a"))
-        real(self, settings)
+        real(self, settings, beside)
 
     monkeypatch.setattr(rolling_back._RollingBack, "check", check)
     assert run("migrate", "--rollback").code == 0
     assert len(seen) == 1
+
+
+def set_metadata(store):
+    store.describe("a", title=None, metadata={**store.session("a").metadata, "owner": "me"})
+
+
+def keep_vector(store):
+    with VectorStore(STORE, dimensions=2) as vectors:
+        vectors.add("mine", [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        (set_metadata, "'a'"),
+        (lambda store: store.update_importance_score("m", 0.9), "the importance of messages"),
+        (keep_vector, "vectors of an application"),
+    ],
+)
+def test_what_an_application_wrote_since_is_not_lost(run, tmp_path, monkeypatch, write, told):
+    Path(STORE).parent.mkdir()
+    with SQLiteManager(STORE) as store:
+        store.session("a", create=session("a"))
+        store.append("a", [Entry(Message(role="user", content="Here before.", id="m"), 3)])
+    run("migrate", chat(tmp_path / "b.jsonl", "One."))
+    with SQLiteManager(STORE) as store:
+        write(store)
+    before = everything()
+    done = run("migrate", "--rollback")
+    assert done.code == 2
+    assert f"somebody wrote since: {told}; nothing" in " ".join(done.err.split())
+    assert everything() == before
+    with monkeypatch.context() as patched:
+        patched.setattr(backup, "_keep_archives", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rolling_back.roll_back(store=STORE, force=True)
+    assert everything() == before
+    report = rolling_back.roll_back(store=STORE, force=True)
+    assert (report.replaced or "").endswith("replaced-2"), "the first attempt left one"
+    assert set(everything()) == {"a"}
+
+
+def test_who_searches_meanwhile_finds_what_is_there_afterwards(run, tmp_path):
+    """A search holds vectors by their keys: none may mean another one after a rollback."""
+    Path(STORE).parent.mkdir()
+    with VectorStore(STORE, dimensions=2) as vectors:
+        vectors.add("mine", [1.0, 0.0])
+        run("migrate", chat(tmp_path / "b.jsonl", "One."))
+        vectors.add("later", [0.0, 1.0])
+        assert nearest(vectors) == [("later", 1.0), ("mine", 0.0)]
+        assert run("migrate", "--rollback", "--force").code == 0
+        assert nearest(vectors) == [("mine", 0.0)]
+        vectors.add("last", [1.0, 1.0])
+        assert nearest(vectors) == [("last", 0.7), ("mine", 0.0)]
+
+
+def nearest(vectors):
+    """Names with their similarities."""
+    found = vectors.search([0.0, 1.0])
+    return [(match.name, round(match.cosine, 1)) for match in found]
 
 
 @pytest.mark.slow

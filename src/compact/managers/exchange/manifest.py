@@ -2,7 +2,7 @@
 taken back.
 
 `migrations/TIME/manifest.json` is written before anything is changed and again at the end;
-`migrations/TIME/backup/` is the store as it was.
+`migrations/TIME/backup/` is the store as it was, `replaced/` what a forced rollback took away.
 """
 
 from __future__ import annotations

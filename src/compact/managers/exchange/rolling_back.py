@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,16 +63,22 @@ def roll_back(
             restore_backup(folder / manifest.BACKUP, made)
             with closing(wiring.session_store(made)) as restored:
                 before = states_of(restored)
-            work = _RollingBack(opened, folder, told, before, force)
+            work = _RollingBack(opened, _free(folder / REPLACED), told, before, force)
             report = work.report(file)
-            if not dry_run:
-                wiring.put_back(cast("Any", opened), made, partial(work.check, settings))
-                manifest.write(folder, replace(told, state="rolled back"))
-                kept = folder / REPLACED
-                report = report.model_copy(
-                    update={"dry_run": False, "replaced": str(kept) if kept.is_dir() else None}
-                )
-        return report
+            if dry_run:
+                return report
+            wiring.put_back(cast("Any", opened), made, partial(work.check, settings))
+        manifest.write(folder, replace(told, state="rolled back"))
+        kept = str(work.replaced) if work.replaced.is_dir() else None
+        return report.model_copy(update={"dry_run": False, "replaced": kept})
+
+
+def _free(folder: Path) -> Path:
+    """The folder's name, or the first with a number that nothing has: an earlier attempt may have
+    ended between the backup and what it is for.
+    """
+    names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
@@ -96,7 +103,7 @@ class _RollingBack:
     """Compares the store now with the store before a migration, and after it."""
 
     store: SessionStore
-    folder: Path
+    replaced: Path
     told: Manifest
     before: Mapping[str, StoredState]
     force: bool
@@ -109,7 +116,7 @@ class _RollingBack:
         return RollbackReport(
             id=self.told.report.id,
             store=file,
-            folder=str(self.folder),
+            folder=str(self.replaced.parent),
             dry_run=True,
             deleted=tuple(name for name in now if name not in self.before),
             put_back=tuple(x for x in self.before if now.get(x) != self.before[x]),
@@ -121,8 +128,9 @@ class _RollingBack:
             ),
         )
 
-    def check(self, settings: CompactConfig | None) -> None:
-        """Called when nobody else can write any more.
+    def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
+        """Called when nobody else can write any more; `beside` is what would be lost beside
+        sessions.
 
         Raises:
             StoreFailed: the backup may not be put back.
@@ -133,13 +141,14 @@ class _RollingBack:
                 f"{_named(report.others)} of other scopes changed since the backup; nothing was "
                 "taken back. Delete the sessions of the migration by name"
             )
-        if report.changed and not self.force:
+        changed = [*([_named(report.changed)] if report.changed else []), *beside]
+        if changed and not self.force:
             raise StoreFailed(
-                f"somebody wrote since: {_named(report.changed)}; nothing was taken back. --force "
-                "puts the backup back, and keeps the store as it is beside it"
+                f"somebody wrote since: {', '.join(changed)}; nothing was taken back. --force puts "
+                "the backup back, and keeps the store as it is beside it"
             )
-        if report.changed:
-            make_backup(self.store, self.folder / REPLACED, settings or CompactConfig())
+        if changed:
+            make_backup(self.store, self.replaced, settings or CompactConfig())
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:

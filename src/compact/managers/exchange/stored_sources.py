@@ -16,9 +16,12 @@ from compact.core.protocols import SessionStore
 from compact.core.sessions import Session
 from compact.errors import NotFound
 from compact.managers.session.session_log import EVER
+from compact.memory.ages import RESTORED
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
+_MADE = frozenset(("title_made", "topics", "entities", "enriched", RESTORED))
+"""Keys that compact writes by itself into a session's metadata."""
 PAGE = 1_000
 """Messages that are read at once."""
 Compared = Literal["same", "grown", "behind", "other"]
@@ -49,7 +52,7 @@ def _digest_of(store: SessionStore, session: Session) -> str:
     branches, metadata = store.branches(session.id), session.metadata
     seen = [
         None if session.title == metadata.get("title_made") else session.title,
-        [metadata.get("important"), metadata.get("tags"), metadata.get(MARK)],
+        sorted((name, value) for name, value in metadata.items() if name not in _MADE),
         [session.branch.id, *sorted((each.id, each.messages) for each in branches)],
         [change.model_dump(mode="json") for change in store.changes(session.id)],
         len(store.moves(session.id, None, most=EVER)),

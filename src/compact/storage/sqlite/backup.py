@@ -8,7 +8,7 @@ database is copied again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from compact.storage.sqlite.archiving import ATTEMPTS
 from compact.storage.sqlite.encryption import WRITABLE, connect
 from compact.storage.sqlite.failures import EXPECTED, said
 from compact.storage.sqlite.pool import Pool
-from compact.storage.sqlite.rows import query, text
+from compact.storage.sqlite.rows import BITS, query, text
 
 BESIDE = ("-wal", "-shm", "-journal")
 """Ends of the names of files that belong to a database."""
@@ -179,9 +179,10 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
     return counts
 
 
-def put_back(store: Copy, file: Path, check: Callable[[], None]) -> None:
+def put_back(store: Copy, file: Path, check: Callable[[Sequence[str]], None]) -> None:
     """Have a store hold what a restored database holds, and nothing else, in one transaction.
-    `check` is called once nobody else can write, and raises where that must not be done.
+    `check` is called once nobody else can write, with what would be lost beside sessions, as
+    sentences. It raises where that must not be done.
 
     Raises:
         StoreFailed: it cannot be written; it holds what it held.
@@ -196,13 +197,25 @@ def put_back(store: Copy, file: Path, check: Callable[[], None]) -> None:
             live.pragma("synchronous", "full")
             with live.backup("main", copy, "main") as work:
                 work.step(0)  # no page yet, but from here on nobody else writes
-                check()
+                check(list(_lost_beside(pool, copy)))
                 _keep_archives(pool, copy, file.parent)
                 work.step(-1)
     except EXPECTED as error:
         raise said(error, pool.path, waited=0.0) from error
     pool.empty_log()
     archived_copies.discard_due(pool)
+
+
+def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
+    """What a restored database lacks and no session's state tells of."""
+    own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
+    scores = "SELECT key, importance_score FROM messages"
+    with pool.read() as db:
+        if query(db, own) != query(copy, own):
+            yield "vectors of an application"
+        known: dict[int, float | None] = dict(query(db, scores))
+        if any(known.get(key, score) != score for key, score in copy.execute(scores)):
+            yield "the importance of messages"
 
 
 def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:

@@ -195,8 +195,9 @@ def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
             yield f"{len(entries):,} entries of other sessions name it"
         if sweeping.is_due(db):
             yield "the file is still to be written anew: whoever opens it next does so"
-    if pool.log_is_full:
-        yield f"{pool.path}-wal still holds words of it, until nobody reads it"
+    log = Path(f"{pool.path}-wal")
+    if log.is_file() and log.stat().st_size:
+        yield f"{log} still holds words of it, until nobody reads it"
     yield from _objects(pool, traces.archive)
     yield from (f"{path} is a copy of it" for place in places for path in copies_in(place))
     kept = [] if pool.in_memory else glob.glob(f"{glob.escape(pool.path)}.damaged-*")

@@ -68,7 +68,7 @@ class Pool:
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False
-        self.log_is_full = False
+        self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
         self._set_up_locks()
         self._identity: tuple[int, int] | None = None
@@ -125,7 +125,7 @@ class Pool:
                 except BaseException:
                     _undo(db)
                     raise
-            if self.log_is_full:
+            if self._log_is_full:
                 self.empty_log(wait=False)
 
     @contextmanager
@@ -190,9 +190,9 @@ class Pool:
             db.set_busy_handler(_asking(self._busy if wait else 0.0))
             try:
                 rows = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self.log_is_full = bool(rows[0][0])
+                self._log_is_full = bool(rows[0][0])
             except apsw.Error:
-                self.log_is_full = True
+                self._log_is_full = True
             finally:
                 db.set_busy_handler(_asking(self._busy))
 
@@ -203,7 +203,7 @@ class Pool:
         if self.in_memory or self._durability == "full":
             return True
         self.empty_log()
-        return not self.log_is_full
+        return not self._log_is_full
 
     def _take(self) -> apsw.Connection:
         with self._readers:
