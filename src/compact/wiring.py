@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from compact.providers.named_embedders import embedder as embedder
     from compact.providers.ollama_models import ollama_models as ollama_models
     from compact.providers.typed_embedder import TypedEmbedder as TypedEmbedder
+    from compact.storage.sqlite.backup import put_back as put_back
     from compact.storage.sqlite.backup import put_to_work as put_to_work
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
@@ -73,6 +74,7 @@ _ADAPTERS = {
     "key_for": "providers.clients:key_for",
     "leads_to": "providers.clients:leads_to",
     "ollama_models": "providers.ollama_models:ollama_models",
+    "put_back": "storage.sqlite.backup:put_back",
     "put_to_work": "storage.sqlite.backup:put_to_work",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",

@@ -14,10 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from compact import ContextManager, Message, VectorStore
 from compact.apps.cli.words import without_middle
+from compact.core.sessions import Entry
+from compact.errors import StoreFailed
+from compact.managers.exchange import manifest, rolling_back
 from compact.managers.exchange.migrating import migrate
+from compact.storage.sqlite import backup
 from compact.storage.sqlite.store import SQLiteManager
 from tests.apps.conftest import ROOT, kept_in
+from tests.storage.making import session
 
 STORE = ".compact/sessions.db"
 
@@ -226,7 +232,7 @@ def test_what_is_named_and_holds_nothing_is_an_error(run, tmp_path):
 
 def test_before_the_first_change_the_store_is_backed_up(run, tmp_path):
     first = json.loads(run("migrate", chat(tmp_path / "a.jsonl", "One."), "--json").out)
-    assert first["backup"] is None, "there was nothing to keep"
+    assert Path(first["backup"]).is_dir(), "of a new store too: it is what a rollback puts back"
     second = json.loads(run("migrate", chat(tmp_path / "b.jsonl", "Two."), "--json").out)
     kept = Path(second["backup"])
     assert kept == tmp_path / ".compact/migrations" / second["id"] / "backup"
@@ -462,24 +468,40 @@ def test_an_old_snapshot_of_nothing_that_is_there_becomes_a_session(run, tmp_pat
 # --- taking it back -------------------------------------------------------------------------------
 
 
+def everything(file=STORE):
+    """What a store says of all its sessions."""
+    with SQLiteManager(file) as store:
+        assert store.integrity_check() == []
+        return {
+            each.id: (
+                each, store.get_conversation(each.id), store.changes(each.id),
+                store.snapshots(each.id), store.notes(each.id),
+            )
+            for each in store.sessions()
+        }  # fmt: skip
+
+
 def test_a_migration_is_taken_back_exactly(run, tmp_path):
-    """What it made is gone, what was there before is as it was."""
+    """The store is what it was before."""
     run("migrate", chat(tmp_path / "first.jsonl", "Mine.", "Yes."))
-    with SQLiteManager(STORE) as store:
-        before = store.get_conversation("first"), store.session("first")
+    path = legacy_session(tmp_path / "roof.json", "How thick?", "21 cm.")
+    run("migrate", path)
+    before = everything()
     for name in "abc":
         chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
+    chat(tmp_path / "old/first.jsonl", "Mine.", "Yes.", "More.")
+    legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
     made = json.loads(run("migrate", "old", "--json").out)["id"]
+    after = everything()
     dry = run("migrate", "--rollback", "--dry-run")
-    assert "3 would be deleted" in dry.out
+    assert "3 would be deleted, 2 would be put back" in dry.out
     assert len(re.findall(r"^[abc] +would be deleted", dry.out, re.MULTILINE)) == 3
+    assert everything() == after
     done = run("migrate", "--rollback")
     assert (done.code, done.err) == (0, "")
-    assert f"migration {made}: 3 deleted" in done.out
-    with SQLiteManager(STORE) as store:
-        assert [session.id for session in store.sessions()] == ["first"]
-        assert (store.get_conversation("first"), store.session("first")) == before
-        assert store.integrity_check() == []
+    assert f"migration {made}: 3 deleted, 2 put back" in done.out
+    assert everything() == before
+    assert b"one." not in b"".join(path.read_bytes() for path in Path(STORE).parent.glob("*.db*"))
     told = json.loads((tmp_path / ".compact/migrations" / made / "manifest.json").read_text())
     assert told["state"] == "rolled back"
     assert outcomes(run("migrate", "old", "--json"))["a.jsonl", 1] == "new", (
@@ -487,23 +509,25 @@ def test_a_migration_is_taken_back_exactly(run, tmp_path):
     )
 
 
-def test_a_session_that_somebody_went_on_with_is_kept_and_named(run, tmp_path):
-    from compact import ContextManager
-
+def test_where_somebody_wrote_since_nothing_is_taken_back(run, tmp_path):
+    """With --force it is, and the store as it was is kept."""
     for name in "ab":
         chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
     run("migrate", "old")
     with ContextManager(store=STORE, session_id="a") as ctx:
         ctx.add_message(role="user", content="Mine.")
-    done = run("migrate", "--rollback")
-    assert done.code == 0
-    assert "1 kept, 1 deleted" in done.out or "1 deleted, 1 kept" in done.out
-    assert "somebody went on with it since" in " ".join(done.out.split())
-    assert texts_of("a") == ["a one.", "a two.", "Mine."]
-    again = run("migrate", "--rollback", "--force")
-    assert "1 deleted" in again.out
-    with SQLiteManager(STORE) as store:
-        assert store.sessions() == []
+    with ContextManager(store=STORE, session_id="new") as ctx:
+        ctx.add_message(role="user", content="Mine too.")
+    before = everything()
+    refused = run("migrate", "--rollback")
+    assert refused.code == 2
+    assert "somebody wrote since: 'a', 'new'" in " ".join(refused.err.split())
+    assert everything() == before
+    forced = run("migrate", "--rollback", "--force", "--json")
+    assert everything() == {}
+    kept = json.loads(forced.out)["replaced"]
+    assert run("memory", "restore-backup", kept, "--to", "kept.db").code == 0
+    assert everything("kept.db") == before
     none = run("migrate", "--rollback")
     assert none.code == 2
     assert "no migration that is not taken back already" in none.err
@@ -530,10 +554,11 @@ def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
     chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
     run("migrate", "old")
     assert run(*went_on).code == 0
-    for dry in (["--dry-run"], []):
-        done = run("migrate", "--rollback", "--json", *dry)
-        told = {each["session_id"]: each["done"] for each in json.loads(done.out)["sessions"]}
-        assert told == {"a": "kept", "b": "deleted"}
+    before = everything()
+    done = run("migrate", "--rollback", "--json", "--dry-run")
+    assert json.loads(done.out)["changed"] == ["a"]
+    assert run("migrate", "--rollback").code == 2
+    assert everything() == before
 
 
 def test_a_window_that_nobody_chose_is_said(run, tmp_path):
@@ -564,92 +589,182 @@ def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
     assert "2 deleted" in run("migrate", "--rollback").out
 
 
-def test_a_snapshot_from_before_a_file_grew_keeps_its_session(run, tmp_path):
-    path = chat(tmp_path / "a.jsonl", "One.", "Two.")
-    first = json.loads(run("migrate", path, "--json").out)["id"]
-    run("snapshot", "a", "--note", "mine")
-    chat(path, "One.", "Two.", "Three.")
-    run("migrate", path)
-    assert "1 taken back" in run("migrate", "--rollback").out
-    assert texts_of("a") == ["One.", "Two."]
-    assert "1 kept" in run("migrate", "--rollback", first).out
-
-
-def test_what_was_added_is_taken_back(run, tmp_path):
+def test_migrations_are_taken_back_one_after_the_other(run, tmp_path):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     first = json.loads(run("migrate", path, "--json").out)["id"]
     chat(path, "One.", "Two.", "Three.")
     run("migrate", path)
-    assert "1 taken back" in run("migrate", "--rollback").out
+    early = run("migrate", "--rollback", first)
+    assert early.code == 2
+    assert "somebody wrote since: 'a'" in " ".join(early.err.split())
+    assert "1 put back" in run("migrate", "--rollback").out
     assert texts_of("a") == ["One.", "Two."]
     assert outcomes(run("migrate", path, "--dry-run", "--json")) == {("a.jsonl", 1): "grown"}
-    run("migrate", path)
-    assert texts_of("a") == ["One.", "Two.", "Three."]
-    run("migrate", "--rollback", first)
-    with SQLiteManager(STORE) as store:
-        assert store.sessions() == []
-
-
-def test_snapshots_are_taken_back(run, tmp_path):
-    legacy_session(tmp_path / "old/roof.json", "How thick?", "21 cm.")
-    run("migrate", "old")
-    legacy_snapshot(tmp_path / "old/snap.json", "roof", "How thick?", "21 cm.")
-    run("migrate", "old")
-    assert "1 snapshot removed" in run("migrate", "--rollback").out
-    with SQLiteManager(STORE) as store:
-        assert store.snapshots("roof") == []
-        assert not [name for name in store.notes("roof") if name.startswith("legacy")]
-        assert len(store.sessions()) == 1
-
-
-def test_a_copy_of_what_was_migrated_is_not_taken_back(run, tmp_path):
-    run("migrate", chat(tmp_path / "a.jsonl", "One.", "Two."))
-    run("sessions", "export", "a", "-o", "a.json")
-    run("sessions", "import", "a.json", "--as", "mine")
     assert "1 deleted" in run("migrate", "--rollback").out
-    assert texts_of("mine") == ["One.", "Two."]
+    assert everything() == {}
 
 
-def test_a_migration_of_another_scope_is_not_seen(run, tmp_path):
+def test_other_scopes_are_never_taken_back(run, tmp_path):
     run("migrate", chat(tmp_path / "a.jsonl", "One."), "--scope", "hers")
     for scope in ([], ["--scope", "his"]):
         done = run("migrate", "--rollback", *scope)
         assert done.code == 2
         assert "there are none at all" in done.err
+    with ContextManager(store=STORE, session_id="mine") as ctx:
+        ctx.add_message(role="user", content="Mine.")
+    before = everything()
+    for force in ([], ["--force"]):
+        done = run("migrate", "--rollback", "--scope", "hers", *force)
+        assert done.code == 2
+        assert "'mine' of other scopes changed" in " ".join(done.err.split())
+    assert everything() == before
+    run("sessions", "delete", "mine", "--yes")
     assert "1 deleted" in run("migrate", "--rollback", "--scope", "hers").out
 
 
 def test_no_such_migration(run, tmp_path):
-    run("migrate", chat(tmp_path / "a.jsonl", "One."))
+    first = json.loads(run("migrate", chat(tmp_path / "a.jsonl", "One."), "--json").out)
     done = run("migrate", "--rollback", "yesterday")
     assert done.code == 2
     assert "no migration 'yesterday'" in done.err
     assert run("migrate").code == run("migrate", "a.jsonl", "--force").code == 2
-
-
-def test_a_rollback_that_was_interrupted_goes_on(run, tmp_path, monkeypatch):
-    from compact.errors import StoreFailed
-    from compact.managers.exchange import rolling_back
-    from compact.managers.forgetting import forget as real
-
-    for name in "abc":
-        chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
-    run("migrate", "old")
-
-    def failing(store, session_id, settings, **more):
-        if len(store.sessions()) == 2:
-            raise StoreFailed("the disk is full")
-        return real(store, session_id, settings, **more)
-
-    monkeypatch.setattr(rolling_back, "forget", failing)
+    shutil.rmtree(first["backup"])
     done = run("migrate", "--rollback")
     assert done.code == 2
+    assert "has no backup: there is nothing to put back" in " ".join(done.err.split())
+    assert texts_of("a") == ["One."]
+
+
+def test_of_a_migration_that_was_killed_nobody_knows_who_wrote(run, tmp_path):
+    made = json.loads(run("migrate", chat(tmp_path / "a.jsonl", "One."), "--json").out)
+    file = Path(made["folder"]) / "manifest.json"
+    told = {**json.loads(file.read_text()), "state": "running", "sessions": None}
+    file.write_text(json.dumps(told))
+    assert "somebody wrote since: 'a'" in " ".join(run("migrate", "--rollback").err.split())
+    assert "1 deleted" in run("migrate", "--rollback", "--force").out
+
+
+@pytest.mark.parametrize("moment", ["check", "copy", "manifest"])
+def test_a_rollback_that_was_interrupted_goes_on(run, tmp_path, monkeypatch, moment):
+    for name in "ab":
+        chat(tmp_path / f"old/{name}.jsonl", f"{name} one.", f"{name} two.")
+    run("migrate", "old")
+    before = everything()
+    places = {
+        "check": (rolling_back._RollingBack, "check"),
+        "copy": (backup, "_keep_archives"),
+        "manifest": (manifest, "write"),
+    }
+
+    def fails(*_):
+        raise StoreFailed("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*places[moment], fails)
+        done = run("migrate", "--rollback")
+    assert done.code == 2
     assert "the disk is full" in done.err
-    monkeypatch.setattr(rolling_back, "forget", real)
-    assert "2 deleted" in run("migrate", "--rollback").out
+    assert everything() == ({} if moment == "manifest" else before)
+    assert run("migrate", "--rollback").code == 0
+    assert everything() == {}
+
+
+def test_archives_stand_where_they_stood(run, tmp_path):
+    """Of what was archived before, and what was archived or restored since."""
+    for name in ("stays", "back"):
+        run("migrate", chat(tmp_path / f"{name}.jsonl", f"{name} one.", f"{name} two."))
+        run("memory", "archive", name)
+    run("migrate", chat(tmp_path / "late.jsonl", "late one."), "--json")
+    run("migrate", chat(tmp_path / "new.jsonl", "new one."), "--json")
+    run("memory", "restore", "back")
+    for name in ("late", "new"):
+        run("memory", "archive", name)
+    assert "1 deleted" in run("migrate", "--rollback").out
+    assert set(everything()) == {"stays", "back", "late"}
+    assert [texts_of(name)[0] for name in ("stays", "back", "late")] == [
+        "stays one.", "back one.", "late one.",
+    ]  # fmt: skip
     with SQLiteManager(STORE) as store:
-        assert store.sessions() == []
-        assert b"one." not in Path(STORE).read_bytes()
+        assert {each.session_id for each in store.archived_sessions()} == {"stays", "back"}
+    every = (tmp_path / ".compact").rglob("*.zst")
+    assert len([path for path in every if "migrations" not in path.parts]) == 2
+
+
+def test_nobody_writes_while_a_migration_is_taken_back(run, tmp_path, monkeypatch):
+    """From the moment at which the sessions are compared."""
+    run("migrate", chat(tmp_path / "a.jsonl", "One."))
+    real, seen = rolling_back._RollingBack.check, []
+
+    def check(self, settings, beside):
+        with SQLiteManager(STORE, busy_timeout=0.05) as other:
+            with pytest.raises(StoreFailed, match="locked"):
+                other.note("a", "draft", {"words": "Mine."})
+            seen.append(other.session("a"))
+        real(self, settings, beside)
+
+    monkeypatch.setattr(rolling_back._RollingBack, "check", check)
+    assert run("migrate", "--rollback").code == 0
+    assert len(seen) == 1
+
+
+def set_metadata(store):
+    store.describe("a", title=None, metadata={**store.session("a").metadata, "owner": "me"})
+
+
+def keep_vector(store):
+    with VectorStore(STORE, dimensions=2) as vectors:
+        vectors.add("mine", [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        (set_metadata, "'a'"),
+        (lambda store: store.update_importance_score("m", 0.9), "the importance of messages"),
+        (keep_vector, "vectors of an application"),
+    ],
+)
+def test_what_an_application_wrote_since_is_not_lost(run, tmp_path, monkeypatch, write, told):
+    Path(STORE).parent.mkdir()
+    with SQLiteManager(STORE) as store:
+        store.session("a", create=session("a"))
+        store.append("a", [Entry(Message(role="user", content="Here before.", id="m"), 3)])
+    run("migrate", chat(tmp_path / "b.jsonl", "One."))
+    with SQLiteManager(STORE) as store:
+        write(store)
+    before = everything()
+    done = run("migrate", "--rollback")
+    assert done.code == 2
+    assert f"somebody wrote since: {told}; nothing" in " ".join(done.err.split())
+    assert everything() == before
+    with monkeypatch.context() as patched:
+        patched.setattr(backup, "_keep_archives", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rolling_back.roll_back(store=STORE, force=True)
+    assert everything() == before
+    report = rolling_back.roll_back(store=STORE, force=True)
+    assert (report.replaced or "").endswith("replaced-2"), "the first attempt left one"
+    assert set(everything()) == {"a"}
+
+
+def test_who_searches_meanwhile_finds_what_is_there_afterwards(run, tmp_path):
+    """A search holds vectors by their keys: none may mean another one after a rollback."""
+    Path(STORE).parent.mkdir()
+    with VectorStore(STORE, dimensions=2) as vectors:
+        vectors.add("mine", [1.0, 0.0])
+        run("migrate", chat(tmp_path / "b.jsonl", "One."))
+        vectors.add("later", [0.0, 1.0])
+        assert nearest(vectors) == [("later", 1.0), ("mine", 0.0)]
+        assert run("migrate", "--rollback", "--force").code == 0
+        assert nearest(vectors) == [("mine", 0.0)]
+        vectors.add("last", [1.0, 1.0])
+        assert nearest(vectors) == [("last", 0.7), ("mine", 0.0)]
+
+
+def nearest(vectors):
+    """Names with their similarities."""
+    found = vectors.search([0.0, 1.0])
+    return [(match.name, round(match.cosine, 1)) for match in found]
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Deleting a session everywhere, and the proof of it (one verb, S-5)."""
 
 import json
-import shutil
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from compact import CompactConfig, ContextManager, MemoryManager
@@ -17,7 +18,7 @@ from compact.core.sessions import Entry
 from compact.errors import NotFound, StoreDamaged
 from compact.storage.archives.files import FileStorage
 from compact.storage.memory_archives import folder as archive_folder
-from compact.storage.sqlite import records
+from compact.storage.sqlite import records, sessions
 from compact.storage.sqlite.rows import json_of
 from compact.storage.sqlite.store import SQLiteManager
 from tests.storage.making import session
@@ -83,6 +84,11 @@ def standing(folder: Path) -> set[str]:
     return {name for name in SECRETS if f"zq{name}zq".encode() in data}
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> CompactConfig:
     return CompactConfig(archive=str(tmp_path / "copies"))
@@ -122,6 +128,7 @@ def test_no_byte_of_a_forgotten_session_is_left(
     assert standing(tmp_path) == set(SECRETS), "it stands everywhere before"
     if archived:
         assert not memory.archive(["tower"]).failed
+    before = size_of(tmp_path)
     report = whole(memory.forget("tower"))
     assert standing(tmp_path) == set()
     assert report.removed["sessions"] == 1
@@ -130,7 +137,7 @@ def test_no_byte_of_a_forgotten_session_is_left(
     assert report.removed.get("files of archives", 0) == 2 * archived
     for kind in ("branches", "checkpoints", "snapshots", "notes", "changes", "digests"):
         assert report.removed[kind] > 0, kind
-    assert report.bytes_returned > 0
+    assert size_of(tmp_path) < before
     assert store.integrity_check() == []
     assert [each.id for each in memory.sessions()] == ["keep"]
     assert (tmp_path / "copies/keep/summary-001.json").exists()
@@ -161,36 +168,65 @@ def test_entries_that_say_what_was_recalled_name_it_no_more(
 # --- what is left is found ------------------------------------------------------------------------
 
 
-def test_the_report_finds_what_is_left(
+def test_the_report_says_what_is_left(
     tmp_path: Path, memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each thing that can be left is put there, and told."""
     store = store_of(memory)
+    (tmp_path / "chat.db.damaged-1").write_bytes(b"from before")
+    os.utime(tmp_path / "chat.db.damaged-1", (1, 1))
     plant(store)
     talk(store, "other", "Where?")
     recall_of(store, "other", "tower")
     key = store.db.execute("SELECT key FROM sessions WHERE id = 'tower'").get
-    (tmp_path / "chat.db.damaged-1").write_bytes(b"x" * 99 + SECRETS["message"].encode())
-    assert not memory.archive(["tower"]).failed
-    for path in (tmp_path / "chat-archive").rglob("*.zst"):
-        shutil.copy(path, path.with_name("kept.originals.zst"))
+    (tmp_path / "chat.db.damaged-2").write_bytes(SECRETS["message"].encode())
     with monkeypatch.context() as patched:
-        patched.setattr("compact.storage.sqlite.quotes.take_out", lambda *_: {})
-        store.note("other", "draft", {"words": SECRETS["message"]})
+        patched.setattr("compact.storage.sqlite.forgetting._take_out_quotes", lambda *_: {})
         store.db.execute(
             "CREATE TABLE later (session INTEGER); INSERT INTO later VALUES (?)", (key,)
         )
         report = memory.forget("tower")
     assert not report.is_complete
-    told = "\n".join(report.remains)
-    assert "1 rows of later are of it" in told
-    assert "1 entries of other sessions name it" in told
-    assert "kept.originals.zst is an archive of it" in told
-    assert "chat.db.damaged-1" not in told, "another session says the same, so it may be its"
-    monkeypatch.undo()
-    store.db.execute("DELETE FROM later")
-    report_of_other = memory.forget("other")
-    assert any("damaged-1 still holds" in line for line in report_of_other.remains)
+    assert report.remains == (
+        "1 rows of later are of it",
+        "1 entries of other sessions name it",
+        f"{tmp_path / 'chat.db.damaged-2'}, which a repair kept, may still hold words of it",
+    )
+
+
+KEPT = ("messages", "checkpoints", "branches", "sessions")
+MADE = {
+    "words_docsize": "INSERT INTO words (rowid, text) VALUES (({branch} << 32) + 7, 'odd')",
+    "vectors": "INSERT INTO vectors VALUES (NULL, 1, ({branch} << 32) + 7, 0, x'00')",
+    "archived_words_docsize": "INSERT INTO archived_words (rowid, text) VALUES ({key}, 'odd')",
+    "unindexed": "INSERT INTO unindexed VALUES ({branch})",
+}
+
+
+@pytest.mark.parametrize("table", [*KEPT, *MADE])
+def test_a_row_that_a_deletion_leaves_is_told(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """The tables are asked, not who deleted."""
+    store = store_of(memory)
+    plant(store)
+    real = sessions.delete
+
+    def deletes_less(db: apsw.Connection, session_id: str) -> dict[str, int]:
+        sql = "SELECT key, branch FROM sessions WHERE id = ?"
+        key, branch = db.execute(sql, (session_id,)).get
+        if table in KEPT:
+            db.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {table} LIMIT 1")
+        removed = real(db, session_id)
+        if table in KEPT:
+            db.execute(f"INSERT INTO {table} SELECT * FROM kept")
+        else:
+            db.execute(MADE[table].format(key=key, branch=branch))
+        return removed
+
+    monkeypatch.setattr(sessions, "delete", deletes_less)
+    told = memory.forget("tower").remains
+    assert f"1 rows of {table} are of it" in told
 
 
 def test_words_that_others_say_too_are_their_own(memory: MemoryManager) -> None:

@@ -176,20 +176,6 @@ def test_a_backup_is_sealed_as_the_archives_are(
         assert store.integrity_check() == []
 
 
-def test_a_sealed_archive_that_is_left_behind_is_told(
-    chat: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = chat.with_name("chat-archive")
-    with sealing_store(chat, monkeypatch, SECRET) as store:
-        archive(store, home, "a")
-        left = {path: path.read_bytes() for path in files(home)}
-        store.restore_session("a")
-        for path, data in left.items():
-            path.write_bytes(data)
-        report = store.forget_session("a")
-    assert sum("is an archive of it" in each for each in report.remains) == 2
-
-
 # --- databases ------------------------------------------------------------------------------------
 
 

@@ -282,12 +282,9 @@ class SessionTransfer(Protocol):
 class SessionForgetting(Protocol):
     """Deleting a session everywhere, with proof."""
 
-    def forget_session(
-        self, session_id: str, *, copies: Sequence[str] = (), sweeps: bool = True
-    ) -> ForgottenReport:
+    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
         """Delete a session, what other sessions of its scope quote of it, and folders of copies
-        that compressions left behind; then look for what is left, unless that is left to the next
-        deletion.
+        that compressions left behind; then look for what is left.
 
         Raises:
             NotFound: there is no such session.

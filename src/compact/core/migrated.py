@@ -64,14 +64,6 @@ class MigrationReport(BaseModel, frozen=True):
         return Counter(each.outcome for each in self.conversations)
 
 
-class RolledBackSession(BaseModel, frozen=True):
-    """What a rollback did to a session: it is gone, it stands where it stood, or it was kept."""
-
-    session_id: str
-    done: Literal["deleted", "taken back", "kept", "gone before"]
-    reason: str = ""
-
-
 class RollbackReport(BaseModel, frozen=True):
     """A migration that was taken back."""
 
@@ -79,6 +71,13 @@ class RollbackReport(BaseModel, frozen=True):
     store: str
     folder: str
     dry_run: bool = False
-    sessions: tuple[RolledBackSession, ...] = ()
-    snapshots: int = 0
-    """How many snapshots of other sessions were removed."""
+    deleted: tuple[str, ...] = ()
+    """Sessions that the store did not have before the migration."""
+    put_back: tuple[str, ...] = ()
+    """Sessions that stand where they stood before it."""
+    changed: tuple[str, ...] = ()
+    """Those to which somebody wrote since: without `force` nothing is taken back."""
+    others: tuple[str, ...] = ()
+    """Changed sessions of other scopes: nothing is taken back."""
+    replaced: str | None = None
+    """The backup that `force` made of the store as it was."""

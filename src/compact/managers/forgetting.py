@@ -11,11 +11,8 @@ from compact.core.memory_protocols import CopiesInFolders, ForgetsCopies, Sessio
 from compact.core.protocols import SessionStore
 
 
-def forget(
-    store: SessionStore, session_id: str, settings: CompactConfig, *, sweeps: bool = True
-) -> ForgottenReport:
-    """Delete a session, with what the settings' archive keeps of it, and look for what is left;
-    without `sweeps` that is left to the next deletion.
+def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:
+    """Delete a session, with what the settings' archive keeps of it, and look for what is left.
 
     Copies in a folder go after the session, and a crash in between leaves them to whoever opens the
     store next. Copies elsewhere go before it: where that fails, the session is still there.
@@ -32,9 +29,7 @@ def forget(
         folders = (kept.place_of(session_id),)
     elif isinstance(kept, ForgetsCopies):
         removed = kept.forget(session_id)
-    report = cast("SessionForgetting", store).forget_session(
-        session_id, copies=folders, sweeps=sweeps
-    )
+    report = cast("SessionForgetting", store).forget_session(session_id, copies=folders)
     if not removed:
         return report
     return report.model_copy(update={"removed": {**report.removed, "copies": removed}})

@@ -2,12 +2,13 @@
 taken back.
 
 `migrations/TIME/manifest.json` is written before anything is changed and again at the end;
-`migrations/TIME/backup/` is the store as it was.
+`migrations/TIME/backup/` is the store as it was, `replaced/` what a forced rollback took away.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from compact.core.migrated import MigrationReport
 from compact.errors import NotFound, StoreDamaged, StoreFailed
 from compact.files import make_folders, named_path, write_whole
+from compact.managers.exchange.stored_sources import StoredState
 
 SCHEMA = "compact/migration"
 VERSION = 1
@@ -32,6 +34,8 @@ class Manifest:
 
     state: State
     report: MigrationReport
+    states: Mapping[str, StoredState] | None = None
+    """Session → how the migration left it; None where it did not end."""
 
 
 def folder_of(store: str) -> Path:
@@ -72,6 +76,7 @@ def write(folder: Path, manifest: Manifest) -> None:
         "version": VERSION,
         "compact": version("compactctl"),
         "state": manifest.state,
+        "sessions": manifest.states,
         **manifest.report.model_dump(mode="json"),
     }
     text = json.dumps(told, ensure_ascii=False, indent=2)
@@ -95,17 +100,19 @@ def read(folder: Path) -> Manifest:
         told: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
         known = told.pop("schema") == SCHEMA, told.pop("version"), told.pop("state")
         told.pop("compact")
+        states = told.pop("sessions", None)
         is_ours, number, state = known
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"{folder} is no migration: there is no {MANIFEST} in it") from None
     except (ValueError, LookupError, TypeError, AttributeError):
-        is_ours, number, state = False, 0, "done"
+        is_ours, number, state, states = False, 0, "done", None
     if is_ours and isinstance(number, int) and number > VERSION:
         raise StoreFailed(f"{path} was written by a newer version of compact. Update compact")
     try:
         if is_ours:
-            return Manifest(state, MigrationReport.model_validate(told))
-    except ValidationError:
+            states = states and {name: StoredState(*each) for name, each in states.items()}
+            return Manifest(state, MigrationReport.model_validate(told), states)
+    except (ValidationError, TypeError, AttributeError):
         pass
     raise StoreDamaged(f"{path} is not what was written; nothing was changed")
 

@@ -13,7 +13,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from compact import wiring
 from compact.config import CompactConfig
@@ -39,7 +39,7 @@ from compact.managers.exchange import (
 from compact.managers.exchange.manifest import Manifest
 from compact.managers.exchange.session_file import SessionFile
 from compact.managers.exchange.sources import FoundConversation, SourceFile
-from compact.managers.exchange.stored_sources import MARK, MIGRATION, StoredSources
+from compact.managers.exchange.stored_sources import MARK, StoredSources
 from compact.managers.forgetting import forget
 
 Progress = Callable[[int, int], None]
@@ -148,7 +148,8 @@ class _Migration:
             state = "done"
         finally:
             if self.folder is not None:
-                manifest.write(self.folder, Manifest(state, self.report()))
+                states = stored_sources.states_of(self.store)
+                manifest.write(self.folder, Manifest(state, self.report(), states))
         return self.report()
 
     def report(self) -> MigrationReport:
@@ -282,7 +283,8 @@ class _Migration:
         )
         if not self.dry_run:
             self._begin()
-            metadata = {MARK: self._grown_mark(found, session, len(entries))}
+            mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
+            metadata = {MARK: mark}
             into = cast("SessionTransfer", self.store)
             into.add_from_source(branch.id, entries[have:], expected=have, metadata=metadata)
             wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
@@ -328,7 +330,7 @@ class _Migration:
             if any(each.id == made.id for each in self.store.snapshots(owner)):
                 return told.model_copy(update={"outcome": "there"})
             self._begin()
-            said = {"path": found.source.path.name, MIGRATION: self.id, **read.session.metadata}
+            said = {"path": found.source.path.name, **read.session.metadata}
             self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", said)
             self.store.save_snapshot(made)
         return told
@@ -344,38 +346,8 @@ class _Migration:
         entries = self.store.read(session.branch.id, 0, session.branch.messages)
         return session, [entry.message for entry in entries]
 
-    def _grown_mark(
-        self, found: FoundConversation, session: Session, messages: int
-    ) -> dict[str, Any]:
-        """What a session says of its source when it has so many messages of it."""
-        before = session.metadata.get(MARK)
-        before = before if isinstance(before, dict) else {}
-        mark = stored_sources.mark_of(
-            found.sha256, found.number, found.source.path, str(before.get(MIGRATION, ""))
-        )
-        have = session.branch.messages
-        now = stored_sources.size_of(self.store, session.id)
-        then = before.get("size", now)
-        said = stored_sources.said_of(session)
-        grown = {
-            MIGRATION: self.id,
-            "from": have,
-            "sha256": before.get("sha256", ""),
-            "size": _larger(now, messages - have),
-            "said": said,
-        }
-        return {
-            **mark,
-            "session": session.id,
-            "size": _larger(then, messages - have),
-            "said": before.get("said", said),
-            "grown": grown,
-        }
-
     def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
-        mark = stored_sources.mark_of(found.sha256, found.number, found.source.path, self.id)
-        size, said = stored_sources.size_in(whole), stored_sources.said_of(whole.session)
-        mark |= {"session": whole.session.id, "size": size, "said": said}
+        mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
         metadata = {**whole.session.metadata, MARK: mark}
         return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
 
@@ -401,11 +373,8 @@ class _Migration:
             return
         folder = manifest.begun(self.file, self.id)
         self.id = folder.name
-        if self.store.sessions():
-            backup = folder / manifest.BACKUP
-            make_backup(self.store, backup, self.settings)
-            self.backup = backup
-        self.folder = folder
+        make_backup(self.store, folder / manifest.BACKUP, self.settings)
+        self.folder, self.backup = folder, folder / manifest.BACKUP
         manifest.write(folder, Manifest("running", self.report()))
 
     def _check(self, session: Session, read: SessionFile) -> None:
@@ -437,12 +406,6 @@ def _told(
         messages=0 if read is None else len(read.messages),
         notes=found.notes,
     )
-
-
-def _larger(size: Sequence[int], more: int) -> list[int]:
-    """A size with so many messages more."""
-    messages, *others = size
-    return [messages + more, *others]
 
 
 def _tokens(entries: Sequence[Entry]) -> int:

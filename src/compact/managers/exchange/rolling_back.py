@@ -1,29 +1,32 @@
-"""A migration is taken back: the sessions that it made are deleted, those that it added to stand
-where they stood, and the snapshots that it took are removed.
-
-What it did is read from the sessions themselves, so that one which was interrupted can be taken
-back too. A session that somebody went on with since is kept.
-"""
+"""Takes a migration back: the backup from before it is put back, unless somebody wrote since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.calls import checked
-from compact.core.migrated import RollbackReport, RolledBackSession
+from compact.core.migrated import RollbackReport
 from compact.core.protocols import SessionStore
-from compact.core.sessions import DEFAULT_SCOPE, Session
-from compact.errors import InvalidArgument, NotFound
-from compact.managers.exchange import legacy_snapshots, manifest, stored_sources
+from compact.core.sessions import DEFAULT_SCOPE
+from compact.errors import InvalidArgument, NotFound, StoreFailed
+from compact.files import made_beside
+from compact.managers.backup import make_backup, restore_backup
+from compact.managers.exchange import manifest
 from compact.managers.exchange.manifest import Manifest
-from compact.managers.exchange.stored_sources import MARK, MIGRATION
-from compact.managers.forgetting import forget
+from compact.managers.exchange.stored_sources import StoredState, states_of
+
+REPLACED = "replaced"
+"""The folder of a migration that keeps what `force` took away."""
+MOST_NAMED = 5
+"""Sessions that an error names."""
 
 
 @checked
@@ -36,13 +39,16 @@ def roll_back(
     dry_run: bool = False,
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
-    """Take back a migration of a scope, the newest where none is named. Sessions that went on since
-    are kept, unless `force` is given. With `dry_run` nothing is changed.
+    """Take back a migration of a scope, the newest where none is named: the store is what it was
+    before. Where somebody wrote since, nothing is done without `force`, which keeps a backup of the
+    store as it is. With `dry_run` nothing is changed.
 
     Raises:
-        NotFound: there is no such migration, or none that is not taken back already.
+        NotFound: there is no such migration, none that is not taken back already, or no backup.
         InvalidArgument: the store is no file.
-        StoreFailed: the store cannot be changed; what was taken back before stays so.
+        StoreFailed: the store cannot be changed, or somebody wrote since; with `force` too where
+            that was in another scope. It is as it was.
+        StoreDamaged: the backup is not what was written.
     """
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
@@ -50,20 +56,29 @@ def roll_back(
         if file is None or file == ":memory:":
             raise InvalidArgument("store", "a migration is taken back from a store in a file")
         folder, told = _meant(file, scope, migration)
-        work = _RollingBack(opened, settings or CompactConfig(), told, force, dry_run)
-        sessions = tuple(work.sessions())
-        work.delete([each.session_id for each in sessions if each.done == "deleted"])
-        snapshots = work.snapshots({each.session_id for each in sessions if each.done == "deleted"})
-        if not dry_run and not any(each.done == "kept" for each in sessions):
-            manifest.write(folder, Manifest("rolled back", told.report))
-        return RollbackReport(
-            id=told.report.id,
-            store=file,
-            folder=str(folder),
-            dry_run=dry_run,
-            sessions=sessions,
-            snapshots=snapshots,
-        )
+        if not (folder / manifest.BACKUP).is_dir():
+            raise NotFound(f"{folder} has no backup: there is nothing to put back")
+        with made_beside(Path(file)) as beside:
+            made = beside / Path(file).name
+            restore_backup(folder / manifest.BACKUP, made)
+            with closing(wiring.session_store(made)) as restored:
+                before = states_of(restored)
+            work = _RollingBack(opened, _free(folder / REPLACED), told, before, force)
+            report = work.report(file)
+            if dry_run:
+                return report
+            wiring.put_back(cast("Any", opened), made, partial(work.check, settings))
+        manifest.write(folder, replace(told, state="rolled back"))
+        kept = str(work.replaced) if work.replaced.is_dir() else None
+        return report.model_copy(update={"dry_run": False, "replaced": kept})
+
+
+def _free(folder: Path) -> Path:
+    """The folder's name, or the first with a number that nothing has: an earlier attempt may have
+    ended between the backup and what it is for.
+    """
+    names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
@@ -83,84 +98,65 @@ def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
     raise NotFound(f"no migration {what} of {store}; there are {there}")
 
 
-def _mark(session: Session) -> Mapping[str, Any]:
-    """What a session says of its migration; nothing where it is a copy of one that was migrated."""
-    mark = session.metadata.get(MARK)
-    return mark if isinstance(mark, dict) and mark.get("session") == session.id else {}
-
-
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
+    """Compares the store now with the store before a migration, and after it."""
+
     store: SessionStore
-    settings: CompactConfig
+    replaced: Path
     told: Manifest
+    before: Mapping[str, StoredState]
     force: bool
-    dry_run: bool
 
-    @property
-    def migration(self) -> str:
-        """Its id."""
-        return self.told.report.id
+    def report(self, file: str) -> RollbackReport:
+        """What putting the backup back changes, by sessions."""
+        now = states_of(self.store)
+        # Of a migration that was killed it is not known how it left the store.
+        then = self.before if self.told.states is None else self.told.states
+        return RollbackReport(
+            id=self.told.report.id,
+            store=file,
+            folder=str(self.replaced.parent),
+            dry_run=True,
+            deleted=tuple(name for name in now if name not in self.before),
+            put_back=tuple(x for x in self.before if now.get(x) != self.before[x]),
+            changed=_different(then, now) if now != self.before else (),
+            others=tuple(
+                name
+                for name in _different(self.before, now)
+                if (now.get(name) or self.before[name]).scope != self.told.report.scope
+            ),
+        )
 
-    def sessions(self) -> Iterator[RolledBackSession]:
-        """Delete the sessions that the migration made, and take back those that it added to."""
-        for session in self.store.sessions(scope=self.told.report.scope)[::-1]:
-            mark = _mark(session)
-            grown = mark.get("grown")
-            if mark.get(MIGRATION) == self.migration:
-                yield self._delete(session, mark)
-            elif isinstance(grown, dict) and grown.get(MIGRATION) == self.migration:
-                yield self._take_back(session, mark, grown)
+    def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
+        """Called when nobody else can write any more; `beside` is what would be lost beside
+        sessions.
 
-    def _delete(self, session: Session, mark: Mapping[str, Any]) -> RolledBackSession:
-        if self._went_on(session, mark):
-            reason = "somebody went on with it since; --force deletes it"
-            return RolledBackSession(session_id=session.id, done="kept", reason=reason)
-        return RolledBackSession(session_id=session.id, done="deleted")
+        Raises:
+            StoreFailed: the backup may not be put back.
+        """
+        report = self.report("")
+        if report.others:
+            raise StoreFailed(
+                f"{_named(report.others)} of other scopes changed since the backup; nothing was "
+                "taken back. Delete the sessions of the migration by name"
+            )
+        changed = [*([_named(report.changed)] if report.changed else []), *beside]
+        if changed and not self.force:
+            raise StoreFailed(
+                f"somebody wrote since: {', '.join(changed)}; nothing was taken back. --force puts "
+                "the backup back, and keeps the store as it is beside it"
+            )
+        if changed:
+            make_backup(self.store, self.replaced, settings or CompactConfig())
 
-    def _went_on(self, session: Session, then: Mapping[str, Any]) -> bool:
-        """Whether it has more by now than it had then, or people say other things of it."""
-        now, said = stored_sources.size_of(self.store, session.id), stored_sources.said_of(session)
-        size = then.get("size", now)
-        return not self.force and (now[: len(size)] != size or said != then.get("said", said))
 
-    def _take_back(
-        self, session: Session, mark: Mapping[str, Any], grown: Mapping[str, Any]
-    ) -> RolledBackSession:
-        """Have a session stand where its messages ended before: on another branch from there."""
-        if self._went_on(session, {**mark, **grown}):
-            reason = "somebody went on with it since; --force takes it back"
-            return RolledBackSession(session_id=session.id, done="kept", reason=reason)
-        if not self.dry_run:
-            messages, changes, *others = mark["size"]
-            if others:  # the branch that begins here
-                others[0] += 1
-            size = [messages, changes, *others]
-            before = {**mark, "sha256": grown.get("sha256", ""), "size": size, "grown": None}
-            metadata = {**session.metadata, MARK: before}
-            self.store.describe(session.id, title=session.title, metadata=metadata)
-            self.store.fork(session.branch.id, int(grown["from"]))
-        reason = f"what was added stays on branch {session.branch.id!r}"
-        return RolledBackSession(session_id=session.id, done="taken back", reason=reason)
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sessions that are not the same in both."""
+    return tuple(name for name in {**one, **other} if one.get(name) != other.get(name))
 
-    def delete(self, sessions: Sequence[str]) -> None:
-        """Delete sessions as `sessions delete` does; the store is swept once, with the last."""
-        for session_id in () if self.dry_run else sessions:
-            is_last = session_id == sessions[-1]
-            forget(self.store, session_id, self.settings, sweeps=is_last)
 
-    def snapshots(self, deleted: set[str]) -> int:
-        """Remove the snapshots that the migration took of sessions that stay; how many."""
-        count = 0
-        for session in self.store.sessions(scope=self.told.report.scope):
-            if session.id in deleted:
-                continue
-            for name, note in self.store.notes(session.id).items():
-                own = name.removeprefix(legacy_snapshots.NOTE)
-                if own == name or note.get(MIGRATION) != self.migration:
-                    continue
-                count += 1
-                if not self.dry_run:
-                    self.store.delete_snapshots(session.id, [own])
-                    self.store.note(session.id, name, None)
-        return count
+def _named(sessions: Sequence[str]) -> str:
+    more = len(sessions) - MOST_NAMED
+    names = ", ".join(map(repr, sessions[:MOST_NAMED]))
+    return f"{names} and {more:,} more" if more > 0 else names

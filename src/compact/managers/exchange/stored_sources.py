@@ -2,80 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from compact.core import chain
 from compact.core.codec import encode_whole
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Session, Snapshot
-from compact.core.whole_session import WholeSession
+from compact.core.sessions import Session
 from compact.errors import NotFound
-from compact.managers.exchange import legacy_snapshots
 from compact.managers.session.session_log import EVER
+from compact.memory.ages import RESTORED
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
-MIGRATION = "migration"
-"""The key in it that says which migration made the session, and elsewhere which one did what."""
+_MADE = frozenset(("title_made", "topics", "entities", "enriched", RESTORED))
+"""Keys that compact writes by itself into a session's metadata."""
 PAGE = 1_000
 """Messages that are read at once."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
-def mark_of(digest: str, number: int, path: Path, migration: str) -> dict[str, Any]:
+class StoredState(NamedTuple):
+    """By what it is seen that somebody wrote to a session."""
+
+    scope: str
+    digest: str
+
+
+def mark_of(digest: str, number: int, path: Path) -> dict[str, Any]:
     """What a session's metadata says of its source. The path is in it by its digest only: exports
     carry the metadata, and nobody else is told how folders are called.
     """
-    return {
-        "sha256": digest,
-        "conversation": number,
-        "place": _place(path),
-        MIGRATION: migration,
-    }
+    return {"sha256": digest, "conversation": number, "place": _place(path)}
 
 
-def size_of(store: SessionStore, session_id: str) -> list[int]:
-    """By what it is seen that somebody went on with a session: how many messages it has on all
-    branches, how many entries of what was set in it, and how many branches, moves and snapshots;
-    not counted are the snapshots that a migration took.
+def states_of(store: SessionStore) -> dict[str, StoredState]:
+    """How each session of a store stands, of all scopes. What runs by itself is left out: indexes,
+    digests, archives, titles that a model made.
     """
-    branches = store.branches(session_id)
-    return [
-        sum(branch.messages - branch.fork for branch in branches),
-        len(store.changes(session_id)),
-        len(branches),
-        len(store.moves(session_id, None, most=EVER)),
-        len(_of_people(store.snapshots(session_id), store.notes(session_id))),
+    return {each.id: StoredState(each.scope, _digest_of(store, each)) for each in store.sessions()}
+
+
+def _digest_of(store: SessionStore, session: Session) -> str:
+    branches, metadata = store.branches(session.id), session.metadata
+    seen = [
+        None if session.title == metadata.get("title_made") else session.title,
+        sorted((name, value) for name, value in metadata.items() if name not in _MADE),
+        [session.branch.id, *sorted((each.id, each.messages) for each in branches)],
+        [change.model_dump(mode="json") for change in store.changes(session.id)],
+        len(store.moves(session.id, None, most=EVER)),
+        [each.id for each in store.snapshots(session.id)],
     ]
-
-
-def size_in(whole: WholeSession) -> list[int]:
-    """The same of a session that is not stored yet."""
-    return [
-        sum(len(part.entries) for part in whole.parts),
-        len(whole.changes),
-        len(whole.parts),
-        len(whole.moves),
-        len(_of_people(whole.snapshots, whole.notes or {})),
-    ]
-
-
-def _of_people(snapshots: Sequence[Snapshot], notes: Mapping[str, object]) -> list[Snapshot]:
-    return [each for each in snapshots if f"{legacy_snapshots.NOTE}{each.id}" not in notes]
-
-
-def said_of(session: Session) -> list[Any]:
-    """What people say of a session: its title, unless enriching made it, whether it is important,
-    and its tags.
-    """
-    metadata = session.metadata
-    title = None if session.title == metadata.get("title_made") else session.title
-    return [title, bool(metadata.get("important")), list(metadata.get("tags") or ())]
+    return sha256(json.dumps(seen, default=str).encode()).hexdigest()[:16]
 
 
 def _place(path: Path) -> str:

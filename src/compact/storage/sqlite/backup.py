@@ -8,7 +8,7 @@ database is copied again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -20,15 +20,18 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.files import made_beside, put_in_place
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.memory_archives import folder as archive_folder
-from compact.storage.sqlite import archived_rows, checking
+from compact.storage.sqlite import archived_copies, archived_rows, checking
+from compact.storage.sqlite.archived_copies import Copy
 from compact.storage.sqlite.archiving import ATTEMPTS
 from compact.storage.sqlite.encryption import WRITABLE, connect
 from compact.storage.sqlite.failures import EXPECTED, said
 from compact.storage.sqlite.pool import Pool
-from compact.storage.sqlite.rows import query, text
+from compact.storage.sqlite.rows import BITS, query, text
 
 BESIDE = ("-wal", "-shm", "-journal")
 """Ends of the names of files that belong to a database."""
+BUSY = 10_000
+"""Milliseconds that a writer is waited for."""
 PAGES = 4_096
 """Of the database that are copied before `progress` is told."""
 Progress = Callable[[int, int], None]
@@ -174,3 +177,67 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
             raise StoreDamaged(f"the backup's database is damaged: {findings[0]}")
         pool.empty_log()
     return counts
+
+
+def put_back(store: Copy, file: Path, check: Callable[[Sequence[str]], None]) -> None:
+    """Have a store hold what a restored database holds, and nothing else, in one transaction.
+    `check` is called once nobody else can write, with what would be lost beside sessions, as
+    sentences. It raises where that must not be done.
+
+    Raises:
+        StoreFailed: it cannot be written; it holds what it held.
+    """
+    pool = store.pool
+    try:
+        with (
+            closing(connect(str(file), pool.key, flags=WRITABLE)) as copy,
+            closing(connect(pool.path, pool.key, flags=WRITABLE)) as live,
+        ):
+            live.set_busy_timeout(BUSY)
+            live.pragma("synchronous", "full")
+            with live.backup("main", copy, "main") as work:
+                work.step(0)  # no page yet, but from here on nobody else writes
+                check(list(_lost_beside(pool, copy)))
+                _keep_archives(pool, copy, file.parent)
+                work.step(-1)
+    except EXPECTED as error:
+        raise said(error, pool.path, waited=0.0) from error
+    pool.empty_log()
+    archived_copies.discard_due(pool)
+
+
+def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
+    """What a restored database lacks and no session's state tells of."""
+    own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
+    scores = "SELECT key, importance_score FROM messages"
+    with pool.read() as db:
+        if query(db, own) != query(copy, own):
+            yield "vectors of an application"
+        known: dict[int, float | None] = dict(query(db, scores))
+        if any(known.get(key, score) != score for key, score in copy.execute(scores)):
+            yield "the importance of messages"
+
+
+def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
+    """Have the archives of a restored database be where those of the store are. The files of those
+    that only the store has are removed afterwards.
+    """
+    with pool.read() as db:
+        here = {each.place.name: each.place for each in archived_rows.kept(db).values()}
+        newest = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
+    wanted = {each.place.name: each.place for each in archived_rows.kept(copy).values()}
+    with copy:
+        for name, place in wanted.items():
+            if name in here:
+                sql = "UPDATE archived SET folder = ? WHERE name = ?"
+                copy.execute(sql, (text(here[name].folder), text(name)))
+            made, into = pool.places.at(str(beside / place.folder)), pool.places.at(place.folder)
+            for each in archive_folder.both(name) if name not in here else ():
+                into.put(each, made.get(each), replaces=True)
+        for name in here.keys() - wanted.keys():
+            archived_rows.order_discard(copy, here[name].folder, name)
+        # Searchers hold vectors by their keys, so that no key is given twice.
+        copy.execute("UPDATE generations SET removed = removed + 1")
+        if newest:
+            copy.execute("DELETE FROM sqlite_sequence WHERE name = 'vectors'")
+            copy.execute("INSERT INTO sqlite_sequence VALUES ('vectors', ?)", newest[0])

@@ -1,13 +1,17 @@
-"""A session is deleted everywhere, in one transaction and what follows it; and that is proved.
+"""Deletes a session everywhere, and says what is left of it.
 
-What the transaction cannot do, it orders: sweeping the file, removing the files of archives and of
-copies. Whoever opens the store next does what a crash left out.
+One transaction removes its rows. It orders what a transaction cannot do: writing the file anew, and
+removing the files of archives and of copies. The next opening does what a crash left out.
+SQLite's `secure_delete` and `VACUUM` take its bytes out of the file; tests look for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import glob
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -17,13 +21,23 @@ from compact.errors import NotFound, StoreFailed
 from compact.files import named_path
 from compact.storage.archives.files import copies_in, discard_copies
 from compact.storage.memory_archives import folder
-from compact.storage.sqlite import archived_copies, archived_rows, quotes, sweeping, traces
+from compact.storage.sqlite import archived_copies, archived_rows, records, sweeping
 from compact.storage.sqlite import sessions as session_rows
+from compact.storage.sqlite.archived_rows import ArchivePlace
 from compact.storage.sqlite.pool import Pool
-from compact.storage.sqlite.rows import first, query, text, text_of
+from compact.storage.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 
 _COPIES = "copies "
 """Begins a chore; the folder of a session's copies follows, which are to be removed."""
+_KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
+"""Tables whose rows are found by a message's key."""
+_NAMED = (("sessions", "key"), ("archived_words_docsize", "id"))
+"""Tables whose rows are found by a session's key."""
+_RECALLED = f"""
+    SELECT changes.number, s.id, {records.columns("changes")} FROM changes
+    JOIN sessions s ON s.key = changes.session
+    WHERE changes.kind = 'recalled' AND s.scope = ? AND s.id <> ? ORDER BY changes.number
+"""
 
 
 def delete(pool: Pool, session_id: str) -> None:
@@ -33,15 +47,45 @@ def delete(pool: Pool, session_id: str) -> None:
         NotFound: there is no such session.
     """
     with pool.write() as db:
-        _delete(pool, db, session_id, _scope(db, session_id))
+        _delete(db, session_id, _scope(db, session_id))
 
 
 def _delete(
-    pool: Pool, db: apsw.Connection, session_id: str, scope: str
+    db: apsw.Connection, session_id: str, scope: str
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The same, within a transaction; how many rows of which table, and quotes of which session."""
     removed = session_rows.delete(db, session_id)
-    return removed, quotes.take_out(db, session_id, scope)
+    return removed, _take_out_quotes(db, session_id, scope)
+
+
+def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[str, int]:
+    """Leave out what other sessions' logs name of a session: ids of what was recalled for a prompt.
+    How many entries of which session.
+    """
+    counts = Counter[str]()
+    for number, name, *columns, digest in _recalling(db, session_id, scope):
+        is_whole = records.digest(columns) == digest  # a damaged entry stays one
+        what = value_of(columns[-1])
+        turns = [turn for turn in what["turns"] if not _names(turn, session_id)]
+        columns[-1] = json_of({**what, "turns": turns})
+        digest = records.digest(columns) if is_whole else digest
+        sql = "UPDATE changes SET what = ?, digest = ? WHERE number = ?"
+        db.execute(sql, (columns[-1], digest, number))
+        counts[text_of(name)] += 1
+    return dict(counts)
+
+
+def _recalling(db: apsw.Connection, session_id: str, scope: str) -> list[Row]:
+    """Entries of other sessions' logs that name a session: number, session, columns, digest."""
+    rows = query(db, _RECALLED, (text(scope), text(session_id)))
+    turns = [value_of(row[-2]).get("turns") or [] for row in rows]
+    return [
+        row for row, own in zip(rows, turns, strict=True) if any(_names(x, session_id) for x in own)
+    ]
+
+
+def _names(turn: Any, session_id: str) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(turn, dict) and turn.get("session_id") == session_id
 
 
 def _scope(db: apsw.Connection, session_id: str) -> str:
@@ -84,72 +128,111 @@ def discard(pool: Pool) -> None:
             archived_rows.done(db, chore)
 
 
-# --- with proof -----------------------------------------------------------------------------------
+# --- with a report --------------------------------------------------------------------------------
 
 
-def forget(
-    pool: Pool, session_id: str, copies: Sequence[str] = (), *, sweeps: bool = True
-) -> ForgottenReport:
+class _Traces(NamedTuple):
+    """What is looked for once a session is deleted."""
+
+    id: str
+    scope: str
+    key: int
+    created: float
+    branches: tuple[int, ...]
+    archive: ArchivePlace | None
+
+
+def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> ForgottenReport:
     """Delete a session everywhere, `copies` included: folders of what its compressions left behind.
-    Then look for what is left of it. Without `sweeps` its rows go, and the file is swept and looked
-    through with the next deletion: for who deletes several.
+    Then look for what is left of it.
 
     Raises:
         NotFound: there is no such session.
         StoreFailed: it could not be deleted.
     """
     places = [named_path(each).absolute() for each in copies]
+    files = [each for place in places for each in copies_in(place)]
     with pool.write() as db:
-        scope = _scope(db, session_id)
-        forgotten = traces.of(pool, db, session_id, scope)
-        files = [each for place in places for each in copies_in(place)]
-        archived = _archive_of(pool, db, session_id)
-        before = _size(pool, [*files, *archived])
-        removed, quoted = _delete(pool, db, session_id, scope)
-        for told in filter(is_storable, map(str, places)):
+        traces = _traces(db, session_id)
+        removed, quoted = _delete(db, session_id, traces.scope)
+        for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
-            db.execute(sql, (_COPIES + told,))
-    if not sweeps:
-        return ForgottenReport(
-            session_id=session_id,
-            removed=removed,
-            quoted=quoted,
-            bytes_before=before,
-            bytes_after=before,
-            remains=("the file is still to be swept: the next deletion does so",),
-        )
-    counts = {"files of archives": len(archived), "copies": len(files)}
-    remains: list[str] = []
+            db.execute(sql, (_COPIES + place,))
+    if traces.archive is not None:
+        removed["files of archives"] = len(folder.both(traces.archive.name))
+    if files:
+        removed["copies"] = len(files)
+    remains = (*_finish(pool, places), *_left(pool, traces, places))
+    return ForgottenReport(session_id=session_id, removed=removed, quoted=quoted, remains=remains)
+
+
+def _traces(db: apsw.Connection, session_id: str) -> _Traces:
+    scope, key = _scope(db, session_id), records.key_of(db, session_id)
+    branches = query(db, "SELECT key FROM branches WHERE session = ?", (key,))
+    created = query(db, "SELECT unixepoch(created_at) FROM sessions WHERE key = ?", (key,))[0][0]
+    keys = tuple(row[0] for row in branches)
+    return _Traces(session_id, scope, key, created or 0.0, keys, archived_rows.of_key(db, key))
+
+
+def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
+    """Do what the deletion ordered; what did not succeed, as sentences."""
     try:
         finish(pool)
         for place in places:
             discard_copies(place)
-        with pool.alone():
-            pool.empty_log(wait=False)
+        pool.empty_log(wait=False)
     except (StoreFailed, OSError) as error:
-        remains.append(f"it goes on when the store is opened next: {error}")
-    remains += traces.left(pool, forgotten, places)
-    return ForgottenReport(
-        session_id=session_id,
-        removed={**removed, **{kind: count for kind, count in counts.items() if count}},
-        quoted=quoted,
-        bytes_before=before,
-        bytes_after=_size(pool, [*files, *archived]),
-        looked_through=tuple(map(str, traces.files(pool, forgotten, places))),
-        remains=tuple(remains),
-    )
+        yield f"it goes on when the store is opened next: {error}"
 
 
-def _archive_of(pool: Pool, db: apsw.Connection, session_id: str) -> list[Path]:
-    """The files in which a session is archived; objects by their addresses, which no file has."""
-    place = archived_rows.of_session(db, session_id)
-    if place is None:
-        return []
-    blobs = pool.places.at(place.folder)
-    return [Path(blobs.address(name)) for name in folder.both(place.name)]
+def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
+    """What is left of a deleted session, as sentences: rows, orders, and files."""
+    with pool.read() as db:
+        for table, where in _places(db, traces):
+            if rows := query(db, f"SELECT count(*) FROM {table} WHERE {where}")[0][0]:
+                yield f"{rows:,} rows of {table} are of it"
+        if entries := _recalling(db, traces.id, traces.scope):
+            yield f"{len(entries):,} entries of other sessions name it"
+        if sweeping.is_due(db):
+            yield "the file is still to be written anew: whoever opens it next does so"
+    log = Path(f"{pool.path}-wal")
+    if log.is_file() and log.stat().st_size:
+        yield f"{log} still holds words of it, until nobody reads it"
+    yield from _objects(pool, traces.archive)
+    yield from (f"{path} is a copy of it" for place in places for path in copies_in(place))
+    kept = [] if pool.in_memory else glob.glob(f"{glob.escape(pool.path)}.damaged-*")
+    for name in kept:
+        if Path(name).stat().st_mtime >= traces.created:
+            yield f"{name}, which a repair kept, may still hold words of it"
 
 
-def _size(pool: Pool, files: Iterable[Path]) -> int:
-    """Bytes of the database with its log, and of these files as far as they are there."""
-    own = [] if pool.in_memory else [Path(pool.path), Path(f"{pool.path}-wal")]
-    return sum(path.stat().st_size for path in (*own, *files) if path.is_file())
+def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
+    """Where rows of a session would be: in each table there is that names sessions or branches."""
+    keys = ", ".join(map(str, traces.branches)) or "NULL"
+    of_branch = f"IN ({keys})"
+    for (table,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
+        columns = {row[1] for row in query(db, f"PRAGMA table_info({table})")}
+        if "session" in columns:
+            yield table, f"session = {traces.key:d}"
+        elif "branch" in columns:
+            yield table, f"branch {of_branch}"
+    for table, column in _KEYED:
+        yield table, f"{column} >> {BITS} {of_branch}"
+    for table, column in _NAMED:
+        yield table, f"{column} = {traces.key:d}"
+
+
+def _objects(pool: Pool, archive: ArchivePlace | None) -> Iterator[str]:
+    """Files or objects of its archive that are still there."""
+    if archive is None:
+        return
+    blobs = pool.places.at(archive.folder)
+    for name in folder.both(archive.name):
+        try:
+            blobs.get(name)
+        except FileNotFoundError:
+            continue
+        except StoreFailed as error:
+            yield f"whether it is gone cannot be told: {error}"
+        else:
+            yield f"{blobs.address(name)} is an archive of it"

@@ -311,16 +311,6 @@ def _entry(row: Row) -> Entry | None:
 # --- what tells of messages -----------------------------------------------------------------------
 
 
-def lost(db: apsw.Connection, hints: Hints) -> list[str]:
-    """How many rows of other tables were not saved, as sentences."""
-    found: list[str] = []
-    for table, had in hints.counts.items():
-        saved = int(query(db, f"SELECT count(*) FROM {table}")[0][0])
-        if saved < had:
-            found.append(f"{had - saved} of {had} {table} are lost")
-    return found
-
-
 def tidy(db: apsw.Connection) -> list[str]:
     """Leave out what tells of something that is lost; what that was, as sentences."""
     remarks = archived_rows.tidy(db)

@@ -155,9 +155,7 @@ def _rebuilt(
     try:
         with pool.write() as db:
             saved = salvage(copy, db, key)
-            remarks = saved.remarks
-            remarks += recovery.lost(db, saved.hints)
-            remarks += recovery.adopt(db, saved.hints)
+            remarks = saved.remarks + recovery.adopt(db, saved.hints)
             branches = recovery.settle(db, saved)
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")

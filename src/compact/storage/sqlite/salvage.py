@@ -60,8 +60,6 @@ class Hints:
     """Key of a session → its scope."""
     lengths: dict[int, list[int]]
     """Key of a branch → how many messages it had at least, as each index tells."""
-    counts: dict[str, int]
-    """Table → how many rows it had at least."""
 
 
 class Salvage(NamedTuple):
@@ -270,12 +268,6 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
             branch: _least_lengths(source, branch)
             for branch in {*branches, *owners, *(row[0] for row in seen)}
             if 0 < branch < 1 << (BITS - 1)
-        },
-        counts={
-            "checkpoints": len(read(by_id.format("id", "checkpoints"), "session", "id")),
-            "projections": len(read(by_id.format("id", "projections"), "id")),
-            "moves": len(read("number FROM moves INDEXED BY moves_by_window", "session", "window")),
-            "snapshots": len(read(by_id.format("id", "snapshots"), "session", "id")),
         },
     )
 

@@ -179,18 +179,15 @@ class SQLiteManager:
                 f"or its archive until the store is opened again: {error}"
             ) from error
 
-    def forget_session(
-        self, session_id: str, *, copies: Sequence[str] = (), sweeps: bool = True
-    ) -> ForgottenReport:
-        """`delete_session`, and folders of copies that its compressions left behind; then the file,
-        all files called after it and the archives are searched for what is left. Of several
-        sessions, the file is written anew once, if all but the last are deleted without `sweeps`.
+    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+        """`delete_session`, and folders of copies that its compressions left behind. What is left
+        is told and not raised.
 
         Raises:
             NotFound: there is no such session.
             StoreFailed: it could not be deleted.
         """
-        return forgetting.forget(self._pool, session_id, copies, sweeps=sweeps)
+        return forgetting.forget(self._pool, session_id, copies)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.

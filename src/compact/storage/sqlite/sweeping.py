@@ -1,10 +1,9 @@
-"""Out of the file, not only out of the tables: what was deleted leaves no trace of its bytes.
+"""Takes the bytes of what was deleted out of the file.
 
-SQLite overwrites what it deletes (`secure_delete`), but not what lay in a page before its rows
-moved to another one, and an index keeps the words of what it has merely marked as deleted. So the
-indexes and the whole file are written anew after a deletion. That it is still to be
-done is stored with the deletion: where it fails, or the process dies, the next one that opens the
-file makes up for it.
+SQLite overwrites what it deletes (`secure_delete`). That misses what lay in a page before its rows
+moved to another one, and words that the index merely marked as deleted. So the indexes and the file
+are written anew. The order for it is stored with the deletion: the next opening makes up for a
+failure or a crash.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ _CHORE = "sweep"
 
 
 def order(db: apsw.Connection) -> None:
-    """Have the file swept, as a part of the transaction that deletes."""
+    """Order it, as a part of the transaction that deletes."""
     db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_CHORE,))
 
 
 def is_due(db: apsw.Connection) -> bool:
-    """Whether the file is still to be swept."""
+    """Whether an order is open."""
     return bool(query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)))
 
 
 def sweep_if_due(pool: Pool) -> None:
-    """Write the file anew without the traces of what was deleted, if that is still to be done.
+    """Carry out an open order.
 
     Raises:
         StoreFailed: there is no room for it, or others keep the file locked.

@@ -65,7 +65,7 @@ def migrate(
         bool, flag("--rollback", "Take back a migration instead: the newest, or the one named.")
     ] = False,
     force: Annotated[
-        bool, flag("--force", "With --rollback: also sessions that went on since.")
+        bool, flag("--force", "With --rollback: even where somebody wrote since.")
     ] = False,
 ) -> Telling:
     """Bring along conversations from files and folders, in any known format.
@@ -79,8 +79,8 @@ def migrate(
     migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
     read; all others are imported.
 
-    --rollback deletes the sessions that a migration made, as `sessions delete` does, and takes back
-    what it added to others. Sessions that somebody went on with are kept and named.
+    --rollback puts that copy back. Where somebody wrote to the store since, nothing is done and the
+    sessions are named; --force puts it back even so, and keeps the store as it was.
 
     Examples:
       compactctl migrate ~/.claude/projects --dry-run
@@ -130,24 +130,24 @@ def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) 
         cli.stores.opened(options) as catalog,
         cli.progress.Progress("Taking back") as progress,
     ):
-        progress.now("Deleting what was imported")
+        progress.now("Putting the backup back")
         report = cli.migrations.rolled_back(
             catalog, names[0] if names else None, force=force, dry_run=options.dry_run
         )
     yield report.model_dump(mode="json")
     would = "would be " if options.dry_run else ""
-    done = [
-        each.done if each.done == "gone before" else f"{would}{each.done}"
-        for each in report.sessions
-    ]
-    told = zip(report.sessions, done, strict=True)
-    rows = [[whole(each.session_id), what, each.reason] for each, what in told]
+    parts = {f"{would}deleted": report.deleted, f"{would}put back": report.put_back}
+    rows = [[whole(name), what] for what, names in parts.items() for name in names]
     if rows:
-        yield Table(("session", "result", ""), rows, whole=("session",), is_list=True)
-    parts = [f"{count:,} {what}" for what, count in Counter(done).items()]
-    if report.snapshots:
-        parts.append(f"{counted(report.snapshots, 'snapshot')} {would}removed")
-    yield Styled(f"migration {report.id}: {', '.join(parts) or 'nothing left of it'}", "bold")
+        yield Table(("session", "result"), rows, whole=("session",), is_list=True)
+    for name in report.changed if options.dry_run else ():
+        yield Aside(f"somebody wrote to {one_line(name)!r} since: --force takes it back even so")
+    for name in report.others:
+        yield Aside(f"{one_line(name)!r}, of another scope, changed since: nothing is taken back")
+    counts = [f"{len(names):,} {what}" for what, names in parts.items() if names]
+    yield Styled(f"migration {report.id}: {', '.join(counts) or 'nothing left of it'}", "bold")
+    if report.replaced is not None:
+        yield Aside(Styled(f"the store as it was is in {report.replaced}"))
 
 
 @dataclass(frozen=True)

@@ -294,8 +294,8 @@ def sessions_delete(
 
     Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
     archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
-    The files are then searched for it; exits with 2 where something is left. Without a terminal to
-    ask on, --yes is required. Backups are not touched.
+    Exits with 2 where something is left. Without a terminal to ask on, --yes is required. Backups
+    are not touched.
 
     Examples:
       compactctl sessions delete harbour
@@ -324,8 +324,7 @@ def _removed(report: ForgottenReport) -> Table:
     """What was removed, and what was found afterwards."""
     rows: list[tuple[str, int]] = list(report.removed.items())
     rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
-    rows += [("bytes returned", report.bytes_returned)]
-    rows += [("files looked through", len(report.looked_through)), ("left", len(report.remains))]
+    rows += [("left", len(report.remains))]
     return Table(("removed", ""), rows, right=("",))
 
 
