@@ -553,7 +553,6 @@ def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
     chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
     run("migrate", "old")
     for line in (
-        ["memory", "enrich"],
         ["memory", "age"],
         ["view", "b", "-o", "b.html"],
     ):

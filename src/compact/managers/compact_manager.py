@@ -100,7 +100,7 @@ class CompactManager:
         )
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
-        self._lock = forks.Lock(forks.MANAGER)
+        self._lock = forks.Lock()
         self._is_closed = False
 
     # --- before a call ----------------------------------------------------------------------------

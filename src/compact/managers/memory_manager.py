@@ -28,7 +28,6 @@ from compact.core.digests import (
     DigestNote,
 )
 from compact.core.embedding import Generation, Near
-from compact.core.enriched import EnrichedReport
 from compact.core.forgotten import ForgottenReport
 from compact.core.found import (
     Method,
@@ -40,13 +39,12 @@ from compact.core.given import Given, fields_given
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.core.memory_status import MemoryStatus
 from compact.core.messages import Message, Role
-from compact.core.protocols import ChatModel, Embedder, SessionStore
+from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
-from compact.managers.enriching import enrich
 from compact.managers.entering import added
 from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
@@ -408,25 +406,6 @@ class MemoryManager(WholeMemory):
         metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
         return self._store.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
-        )
-
-    def enrich(
-        self,
-        *,
-        model: str | ChatModel | None = None,
-        most: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> EnrichedReport:
-        """Give titles, topics and names to sessions that changed since they were given some, `most`
-        at once. A title that a person gave stays. Without a model a title is the person's first
-        words; a model that fails leaves it so, and the report says why. `progress` is told how many
-        sessions are done, and of how many.
-
-        Raises:
-            BlockingCallInLoop: a model is asked, and this thread runs an event loop.
-        """
-        return enrich(
-            self._store, self._scope, self._settings, model=model, most=most, progress=progress
         )
 
     def session(self, session_id: str) -> Session:

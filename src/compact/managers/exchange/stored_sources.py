@@ -70,12 +70,9 @@ def _of_people(snapshots: Sequence[Snapshot], notes: Mapping[str, object]) -> li
 
 
 def said_of(session: Session) -> list[Any]:
-    """What people say of a session: its title, unless enriching made it, whether it is important,
-    and its tags.
-    """
+    """What people say of a session: its title, whether it is important, and its tags."""
     metadata = session.metadata
-    title = None if session.title == metadata.get("title_made") else session.title
-    return [title, bool(metadata.get("important")), list(metadata.get("tags") or ())]
+    return [session.title, bool(metadata.get("important")), list(metadata.get("tags") or ())]
 
 
 def _place(path: Path) -> str:

@@ -9,7 +9,6 @@ its own store. A program that ends waits until it is written, closed or not.
 from __future__ import annotations
 
 import atexit
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -65,10 +64,6 @@ class Archive:
         self._session_id = session_id
         self._tell = emit
         self._redactor = redactor
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
         self._left: deque[Callable[[], None]] = deque()
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -85,8 +80,6 @@ class Archive:
         """Wait until everything is written, but until no later than this time by the monotonic
         clock, or for `LONGEST_CLOSE`; an event tells what is not.
         """
-        if self._process != os.getpid():
-            return
         thread = self._thread
         if thread is not None:
             thread.join(LONGEST_CLOSE if until is None else max(0.0, until - time.monotonic()))
@@ -98,8 +91,6 @@ class Archive:
     # --- in the thread ----------------------------------------------------------------------------
 
     def _later(self, work: Callable[[], None]) -> None:
-        if self._process != os.getpid():  # the parent has the thread, and what it has to do
-            self._begin()
         with self._lock:
             self._left.append(work)
             _writing().add(self)

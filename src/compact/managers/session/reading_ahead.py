@@ -23,7 +23,7 @@ class ReadingAhead:
         self._thread: Thread | None = None
         self._stops = False
         self._compressing = 0
-        self._beginning = forks.Lock(forks.HISTORY)
+        self._beginning = forks.Lock()
         """Whoever begins to read or to compress sees who else has begun."""
 
     def begin(self, history: History, since: int) -> None:

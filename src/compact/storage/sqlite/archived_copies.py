@@ -4,7 +4,6 @@ which the originals were restored.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
@@ -42,7 +41,7 @@ class ArchivedCopies(Generic[C]):
     def __init__(self, pool: Pool, new: Callable[[], C]) -> None:
         self._pool, self._new = pool, new
         self._lock = Lock()
-        self._copies: dict[tuple[int, bytes, int], C] = {}
+        self._copies: dict[tuple[int, bytes], C] = {}
 
     def of(self, place: ArchivePlace) -> C | None:
         """The session as it is in its archive; None where it is not archived there any more.
@@ -50,7 +49,7 @@ class ArchivedCopies(Generic[C]):
         Raises:
             StoreDamaged: the archive is missing, or is not what was written.
         """
-        key = place.session, place.originals, os.getpid()  # a database in memory outlives no fork
+        key = place.session, place.originals
         with self._lock:
             found = self._copies.pop(key, None)
         if found is None and (data := still(self._pool, place)) is not None:

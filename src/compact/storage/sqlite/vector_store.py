@@ -76,7 +76,7 @@ class VectorStore:
         self.dimensions = dimensions
         self.model = model
         self.version = version
-        self._lock = forks.Lock(forks.HISTORY)
+        self._lock = forks.Lock()
         self._caches: dict[int, Cache] = {}
         self._uses_vec0 = backend == vec0.NAME
         if self._uses_vec0:
