@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from compact.core.calls import checked_methods, got
+from compact.core.calls import got
 from compact.errors import InvalidArgument
 
 HOTTEST = 2.0
@@ -89,7 +89,6 @@ def wanted(
     return Ask(max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options))
 
 
-@checked_methods
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long a model is asked. Times are seconds; one that is no number, or below 0, is refused

@@ -22,7 +22,6 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
-from compact.core.calls import checked_methods
 from compact.core.codec import instant
 from compact.core.digests import CompressionLevel
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
@@ -43,7 +42,6 @@ DAYS = 90
 """Without a new message, after which a conversation is archived unless other days are given."""
 
 
-@checked_methods
 class ArchivalManager:
     """The archive of the conversations of one scope and no others, in the file of a store, or in a
     store that is open already. `folder` is where files go: by default `NAME-archive` beside the

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from compact import forks, wiring
 from compact.compression.fold import RequestExtras
 from compact.config import CompactConfig
-from compact.core.calls import checked_methods
+from compact.core.calls import known_options
 from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
+from compact.core.options import taking
 from compact.core.protocols import (
     ChatModel,
     SessionStore,
@@ -65,7 +66,6 @@ class ManagerOptions(TypedDict, total=False):
     """Is called with each event, in the order they happen."""
 
 
-@checked_methods
 class CompactManager:
     """Middleware before each call of a model.
 
@@ -74,9 +74,11 @@ class CompactManager:
     a session is first used with, else 8,192 tokens.
     """
 
+    @taking(ManagerOptions)
     def __init__(
         self, config: CompactConfig | None = None, **options: Unpack[ManagerOptions]
     ) -> None:
+        known_options("CompactManager", options, ManagerOptions)
         self.config = config or CompactConfig()
         self._options = options
         self._redactor = options.get("redactor") or self.config.redactor()

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, Unpack, cast
+from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
-from compact.core.calls import checked_methods
+from compact.core.calls import got, known_options, no_text
 from compact.core.codec import instant
 from compact.core.digests import (
     AgeingReport,
@@ -39,6 +39,7 @@ from compact.core.given import Given, fields_given
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.core.memory_status import MemoryStatus
 from compact.core.messages import Message, Role
+from compact.core.options import taking
 from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
@@ -85,7 +86,6 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
     """What is searched by words."""
 
 
-@checked_methods
 class MemoryManager(WholeMemory):
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
@@ -226,6 +226,7 @@ class MemoryManager(WholeMemory):
         """
         return self._index.catch_up(progress)
 
+    @taking(SearchOptions)
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
     ) -> SearchResult:
@@ -237,6 +238,7 @@ class MemoryManager(WholeMemory):
         Raises:
             InvalidArgument: `limit` or `neighbours` is below 0.
         """
+        known_options("search", options, SearchOptions)
         neighbours = options.get("neighbours", 1)
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
@@ -290,6 +292,9 @@ class MemoryManager(WholeMemory):
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""
         method, of = options.get("method") or "hybrid", None
+        if method not in get_args(Method):
+            known = ", ".join(map(repr, get_args(Method)))
+            raise InvalidArgument("method", f"method must be one of {known}, got {got(method)}")
         if self._vectors is not None and self._embedder is not None and method != "lexical":
             of = self._vectors.made_by(self._embedder)
         return Ways(
@@ -402,6 +407,7 @@ class MemoryManager(WholeMemory):
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
+        no_text("tags", tags or ())
         given = {"important": important, "tags": None if tags is None else sorted(set(tags))}
         metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
         return self._store.describe(
@@ -452,7 +458,7 @@ class MemoryManager(WholeMemory):
         Raises:
             InvalidArgument: `every` is not above 0.
         """
-        if every <= 0:
+        if not every > 0:  # as of a number that is none
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
         work = partial(ageing.age_in_turn, progress=progress)

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from compact.core.calls import checked_methods
 from compact.core.codec import instant
 from compact.core.conversation import Conversation
 from compact.core.facts import entities
@@ -64,7 +63,6 @@ WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
 """What each part counts; together 1."""
 
 
-@checked_methods
 class Importance(BaseModel, frozen=True):
     """How much a conversation is worth to be kept whole."""
 
@@ -136,7 +134,6 @@ def _much(count: float, typical: float) -> float:
     return 1 - math.exp(-count / typical)
 
 
-@checked_methods
 class RetentionPolicy(BaseModel, frozen=True):
     """Decides which conversations keep every word. Frozen: `update_retention_policy` makes another
     one.

@@ -18,7 +18,6 @@ from typing import Any, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
-from compact.core.calls import checked
 from compact.core.memory_protocols import SessionTransfer
 from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
@@ -50,7 +49,6 @@ SHOWN_OF_DIGEST = 6
 """Characters of a digest that tell two sessions apart whose files have one name."""
 
 
-@checked
 def migrate(
     paths: str | Path | Sequence[str | Path],
     *,

@@ -15,7 +15,6 @@ from typing import Any
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.core.calls import checked
 from compact.core.migrated import RollbackReport, RolledBackSession
 from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
@@ -26,7 +25,6 @@ from compact.managers.exchange.stored_sources import MARK, MIGRATION
 from compact.managers.forgetting import forget
 
 
-@checked
 def roll_back(
     migration: str | None = None,
     *,

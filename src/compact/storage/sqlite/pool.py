@@ -68,6 +68,8 @@ class Pool:
     ) -> None:
         if durability not in ("full", "normal"):
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
+        if not busy_timeout >= 0:  # as of a number that is none: it would be waited for ever
+            raise InvalidInput(f"busy_timeout must be at least 0 seconds, not {busy_timeout!r}")
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
         if path != MEMORY:

@@ -16,7 +16,6 @@ import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
-from compact.core.calls import checked_methods
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
@@ -52,7 +51,6 @@ INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
 
 
-@checked_methods
 class SQLiteManager:
     """A session store in a file, or in memory.
 
