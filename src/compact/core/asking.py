@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
-from compact.core.calls import got
+from compact.core.calls import got, of_field
 from compact.errors import InvalidArgument
 
 HOTTEST = 2.0
@@ -25,7 +25,7 @@ class Ask(BaseModel, frozen=True):
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens the answer may have at most."""
-    temperature: float | None = Field(default=None, ge=0)
+    temperature: float | None = Field(default=None, ge=0, le=HOTTEST)
     stop: tuple[str, ...] = ()
     """Texts before which the answer ends."""
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -70,11 +70,6 @@ def wanted(
     Raises:
         InvalidArgument: a value is none that can be sent, or a field is compact's own.
     """
-    if max_tokens is not None and max_tokens < 1:
-        raise InvalidArgument("max_tokens", f"max_tokens must be at least 1, got {got(max_tokens)}")
-    if temperature is not None and not 0 <= temperature <= HOTTEST:
-        reason = f"temperature must lie between 0 and {HOTTEST:g}, got {got(temperature)}"
-        raise InvalidArgument("temperature", reason)
     texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if not all(isinstance(text, str) and text for text in texts):
         raise InvalidArgument("stop", f"stop must be texts that are not empty, got {got(stop)}")
@@ -86,7 +81,12 @@ def wanted(
         except (TypeError, ValueError, RecursionError):
             reason = f"{name} cannot be sent as JSON, got {got(value)}"
             raise InvalidArgument(name, reason) from None
-    return Ask(max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options))
+    try:
+        return Ask(
+            max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options)
+        )
+    except ValidationError as error:
+        raise of_field(error) from None
 
 
 @dataclass(frozen=True, slots=True)

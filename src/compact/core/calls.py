@@ -9,6 +9,8 @@ import operator
 import reprlib
 from collections.abc import Iterable, Mapping
 
+from pydantic import ValidationError
+
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidArgument
 
@@ -48,6 +50,13 @@ def no_text(name: str, given: Iterable[object]) -> None:
     """
     if isinstance(given, str | bytes):
         raise InvalidArgument(name, f"{name} must be a list, got {got(given)}")
+
+
+def of_field(error: ValidationError) -> InvalidArgument:
+    """The first thing that pydantic found, as an error that names the field."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"])) or error.title
+    return InvalidArgument(name, f"{name}: {first['msg']}, got {got(first['input'])}")
 
 
 def got(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from compact.core import clock_and_ids
-from compact.core.calls import no_text
+from compact.core.calls import no_text, of_field
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
 from compact.errors import InvalidArgument
@@ -102,7 +102,7 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
         try:
             made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
         except ValidationError as error:
-            raise InvalidArgument("goals", f"goals[{i}]: {error.errors()[0]['msg']}") from None
+            raise InvalidArgument("goals", f"goals[{i}].{of_field(error).reason}") from None
     return made
 
 

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
+from compact.core.calls import of_field
 from compact.core.codec import instant
 from compact.core.conversation import Conversation
 from compact.core.facts import entities
@@ -35,7 +36,6 @@ from compact.core.importance import lasting
 from compact.core.instructions import find_instructions
 from compact.core.messages import Message
 from compact.core.speakers import own_words_of, speaker_of
-from compact.errors import InvalidArgument
 from compact.memory.ages import DAY
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
@@ -185,6 +185,4 @@ class RetentionPolicy(BaseModel, frozen=True):
         try:
             return type(self).model_validate({**self.model_dump(), **thresholds}, extra="forbid")
         except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0]) if first["loc"] else "thresholds"
-            raise InvalidArgument(name, f"{name}: {first['msg']}") from None
+            raise of_field(error) from None

@@ -21,7 +21,8 @@ from weakref import WeakSet
 import apsw
 
 from compact import forks
-from compact.errors import InvalidInput, StoreFailed
+from compact.core.calls import got
+from compact.errors import InvalidArgument, StoreFailed
 from compact.files import is_folder, is_other_kind
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
@@ -67,9 +68,11 @@ class Pool:
         passphrase: Passphrase | None = None,
     ) -> None:
         if durability not in ("full", "normal"):
-            raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
+            reason = f"durability must be 'full' or 'normal', got {got(durability)}"
+            raise InvalidArgument("durability", reason)
         if not busy_timeout >= 0:  # as of a number that is none: it would be waited for ever
-            raise InvalidInput(f"busy_timeout must be at least 0 seconds, not {busy_timeout!r}")
+            reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
+            raise InvalidArgument("busy_timeout", reason)
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
         if path != MEMORY:

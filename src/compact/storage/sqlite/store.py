@@ -55,8 +55,7 @@ class SQLiteManager:
     """A session store in a file, or in memory.
 
     `durability` says when an append returns: `full` when it is on the disk, `normal` when the
-    operating system has it (a power cut may take the last moments, never the file). Without
-    `search_index` nothing is indexed, and search looks through the newest messages only.
+    operating system has it (a power cut may take the last moments, never the file).
     `busy_timeout` is how many seconds a writer waits for those of other processes.
 
     With a `key` (by default the environment's `COMPACT_ENCRYPTION_KEY`) the file is encrypted,
@@ -73,7 +72,6 @@ class SQLiteManager:
         path: str | Path = MEMORY,
         *,
         durability: Durability = "full",
-        search_index: bool = True,
         busy_timeout: float = 10.0,
         key: str | None = None,
     ) -> None:
@@ -85,7 +83,6 @@ class SQLiteManager:
             busy_timeout=busy_timeout,
             passphrase=Passphrase.in_force(key),
         )
-        self._has_index = search_index
         self._memory = MemoryIndex(self._pool)
         self._copies = ArchivedCopies(self._pool, SQLiteManager)
         with suppress(StoreFailed):
@@ -264,10 +261,9 @@ class SQLiteManager:
             lambda db: archived_rows.of_session(db, name) if begins else None,
             lambda db: projections.commit(db, step),
         )
-        if self._has_index:
-            # The step is stored; what the index lacks, a search makes up for.
-            with suppress(StoreFailed, NotFound):
-                search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
+        # The step is stored; what the index lacks, a search makes up for.
+        with suppress(StoreFailed, NotFound):
+            search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
     moves = in_transaction(Pool.read, projections.moves)
@@ -293,20 +289,18 @@ class SQLiteManager:
         """Messages of a branch, its ancestors' part included, that share words with the text; the
         best first.
 
-        Without an index, or where it cannot catch up, only the newest 5,000 messages are looked
-        through.
+        Where the index cannot catch up, only the newest 5,000 messages are looked through.
         """
-        look = search.search if self._has_index else search.scan
         with self._pool.read() as db:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
-        return look(self._pool if copy is None else copy.pool, branch_id, text, most)
+        return search.search(self._pool if copy is None else copy.pool, branch_id, text, most)
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index what was stored since; whether that could be done. `progress` is told after each
         batch how many messages are done, and of how many.
         """
-        return self._has_index and search.catch_up_all(self._pool, progress)
+        return search.catch_up_all(self._pool, progress)
 
     def unindexed(self) -> int:
         """How many messages are in no index yet."""
