@@ -46,6 +46,13 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: _session().record_usage(-1), "usage", "at least 0"),
     (lambda: _memory().search("cactus", limit=-1), "limit", "at least 0"),
     (lambda: _memory().run_schedule(float("nan")), "every", "above 0"),
+    # no scope would be all of them, and no session a new one
+    (lambda: ContextManager(window=8_192, scope=None), "scope", "not empty"),  # type: ignore[arg-type]
+    (lambda: ContextManager(window=8_192, session_id=None), "session_id", "not empty"),  # type: ignore[arg-type]
+    (lambda: MemoryManager(scope=None), "scope", "not empty"),  # type: ignore[arg-type]
+    (lambda: compact.ArchivalManager(SQLiteManager(), scope=None), "scope", "not empty"),  # type: ignore[arg-type]
+    (lambda: CompactManager(scope=""), "scope", "not empty"),
+    (lambda: compact.migrate("x", store=":memory:", scope=None), "scope", "not empty"),  # type: ignore[arg-type]
     # a text where a list is meant would be taken letter by letter
     (lambda: _session().set_goals("Mend the roof."), "goals", "must be a list"),
     (lambda: _memory().describe("s", tags="roof"), "tags", "must be a list"),
@@ -77,7 +84,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_argument(
         (lambda: SQLiteManager(busy_timeout=float("nan")), "busy_timeout"),
         (lambda: SQLiteManager("a\0b"), r"a\\x00b"),
         (lambda: SQLiteManager("\ud800"), "ud800"),
-        (lambda: _memory().store.update_importance_score("m", float("nan")), "nan"),
+        (lambda: SQLiteManager().update_importance_score("m", float("nan")), "nan"),
         (lambda: compact.VectorStore(dimensions=2).add("a", [float("nan"), 1.0]), "number"),
     ],
 )

@@ -70,7 +70,7 @@ def test_values_that_mean_nothing_are_refused() -> None:
     assert ctx.recall("hello", limit=0) == []
     with pytest.raises(InvalidArgument, match="usage must be at least 0 tokens, got -5"):
         ctx.record_usage(-5)
-    with pytest.raises(InvalidArgument, match="session_id is empty: give one, or leave it out"):
+    with pytest.raises(InvalidArgument, match="session_id must be a text that is not empty"):
         ContextManager(window=8_192, session_id="")
     with pytest.raises(InvalidArgument, match="window must be at least 64 tokens, got 5"):
         ContextManager(window=5)

@@ -42,6 +42,17 @@ def known_options(called: str, given: Mapping[str, object], options: type) -> No
             raise InvalidArgument(name, reason)
 
 
+def named(name: str, value: object) -> str:
+    """The name of a session or a scope. None of a scope would be all of them.
+
+    Raises:
+        InvalidArgument: it is no text, or empty.
+    """
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument(name, f"{name} must be a text that is not empty, got {got(value)}")
+    return value
+
+
 def no_text(name: str, given: Iterable[object]) -> None:
     """Refuse a text where a list of them is meant: it would be taken letter by letter.
 

@@ -22,6 +22,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.core.calls import named
 from compact.core.codec import instant
 from compact.core.digests import CompressionLevel
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
@@ -63,9 +64,9 @@ class ArchivalManager:
         scope: str = DEFAULT_SCOPE,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._scope, self._settings = named("scope", scope), settings or CompactConfig()
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
-        self._scope, self._settings = scope, settings or CompactConfig()
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
         self._archive = cast("SessionArchive", self._store)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from compact import forks, wiring
 from compact.compression.fold import RequestExtras
 from compact.config import CompactConfig
-from compact.core.calls import known_options
+from compact.core.calls import known_options, named
 from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
@@ -26,7 +26,7 @@ from compact.core.protocols import (
 )
 from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE
-from compact.errors import InvalidArgument, StoreFailed, Superseded
+from compact.errors import StoreFailed, Superseded
 from compact.managers.compress import acompress
 from compact.managers.context_manager import ContextManager
 from compact.managers.lists.system_prompt import MOST_TRIES
@@ -93,7 +93,7 @@ class CompactManager:
         """The store of all its sessions."""
         archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
-        self.scope = options.get("scope", DEFAULT_SCOPE)
+        self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
         """Of all its sessions."""
         self._memory = (
             MemoryManager(self.store, scope=self.scope, settings=self.config)
@@ -220,8 +220,7 @@ class CompactManager:
             UnknownModel: as `preflight`.
             StoreFailed: the manager is closed.
         """
-        if not session_id:
-            raise InvalidArgument("session_id", "session_id is empty: name the conversation")
+        named("session_id", session_id)
         with self._lock:
             if self._is_closed:
                 raise StoreFailed("the manager is closed")

@@ -10,10 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from compact.core.calls import known_options
+from compact.core.calls import known_options, named
 from compact.core.options import taking
 from compact.core.protocols import ChatModel, SessionStore
-from compact.errors import InvalidArgument
 from compact.managers.methods.adding import Adding
 from compact.managers.methods.goals import Goals
 from compact.managers.methods.going_back import GoingBack
@@ -51,8 +50,8 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
     ) -> None:
         known_options("ContextManager", options, SessionOptions)
         for name in ("scope", "session_id"):
-            if options.get(name) == "":
-                raise InvalidArgument(name, f"{name} is empty: give one, or leave it out")
+            if name in options:
+                named(name, options[name])
         self._session = OpenSession(model, window, store, options)
 
     def close(self) -> None:

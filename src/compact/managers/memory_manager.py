@@ -19,7 +19,7 @@ from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
-from compact.core.calls import got, known_options, no_text
+from compact.core.calls import got, known_options, named, no_text
 from compact.core.codec import instant
 from compact.core.digests import (
     AgeingReport,
@@ -107,12 +107,12 @@ class MemoryManager(WholeMemory):
         archive_folder: str | Path | None = None,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._scope = named("scope", scope)
         self._settings = settings or CompactConfig()
         embedder = embedder or self._settings.embedder
         self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
-        self._scope = scope
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(

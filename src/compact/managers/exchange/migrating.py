@@ -18,6 +18,7 @@ from typing import Any, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
+from compact.core.calls import named
 from compact.core.memory_protocols import SessionTransfer
 from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
@@ -70,6 +71,7 @@ def migrate(
         StoreFailed: the store cannot be read or written; what was stored before stays, and is
             found when the migration is begun again.
     """
+    named("scope", scope)
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given or "" in given:
         raise InvalidArgument("paths", "paths: name at least one file or folder")

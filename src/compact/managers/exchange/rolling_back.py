@@ -15,6 +15,7 @@ from typing import Any
 
 from compact import wiring
 from compact.config import CompactConfig
+from compact.core.calls import named
 from compact.core.migrated import RollbackReport, RolledBackSession
 from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
@@ -42,6 +43,7 @@ def roll_back(
         InvalidArgument: the store is no file.
         StoreFailed: the store cannot be changed; what was taken back before stays so.
     """
+    named("scope", scope)
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
         file = getattr(opened, "path", None)
