@@ -36,6 +36,11 @@ class Lock:
     def __init__(self) -> None:
         self._lock, self._process = RLock(), os.getpid()
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a child of the one that made it: closing does nothing there."""
+        return os.getpid() != self._process
+
     def __enter__(self) -> None:
         refuse_child(self._process)
         self._lock.acquire()

@@ -1,6 +1,8 @@
 """A child of a process that has sessions open is refused by name, and opens its own (S-2)."""
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +47,7 @@ def test_a_child_is_refused_at_once_whoever_holds_the_session(
             for call in calls:
                 with pytest.raises(StoreFailed, match="before the process forked"):
                     call()
+            ctx.close()
             with suppress(StoreFailed):  # what is here already may be read
                 assert [message.text for message in ctx.history] == ["parent"]
 
@@ -82,6 +85,7 @@ def test_a_manager_is_refused_in_a_child(kept: str, tmp_path: Path) -> None:
             signal.alarm(60)
             with pytest.raises(StoreFailed, match="before the process forked"):
                 manager.preflight("s", talk(0, 21))
+            manager.close()
 
         assert in_a_fork(work) == 0
         assert manager.preflight("s", talk(0, 22))
@@ -94,6 +98,31 @@ def test_memory_is_refused_in_a_child(tmp_path: Path) -> None:
             signal.alarm(60)
             with pytest.raises(StoreFailed, match="before the process forked"):
                 memory.search("lantern")
+            memory.close()
 
         assert in_a_fork(work) == 0
         assert not memory.search("lantern").hits
+
+
+SCRIPT = """
+import os, sys
+from compact import CompactConfig, CompactManager, ContextManager
+config = CompactConfig(max_context_tokens=4_096)
+talk = [{"role": "user", "content": f"The lantern at quay {i} is lit. " * 20} for i in range(90)]
+with CompactManager(config, store="a.db", archive="kept") as manager:
+    manager.preflight("s", talk)
+    with ContextManager(window=4_096, store="b.db") as ctx:
+        ctx.add_messages(talk)
+        ctx.get_context_for_model()
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_child_ends_as_it_wants_to(tmp_path: Path) -> None:
+    """Through every block that its parent began, and what runs when Python ends."""
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -28,7 +28,7 @@ def whole_number(value: object) -> int | None:
         return None
 
 
-def known_options(called: str, given: Mapping[str, object], options: type) -> None:
+def known_options(given: Mapping[str, object], options: type) -> None:
     """Refuse a name that is no option of what is called: it would be passed over.
 
     Raises:
@@ -38,8 +38,7 @@ def known_options(called: str, given: Mapping[str, object], options: type) -> No
         if name not in options.__annotations__:
             close = difflib.get_close_matches(name, options.__annotations__, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
-            raise InvalidArgument(name, reason)
+            raise InvalidArgument(name, f"unexpected keyword argument {name!r}{hint}")
 
 
 def named(name: str, value: object) -> str:

@@ -78,7 +78,7 @@ class CompactManager:
     def __init__(
         self, config: CompactConfig | None = None, **options: Unpack[ManagerOptions]
     ) -> None:
-        known_options("CompactManager", options, ManagerOptions)
+        known_options(options, ManagerOptions)
         self.config = config or CompactConfig()
         self._options = options
         self._redactor = options.get("redactor") or self.config.redactor()
@@ -266,6 +266,8 @@ class CompactManager:
 
     def close(self) -> None:
         """Close its sessions, and the store unless it was passed in open."""
+        if self._lock.is_inherited:
+            return
         with self._lock:
             self._is_closed = True
             for ctx in self._open.values():

@@ -77,7 +77,7 @@ class _Task:
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
         self._given = messages_given(given)
-        known_options("compress", options, Options)
+        known_options(options, Options)
         max_tokens = checked_size("max_tokens", max_tokens)
         self._typed = bool(self._given) and isinstance(self._given[0], Message)
         own = _own_text(options.get("key"))

@@ -48,7 +48,7 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        known_options("ContextManager", options, SessionOptions)
+        known_options(options, SessionOptions)
         for name in ("scope", "session_id"):
             if name in options:
                 named(name, options[name])

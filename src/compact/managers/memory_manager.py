@@ -238,7 +238,7 @@ class MemoryManager(WholeMemory):
         Raises:
             InvalidArgument: `limit` or `neighbours` is below 0.
         """
-        known_options("search", options, SearchOptions)
+        known_options(options, SearchOptions)
         neighbours = options.get("neighbours", 1)
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:

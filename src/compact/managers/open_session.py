@@ -78,6 +78,8 @@ class OpenSession:
 
     def close(self) -> None:
         """Give up what is being drafted, and close what was opened here."""
+        if self.turn.is_inherited:
+            return
         self._stop()
         if self._owns_store:
             self.state.store.close()

@@ -92,7 +92,7 @@ class EventBus:
         """Send every event from now on to the exporter, from a thread of its own. What it has not
         sent when the program ends, it sends then, for at most `CLOSE_SECONDS`.
         """
-        known_options("export_to", pace, Pace)
+        known_options(pace, Pace)
         each = ExporterQueue(
             exporter,
             prepare=self._outgoing,

@@ -13,9 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
-from threading import Lock, Thread
+from threading import Thread
 from weakref import WeakSet
 
+from compact import forks
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.event_privacy import redacted
 from compact.core.events import (
@@ -65,7 +66,7 @@ class Archive:
         self._tell = emit
         self._redactor = redactor
         self._left: deque[Callable[[], None]] = deque()
-        self._lock = Lock()
+        self._lock = forks.Lock()
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
@@ -80,6 +81,8 @@ class Archive:
         """Wait until everything is written, but until no later than this time by the monotonic
         clock, or for `LONGEST_CLOSE`; an event tells what is not.
         """
+        if self._lock.is_inherited:
+            return
         thread = self._thread
         if thread is not None:
             thread.join(LONGEST_CLOSE if until is None else max(0.0, until - time.monotonic()))

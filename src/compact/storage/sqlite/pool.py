@@ -46,7 +46,7 @@ WAITS = 10.0
 """Seconds that a fork waits for threads that are inside SQLite."""
 _pools: WeakSet[Pool] = WeakSet()
 """The pools that are open in this process."""
-_waiting: list[Pool] = []
+_waiting: dict[Pool, None] = {}
 """Those that the fork which is going on has waited for."""
 _forking, _opening = Lock(), Lock()
 _left_behind: list[apsw.Connection] = []
@@ -391,19 +391,19 @@ def _before_fork() -> None:
         _opening.release()  # a thread that is waited for may have to open another one
         for pool in new:
             pool.before_fork(until)
-            _waiting.append(pool)
+            _waiting[pool] = None
 
 
 def _after_fork() -> None:
     while _waiting:
-        _waiting.pop().after_fork()
+        _waiting.popitem()[0].after_fork()
     _opening.release()
     _forking.release()
 
 
 def _in_child() -> None:
     while _waiting:
-        _waiting.pop().leave()
+        _waiting.popitem()[0].leave()
     _pools.clear()
     _opening.release()
     _forking.release()
