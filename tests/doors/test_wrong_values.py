@@ -48,6 +48,7 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: _memory().run_schedule(float("nan")), "every", "above 0"),
     # no scope would be all of them, and no session a new one
     (lambda: ContextManager(window=8_192, scope=None), "scope", "not empty"),  # type: ignore[arg-type]
+    (lambda: ContextManager(window=8_192, session_id=""), "session_id", "not empty"),
     (lambda: ContextManager(window=8_192, session_id=None), "session_id", "not empty"),  # type: ignore[arg-type]
     (lambda: MemoryManager(scope=None), "scope", "not empty"),  # type: ignore[arg-type]
     (lambda: compact.ArchivalManager(SQLiteManager(), scope=None), "scope", "not empty"),  # type: ignore[arg-type]
@@ -111,6 +112,10 @@ def test_pydantic_names_the_field_of_a_value(kind: Any, fields: dict[str, Any], 
     with pytest.raises(ValidationError) as refused:
         kind(**fields)
     assert refused.value.errors()[0]["loc"] == (place,)
+
+
+def test_a_limit_of_none_is_none() -> None:
+    assert _session().recall("cactus", limit=0) == []
 
 
 def test_settings_name_the_field() -> None:
