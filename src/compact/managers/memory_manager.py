@@ -16,10 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
+from pydantic import ValidationError
+
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
-from compact.core.calls import got, known_options, named, no_text
+from compact.core.calls import got, known_options, named, no_text, of_field
 from compact.core.codec import instant
 from compact.core.digests import (
     AgeingReport,
@@ -236,7 +238,7 @@ class MemoryManager(WholeMemory):
         days that the question names and by what an answer to it must hold.
 
         Raises:
-            InvalidArgument: `limit` or `neighbours` is below 0.
+            InvalidArgument: an option is wrong, or `limit` or `neighbours` below 0.
         """
         known_options(options, SearchOptions)
         neighbours = options.get("neighbours", 1)
@@ -280,7 +282,10 @@ class MemoryManager(WholeMemory):
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """What a search finds, how, and why not by meaning, where the embedder failed."""
-        only = SearchFilter.model_validate(options)
+        try:
+            only = SearchFilter.model_validate(options)
+        except ValidationError as error:
+            raise of_field(error) from None
         search = partial(ranked, self._index, self._scope, query, most=most, only=only)
         try:
             ways = self._ways(options)
