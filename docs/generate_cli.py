@@ -25,7 +25,7 @@ INNER = {
         *("describe", "delete"),
     ),
     "memory": (
-        *("status", "age", "why", "embed", "enrich", "schedule"),
+        *("status", "age", "why", "embed", "schedule"),
         *("archive", "restore", "archived", "verify", "forget", "backup", "restore-backup"),
     ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from compact import ContextManager
 from compact.config import ARGUMENT, DEFAULT, CompactConfig, did_you_mean
 from compact.core.policy import CompactPolicy
-from compact.errors import CompactError, InvalidArgument, InvalidConfig
+from compact.errors import CompactError, InvalidConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "compact.yaml"
@@ -352,7 +352,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.yaml", tmp_path / "latin.yaml"):
         with pytest.raises(InvalidConfig, match=r"directory|no such file|UTF-8"):
             CompactConfig.load(path, environ={})
-    with pytest.raises(InvalidArgument, match="no file's name"):
+    with pytest.raises(InvalidConfig, match="not a file's name"):
         CompactConfig.load("a\0b", environ={})
 
 

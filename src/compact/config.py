@@ -25,7 +25,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from compact.core import kit_names
 from compact.core.addresses import is_address
 from compact.core.budget import ContextWindow
-from compact.core.calls import LARGEST, checked_methods, got
+from compact.core.calls import LARGEST, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.redaction import without_credentials
@@ -59,7 +59,6 @@ TIER_VARIABLES = {
 """The variables that set something for one tier: which, and what."""
 
 
-@checked_methods
 class CompactConfig(CompactPolicy):
     """The settings tree. Frozen; `load` layers sources, the constructor takes arguments only."""
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import OTEL, CompactConfig
 from compact.core.asking import PATIENCE, Patience
-from compact.core.calls import checked
 from compact.core.events import ErrorRaised, Event, RedactionOff
 from compact.core.formats.known import format_named
 from compact.core.model_keys import PROVIDERS, parse_key
@@ -306,7 +305,6 @@ TIMEOUT = 600.0
 """Seconds that a model may take for one answer, where nobody says how patient they are."""
 
 
-@checked
 def chat_model(
     key: str | ChatModel, *, timeout: float = TIMEOUT, api_key: str | None = None
 ) -> ChatModel:

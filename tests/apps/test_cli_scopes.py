@@ -53,7 +53,6 @@ LISTING = {
     "memory_archived": [],
     "memory_verify": [],
     "memory_age": [],
-    "memory_enrich": [],
     "memory_status": [],
     "memory_schedule": ["--once"],
     "migrate": ["SAMPLE"],

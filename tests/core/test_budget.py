@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from compact import plan
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.policy import CompactPolicy
-from compact.errors import InvalidArgument
 
 NUMBERS = [
     # window, output reserve, buffer, usable, trigger, target
@@ -60,7 +60,7 @@ def test_what_is_left_is_never_negative():
 @pytest.mark.parametrize("value", [0, 1.5, 70])
 def test_percentages_are_fractions(field, value):
     """K-10: between 0 and 1; the error names the field."""
-    with pytest.raises(InvalidArgument, match=field):
+    with pytest.raises(ValidationError, match=field):
         CompactPolicy(**{field: value})
 
 

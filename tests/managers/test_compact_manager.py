@@ -291,7 +291,7 @@ def test_only_so_many_sessions_stay_open(monkeypatch: pytest.MonkeyPatch) -> Non
         assert list(manager._open) == ["b", "c"]
         assert manager.preflight("a", talk(0, 3)) == talk(0, 3)
         assert len(manager.session("a").history) == 6
-        with pytest.raises(InvalidArgument, match="session_id is empty"):
+        with pytest.raises(InvalidArgument, match="session_id must be a text"):
             manager.session("")
 
 

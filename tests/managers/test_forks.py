@@ -1,115 +1,31 @@
-"""A process forks while its threads use a session: no child waits for a lock for ever (S-2)."""
+"""A child of a process that has sessions open is refused by name, and opens its own (S-2)."""
 
 import signal
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from compact import CompactConfig, CompactManager, ContextManager, Message, SQLiteManager, forks
-from compact.errors import StoreFailed, Superseded
-from compact.storage.archives.files import FileStorage
+from compact import CompactConfig, CompactManager, ContextManager, MemoryManager
+from compact.errors import StoreFailed
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.test_compact_manager import talk
 from tests.storage.test_sqlite_processes import forking, in_a_fork
 
 pytestmark = [forking, pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")]
-WORDS = "the lantern at the north quay is lit again "
 
 
-@contextmanager
-def busy(*works: Callable[[], object]) -> Iterator[None]:
-    """Threads that do this again and again while the block lasts."""
-    stop = threading.Event()
-
-    def keep_on(work: Callable[[], object]) -> None:
-        while not stop.is_set():
-            work()
-
-    threads = [threading.Thread(target=keep_on, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    yield
-    stop.set()
-    for thread in threads:
-        thread.join()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("store", ["file", "memory"])
-def test_a_child_uses_the_session_that_threads_of_its_parent_use(
-    store: str, tmp_path: Path
+@pytest.mark.parametrize("store", [None, "chat.db"])
+def test_a_child_is_refused_at_once_whoever_holds_the_session(
+    store: str | None, tmp_path: Path
 ) -> None:
-    kept = SQLiteManager(tmp_path / "chat.db", durability="normal")
-    with ContextManager(
-        window=4_000, store=kept if store == "file" else InMemoryStore(), on_event=lambda _: None
-    ) as ctx:
-
-        def talk() -> None:
-            ctx.add_message(role="user", content=WORDS * 20)
-            ctx.get_context_for_model()
-
-        def work() -> None:
-            signal.alarm(90)
-            before = len(ctx.history)
-            ctx.add_message(role="user", content="child")
-            assert "child" in str(ctx.get_context_for_model()[-1]) or len(ctx.history) > before + 1
-            with suppress(Superseded):  # its parent's threads may be faster, and it says so
-                ctx.compress_conversation()
-
-        with busy(talk, talk, lambda: ctx.recall("lantern", limit=1)):
-            codes = [in_a_fork(work) for _ in range(6)]
-        assert codes == [0] * 6
-        assert kept.integrity_check() == []
-        if store == "file":
-            said = [message.text for message in ctx.history]
-            assert said.count("child") == 6
-    kept.close()
-
-
-class Waiting(FileStorage):
-    """An archive that waits until it is opened."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.opens = threading.Event()
-
-    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        self.opens.wait(60)
-        return super().save_transcript(session_id, messages)
-
-
-def test_what_the_parent_has_yet_to_archive_stays_with_the_parent(tmp_path: Path) -> None:
-    archive = Waiting(tmp_path)
-    config = CompactConfig(max_context_tokens=4_096)
-    manager = CompactManager(config, store=InMemoryStore(), archive=archive)
-    manager.preflight("s", talk(0, 60))
-
-    def kept() -> int:
-        return len(list(tmp_path.glob("s/transcript-*")))
-
-    def work() -> None:
-        signal.alarm(90)
-        archive.opens.set()
-        manager.manual_compact("s", talk(0, 70))
-        manager.close()
-        assert kept() == 1
-
-    assert in_a_fork(work) == 0
-    archive.opens.set()
-    manager.close()
-    assert kept() == 2
-
-
-def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What it guards may be half changed there; the parent goes on."""
-    monkeypatch.setattr(forks, "WAITS", 0.05)
-    with ContextManager(window=4_000) as ctx:
+    file = None if store is None else tmp_path / store
+    with ContextManager(window=4_000, store=file, session_id="s") as ctx:
+        ctx.add_message(role="user", content="parent")
         held, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -122,68 +38,91 @@ def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
         held.wait(60)
 
         def work() -> None:
-            signal.alarm(90)
-            with pytest.raises(StoreFailed, match=r"when the process forked.*Open the session"):
-                ctx.add_message(role="user", content="child")
+            signal.alarm(60)
+            calls: list[Callable[[], object]] = [
+                lambda: ctx.add_message(role="user", content="child"),
+                ctx.get_context_for_model,
+                ctx.compress_conversation,
+            ]
+            for call in calls:
+                with pytest.raises(StoreFailed, match="before the process forked"):
+                    call()
+            ctx.close()
+            with suppress(StoreFailed):  # what is here already may be read
+                assert [message.text for message in ctx.history] == ["parent"]
 
         code = in_a_fork(work)
         leave.set()
         thread.join()
         assert code == 0
+        ctx.add_message(role="user", content="parent again")
+        assert [message.text for message in ctx.history] == ["parent", "parent again"]
+
+
+def test_a_child_opens_the_session_itself(tmp_path: Path) -> None:
+    file = tmp_path / "chat.db"
+    with ContextManager(window=4_000, store=file, session_id="s") as ctx:
         ctx.add_message(role="user", content="parent")
-        assert len(ctx.history) == 1
+
+        def work() -> None:
+            signal.alarm(60)
+            with ContextManager(window=4_000, store=file, session_id="s") as own:
+                own.add_message(role="assistant", content="child")
+                assert len(own.get_context_for_model()) == 2
+
+        assert in_a_fork(work) == 0
+        ctx.add_message(role="user", content="parent again")
+        assert [message.text for message in ctx.history] == ["parent", "child", "parent again"]
 
 
-class Begun(threading.Event):
-    """Set when a fork has begun to wait."""
+@pytest.mark.parametrize("kept", ["file", "memory"])
+def test_a_manager_is_refused_in_a_child(kept: str, tmp_path: Path) -> None:
+    store = tmp_path / "chat.db" if kept == "file" else InMemoryStore()
+    with CompactManager(CompactConfig(max_context_tokens=4_096), store=store) as manager:
+        manager.preflight("s", talk(0, 20))
 
-    rank = -1
+        def work() -> None:
+            signal.alarm(60)
+            with pytest.raises(StoreFailed, match="before the process forked"):
+                manager.preflight("s", talk(0, 21))
+            manager.close()
 
-    def before_fork(self, until: float) -> None:
-        self.set()
-
-    def after_fork(self, *, in_child: bool) -> None:
-        """Nothing to let go of."""
-
-
-def test_a_thread_that_opens_a_branch_meanwhile_is_waited_for() -> None:
-    """What it makes is shared too: neither waits for the other."""
-    outer, begun, held = forks.Lock(forks.SESSION), Begun(), threading.Event()
-    made: list[forks.Lock] = []
-
-    def open_it() -> None:
-        with outer:
-            held.set()
-            begun.wait(60)
-            made.append(forks.Lock(forks.HISTORY))
-
-    thread = threading.Thread(target=open_it)
-    thread.start()
-    held.wait(60)
-    forks.share(begun)
-
-    def work() -> None:
-        signal.alarm(90)
-        with outer, made[0]:
-            pass
-
-    started = time.monotonic()
-    assert in_a_fork(work) == 0
-    thread.join()
-    assert time.monotonic() - started < forks.WAITS / 2
+        assert in_a_fork(work) == 0
+        assert manager.preflight("s", talk(0, 22))
 
 
-@pytest.mark.timing
-def test_waiting_costs_what_is_open_and_not_its_square() -> None:
-    def cost(number: int) -> float:
-        open_ones = [forks.Lock(forks.STORE) for _ in range(number)]
-        taken = []
-        for _ in range(3):
-            started = time.process_time()
-            forks._before_fork()
-            forks._after_fork(in_child=False)
-            taken.append(time.process_time() - started)
-        assert len(open_ones) == number
-        return min(taken)
+def test_memory_is_refused_in_a_child(tmp_path: Path) -> None:
+    with MemoryManager(tmp_path / "chat.db") as memory:
 
-    assert cost(8_000) < 3 * 8 * cost(1_000)
+        def work() -> None:
+            signal.alarm(60)
+            with pytest.raises(StoreFailed, match="before the process forked"):
+                memory.search("lantern")
+            memory.close()
+
+        assert in_a_fork(work) == 0
+        assert not memory.search("lantern").hits
+
+
+SCRIPT = """
+import os, sys
+from compact import CompactConfig, CompactManager, ContextManager
+config = CompactConfig(max_context_tokens=4_096)
+talk = [{"role": "user", "content": f"The lantern at quay {i} is lit. " * 20} for i in range(90)]
+with CompactManager(config, store="a.db", archive="kept") as manager:
+    manager.preflight("s", talk)
+    with ContextManager(window=4_096, store="b.db") as ctx:
+        ctx.add_messages(talk)
+        ctx.get_context_for_model()
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_child_ends_as_it_wants_to(tmp_path: Path) -> None:
+    """Through every block that its parent began, and what runs when Python ends."""
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import compact
-from compact import CannotFit, ContextManager, InvalidArgument, Message
+from compact import CannotFit, ContextManager, Message
 from compact.errors import NotFound
 
 
@@ -59,18 +59,3 @@ def test_defaults_that_are_constants_show_in_help() -> None:
     assert "scope: 'str' = 'default'" in told
     assert "session_id: 'str' = …" in told
     assert "pin: 'Iterable[int] | None' = None" in pydoc.plain(pydoc.render_doc(compact.compress))
-
-
-def test_values_that_mean_nothing_are_refused() -> None:
-    """In plain words, with the value and what it may be."""
-    ctx = ContextManager(window=8_192)
-    ctx.add_message(role="user", content="hello")
-    with pytest.raises(InvalidArgument, match="limit must be at least 0, got -3"):
-        ctx.recall("hello", limit=-3)
-    assert ctx.recall("hello", limit=0) == []
-    with pytest.raises(InvalidArgument, match="usage must be at least 0 tokens, got -5"):
-        ctx.record_usage(-5)
-    with pytest.raises(InvalidArgument, match="session_id is empty: give one, or leave it out"):
-        ContextManager(window=8_192, session_id="")
-    with pytest.raises(InvalidArgument, match="window must be at least 64 tokens, got 5"):
-        ContextManager(window=5)

@@ -72,7 +72,6 @@ LISTING: dict[type, dict[str, Try]] = {
     MemoryManager: {
         "age": lambda memory: memory.age(LATER),
         "archived": lambda memory: memory.archived(),
-        "enrich": lambda memory: memory.enrich(),
         "run_schedule": lambda memory: memory.run_schedule(9).stop(),
         "search": lambda memory: [
             memory.search(ASKED), memory.search(ASKED, sessions=["theirs"], about=ASKED),

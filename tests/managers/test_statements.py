@@ -5,7 +5,6 @@ still sees what anybody else stored (issue 26, point 3).
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -247,18 +246,6 @@ def test_a_store_that_nobody_holds_closes_its_file(tmp_path: Path) -> None:
         assert pool() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-def test_a_version_is_no_longer_the_same_in_a_forked_child(tmp_path: Path) -> None:
-    with talked(tmp_path / "s.db") as ctx:
-        child = os.fork()
-        if not child:
-            with beside(ctx, tmp_path, "one file") as other:
-                other.add_message(role="user", content="What of the gate?")
-            os._exit(0 if texts(ctx)[-1] == "What of the gate?" else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert texts(ctx)[-1] == "What of the gate?"
 
 
 def test_a_version_is_told_while_another_thread_writes(tmp_path: Path) -> None:

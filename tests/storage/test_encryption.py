@@ -365,8 +365,9 @@ def test_a_forked_child_has_the_key_too(tmp_path: Path) -> None:
         if not child:
             found = False
             try:
-                store.append("a", [entry("from the child")])
-                found = bool(store.read("a", 0, 9))
+                with SQLiteManager(tmp_path / "chat.db", key=SECRET) as own:
+                    own.append("a", [entry("from the child")])
+                    found = bool(own.read("a", 0, 9))
             finally:
                 os._exit(0 if found else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -230,7 +230,8 @@ def test_a_forked_child_reads_it_too(file: Path, bucket: Bucket) -> None:
         if not child:
             found = False
             try:
-                found = bool(store.read("a", 0, 9))
+                with SQLiteManager(file) as own:
+                    found = bool(own.read("a", 0, 9))
             finally:
                 os._exit(0 if found else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -25,7 +25,6 @@ def stores(folder: Path) -> dict[str, Callable[[], SessionStore]]:
         "in memory": InMemoryStore,
         "SQLite, in memory": SQLiteManager,
         "SQLite, a file": lambda: SQLiteManager(named()),
-        "SQLite, no index": lambda: SQLiteManager(named(), search_index=False),
         "SQLite, normal": lambda: SQLiteManager(named(), durability="normal"),
     }
 

@@ -16,7 +16,7 @@ from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import CheckpointRef, Entry, Snapshot
 from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed, Superseded
-from compact.storage.sqlite import migrations
+from compact.storage.sqlite import migrations, search
 from tests.storage.making import (
     assert_chained,
     checkpoint,
@@ -189,12 +189,11 @@ def test_without_an_index_the_newest_messages_are_looked_through(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("compact.storage.sqlite.search.MOST_SCANNED", 10)
-    with opened(file, search_index=False) as store:
+    with opened(file) as store:
         store.append("a", [entry(f"word {i}") for i in range(15)])
-        store.commit(step(store, "a", 1))
-        assert [f.position for f in store.search("a", "word", most=99)] == list(range(14, 4, -1))
+        found = search.scan(store.pool, "a", "word", 99)
+        assert [f.position for f in found] == list(range(14, 4, -1))
         assert store.db.execute("SELECT count(*) FROM words_docsize").get == 0
-    with SQLiteManager(file) as store:
         assert len(store.search("a", "word", most=99)) == 15
 
 

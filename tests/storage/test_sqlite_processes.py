@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,29 +139,35 @@ def in_a_fork(work: object) -> int:
 
 
 @forking
-def test_a_forked_child_has_connections_of_its_own(file: Path) -> None:
-    with opened(file) as store:
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_forked_child_is_refused(file: Path, kind: str) -> None:
+    """And the parent goes on."""
+    with opened(file) if kind == "file" else SQLiteManager() as store:
+        store.session("a", create=session("a"))
         store.append("a", [entry("parent")])
-        inherited = id(store.db), list(store._pool._idle)
-        assert inherited[1]
 
         def work() -> None:
-            assert not store._pool._idle
-            assert store._pool._writer is None
-            store.append("a", [entry("child")])
-            assert texts(store.read("a", 0, 9)) == ["parent", "child"]
+            signal.alarm(60)
+            for call in (
+                lambda: store.append("a", [entry("child")]),
+                lambda: store.read("a", 0, 9),
+                store.sessions,
+                lambda: store.db,
+            ):
+                with pytest.raises(StoreFailed, match="before the process forked"):
+                    call()
+            store.close()
 
         assert in_a_fork(work) == 0
-        assert id(store.db) == inherited[0]
         store.append("a", [entry("parent again")])
-        assert texts(assert_chained(store, "a")) == ["parent", "child", "parent again"]
+        assert texts(assert_chained(store, "a")) == ["parent", "parent again"]
         assert store.integrity_check() == []
 
 
 @forking
 def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> None:
-    """The parent is the last one as far as it knows: had the child no locks of its own, the log
-    would be deleted under its feet.
+    """The parent is the last one as far as it knows: had the child that opens the file no locks of
+    its own, the log would be deleted under its feet.
     """
     told, tell = os.pipe()
     done, finish = os.pipe()
@@ -171,6 +178,7 @@ def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> Non
     if child == 0:
         code = 1
         try:
+            store = SQLiteManager(file)
             store.append("a", [entry("child 1")])
             os.write(finish, b".")
             os.read(told, 1)
@@ -199,7 +207,7 @@ def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> Non
 @pytest.mark.slow
 @forking
 def test_forks_while_other_threads_write(file: Path) -> None:
-    """A child never inherits half a transaction, nor a lock that nobody will give back."""
+    """A child that opens the file loses nothing, and waits for no lock that nobody gives back."""
     with opened(file, durability="normal") as store:
         stop = threading.Event()
         written = [0, 0]
@@ -215,9 +223,10 @@ def test_forks_while_other_threads_write(file: Path) -> None:
             thread.start()
 
         def work() -> None:
-            signal.alarm(20)
-            store.append("a", [entry("child")])
-            store.read("a", 0, 3)
+            signal.alarm(60)
+            with SQLiteManager(file, durability="normal", busy_timeout=60) as own:
+                own.append("a", [entry("child")])
+                own.read("a", 0, 3)
 
         codes = [in_a_fork(work) for _ in range(20)]
         stop.set()
@@ -231,16 +240,64 @@ def test_forks_while_other_threads_write(file: Path) -> None:
 
 
 @forking
-def test_a_store_in_memory_stays_with_its_process() -> None:
-    with SQLiteManager() as store:
-        store.session("a", create=session("a"))
+def test_a_file_that_a_thread_uses_for_too_long_is_refused_in_the_child(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would take its parent's locks for the child's own."""
+    monkeypatch.setattr(pools, "WAITS", 0.05)
+    with opened(file) as store:
+        held, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with store._pool.write():
+                held.set()
+                leave.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(60)
 
         def work() -> None:
-            with pytest.raises(StoreFailed, match="belongs to the process that made it"):
-                store.append("a", [entry("x")])
+            signal.alarm(60)
+            with pytest.raises(StoreFailed, match="forked while another thread was using"):
+                SQLiteManager(file)
+            assert in_a_fork(lambda: SQLiteManager(file.with_name("other.db")).close()) == 0
 
+        code = in_a_fork(work)
+        leave.set()
+        thread.join()
+        assert code == 0
+        store.append("a", [entry("parent")])
+        assert store.integrity_check() == []
+
+
+@forking
+def test_a_thread_that_opens_another_store_is_waited_for(tmp_path: Path) -> None:
+    """What it holds, and what it opens: neither waits for the other."""
+    with opened(tmp_path / "a.db") as store:
+        held, begun = threading.Event(), threading.Event()
+        made: list[SQLiteManager] = []
+
+        def open_it() -> None:
+            with store._pool.write():
+                held.set()
+                begun.wait(0.2)
+                made.append(SQLiteManager(tmp_path / "b.db"))
+
+        thread = threading.Thread(target=open_it)
+        thread.start()
+        held.wait(60)
+
+        def work() -> None:
+            signal.alarm(60)
+            for name in ("a.db", "b.db"):
+                SQLiteManager(tmp_path / name).close()
+
+        started = time.monotonic()
         assert in_a_fork(work) == 0
-        assert store.append("a", [entry("x")]) == 1
+        assert time.monotonic() - started < pools.WAITS
+        thread.join()
+        made[0].close()
 
 
 # --- which file -----------------------------------------------------------------------------------
@@ -267,40 +324,6 @@ def test_a_relative_name_is_the_same_file_wherever_the_process_goes(
         with store._pool.read(), store._pool.read():  # one of them opens another reader
             pass
         assert list(named.iterdir()) == []
-
-
-@forking
-def test_a_child_in_another_folder_writes_to_the_same_file(
-    named: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(Path("chat.db")) as store:
-
-        def work() -> None:
-            os.chdir(named)
-            store.append("a", [entry("child")])
-
-        assert in_a_fork(work) == 0
-        assert texts(store.read("a", 0, 9)) == ["child"]
-    assert list(named.iterdir()) == []
-
-
-@forking
-def test_a_child_makes_no_file_in_the_place_of_a_deleted_one(file: Path) -> None:
-    with opened(file) as store:
-        store.append("a", [entry("x")])
-        for each in file.parent.iterdir():
-            each.unlink()
-
-        def work() -> None:
-            for call in (
-                lambda: store.append("a", [entry("child")]),
-                lambda: store.read("a", 0, 9),
-            ):
-                with pytest.raises(StoreFailed, match="deleted or moved away"):
-                    call()
-
-        assert in_a_fork(work) == 0
-    assert not file.exists()
 
 
 def test_whoever_waits_for_a_lock_asks_until_the_time_is_over():

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
-from compact.core.calls import checked_methods, got
+from compact.core.calls import got, of_field
 from compact.errors import InvalidArgument
 
 HOTTEST = 2.0
@@ -25,7 +25,7 @@ class Ask(BaseModel, frozen=True):
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens the answer may have at most."""
-    temperature: float | None = Field(default=None, ge=0)
+    temperature: float | None = Field(default=None, ge=0, le=HOTTEST)
     stop: tuple[str, ...] = ()
     """Texts before which the answer ends."""
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -70,11 +70,6 @@ def wanted(
     Raises:
         InvalidArgument: a value is none that can be sent, or a field is compact's own.
     """
-    if max_tokens is not None and max_tokens < 1:
-        raise InvalidArgument("max_tokens", f"max_tokens must be at least 1, got {got(max_tokens)}")
-    if temperature is not None and not 0 <= temperature <= HOTTEST:
-        reason = f"temperature must lie between 0 and {HOTTEST:g}, got {got(temperature)}"
-        raise InvalidArgument("temperature", reason)
     texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if not all(isinstance(text, str) and text for text in texts):
         raise InvalidArgument("stop", f"stop must be texts that are not empty, got {got(stop)}")
@@ -86,14 +81,17 @@ def wanted(
         except (TypeError, ValueError, RecursionError):
             reason = f"{name} cannot be sent as JSON, got {got(value)}"
             raise InvalidArgument(name, reason) from None
-    return Ask(max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options))
+    try:
+        return Ask(
+            max_tokens=max_tokens, temperature=temperature, stop=texts, options=dict(options)
+        )
+    except ValidationError as error:
+        raise of_field(error) from None
 
 
-@checked_methods
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a model is asked. Times are seconds; one that is no number, or below 0, is refused
-    by an `InvalidArgument`.
+    """How long a model is asked. Times are seconds.
 
     attempts (4): times a model is asked before the next one is, 1 at least.
     each (300): time that one answer may take at most, with what the server is asked for it before.
@@ -108,23 +106,13 @@ class Patience:
         asked again without having said when. Whoever can do without the answer says no.
     """
 
-    attempts: int = 4
-    each: float = 300.0
-    together: float = 600.0
-    first_wait: float = 0.5
-    longest_wait: float = 20.0
+    attempts: int = Field(default=4, ge=1)
+    each: float = Field(default=300.0, ge=0)
+    together: float = Field(default=600.0, ge=0)
+    first_wait: float = Field(default=0.5, ge=0)
+    longest_wait: float = Field(default=20.0, ge=0)
     setting: str = "patience.each"
     asks_down_again: bool = True
-
-    def __post_init__(self) -> None:
-        if type(self.attempts) is not int or self.attempts < 1:
-            reason = f"attempts must be a whole number of at least 1, got {got(self.attempts)}"
-            raise InvalidArgument("attempts", reason)
-        for name in ("each", "together", "first_wait", "longest_wait"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, int | float) and value >= 0):
-                reason = f"{name} must be seconds, a number of at least 0, got {got(value)}"
-                raise InvalidArgument(name, reason)
 
 
 PATIENCE = Patience()

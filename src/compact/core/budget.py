@@ -12,13 +12,10 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field, computed_field
 
-from compact.core.calls import checked_methods
-
 WORDS_SHARE = 0.25
 """Share of the window: more keeps more of a person's words, and less of the rest (decision 033)."""
 
 
-@checked_methods
 class ContextBudget(BaseModel, frozen=True):
     """Tokens allowed, used and still available."""
 
@@ -68,7 +65,6 @@ MOST_TARGET = 6 / 7
 at nearly every turn."""
 
 
-@checked_methods
 class ContextWindow(BaseModel, frozen=True):
     """The budget of one model's window, in tokens."""
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
-from compact.core.calls import checked_methods
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText, below, headed
 from compact.core.replies import Finish
@@ -40,7 +39,6 @@ class Span(BaseModel, frozen=True):
     """Their tokens, where they were counted."""
 
 
-@checked_methods
 class Summary(BaseModel, frozen=True):
     """What a summarizer wrote."""
 
@@ -59,7 +57,6 @@ class Summary(BaseModel, frozen=True):
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 
 
-@checked_methods
 class SummaryRequest(BaseModel, frozen=True):
     """What a summarizer is asked for."""
 
@@ -112,7 +109,6 @@ TOLD_IN_RECORD = "What was said and done is told in the record below."
 """What a model sees of it."""
 
 
-@checked_methods
 class Checkpoint(BaseModel, frozen=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
 

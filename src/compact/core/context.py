@@ -8,7 +8,6 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from compact.core.alternation import in_turns, sent
-from compact.core.calls import checked_methods
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
 from compact.core.copies import copied, copied_message
@@ -16,7 +15,6 @@ from compact.core.messages import Image, Message, ToolCall
 from compact.errors import WrongLayer
 
 
-@checked_methods
 class ActiveContext(BaseModel, frozen=True):
     """Messages in the order of the log, a checkpoint standing at its span's start."""
 

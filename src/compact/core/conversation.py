@@ -9,13 +9,11 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
-from compact.core.calls import checked_methods
 from compact.core.importance import scored
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
 
 
-@checked_methods
 class Conversation(BaseModel, frozen=True):
     """A sequence of messages. Frozen: appending makes a new one."""
 

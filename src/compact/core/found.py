@@ -8,14 +8,12 @@ from typing import Literal
 from pydantic import BaseModel
 
 from compact.core.archived import ArchivedConversation
-from compact.core.calls import checked_methods
 from compact.core.messages import Role
 
 Method = Literal["lexical", "semantic", "hybrid"]
 """By words, by meaning, or by both."""
 
 
-@checked_methods
 class SearchFilter(BaseModel, frozen=True):
     """Which messages may be found. Their neighbours may still speak for them."""
 

@@ -13,10 +13,9 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from compact.core.arguments import DEEPEST
-from compact.core.calls import Dumps
 from compact.core.messages import META, Message, metadata_in
 from compact.errors import InvalidMessage
 
@@ -33,6 +32,16 @@ _FIELDS = frozenset(
     )
 )
 """Fields of messages, ours and those of the formats that we read."""
+
+
+@runtime_checkable
+class Dumps(Protocol):
+    """An object of a provider's client that says what it is as a dictionary."""
+
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
+        """Its fields, those alone that were sent or given."""
+        ...
+
 
 Given = Message | Mapping[str, Any] | Dumps
 """What may be given as a message."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from compact.core import clock_and_ids
-from compact.core.calls import checked_methods
+from compact.core.calls import no_text, of_field
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
 from compact.errors import InvalidArgument
@@ -35,7 +35,6 @@ _STATUS_WORDS: dict[SubtaskStatus, str] = {
 }
 
 
-@checked_methods
 class Subtask(BaseModel, frozen=True):
     """A step towards a goal."""
 
@@ -45,7 +44,6 @@ class Subtask(BaseModel, frozen=True):
     """What blocks it."""
 
 
-@checked_methods
 class Decision(BaseModel, frozen=True):
     """Something that was decided for a goal; what is locked stays word for word."""
 
@@ -54,7 +52,6 @@ class Decision(BaseModel, frozen=True):
     reason: str = ""
 
 
-@checked_methods
 class Artifact(BaseModel, frozen=True):
     """A file that was worked on for a goal."""
 
@@ -62,7 +59,6 @@ class Artifact(BaseModel, frozen=True):
     action: Action
 
 
-@checked_methods
 class Goal(BaseModel, frozen=True):
     """One goal of a session, and how far it is."""
 
@@ -98,14 +94,15 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
     Raises:
         InvalidArgument: one is empty, or no text that can be kept.
     """
+    no_text("goals", goals)
     made: list[Goal] = []
     for i, goal in enumerate(goals):
         if goal == "":
             raise InvalidArgument("goals", f"goals[{i}] is an empty text")
         try:
             made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
-        except InvalidArgument as error:
-            raise InvalidArgument("goals", f"goals[{i}]: {error.reason}") from None
+        except ValidationError as error:
+            raise InvalidArgument("goals", f"goals[{i}].{of_field(error).reason}") from None
     return made
 
 

@@ -14,53 +14,11 @@ if TYPE_CHECKING:
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.backups import BackupCounts
     from compact.core.digests import CompressedConversation, DigestNote, Lease
-    from compact.core.embedding import Generation, Near, Numbers
     from compact.core.forgotten import ForgottenReport
     from compact.core.messages import Message
-    from compact.core.protocols import Embedder
     from compact.core.sessions import Entry, Session
     from compact.core.turns import Keys, TurnTable
     from compact.core.whole_session import WholeSession
-
-
-class VectorIndex(Protocol):
-    """Vectors of the messages of a store. Safe from many threads."""
-
-    def generations(self) -> list[Generation]:
-        """Which vectors there are, by model and version; the oldest first."""
-        ...
-
-    def pending(self, embedder: Embedder) -> int:
-        """Messages that this embedder's vectors do not cover yet."""
-        ...
-
-    def embed_pending(
-        self,
-        embedder: Embedder,
-        *,
-        most: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> int:
-        """Embed what is pending, in batches that are stored one by one; how many messages that was.
-        `progress` is told after each how many are done, and of how many.
-
-        Raises:
-            ModelFailed: as `Embedder.embed`; what was stored before stays.
-        """
-        ...
-
-    def similar(
-        self,
-        vector: Numbers,
-        *,
-        of: Generation,
-        most: int,
-        keys: Sequence[tuple[int, int]] | None = None,
-    ) -> list[Near]:
-        """The messages nearest to a vector of that generation, the nearest first, each by its best
-        piece; within ranges of keys (first and last) where these are given.
-        """
-        ...
 
 
 class TurnIndex(Protocol):

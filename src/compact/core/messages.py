@@ -25,7 +25,6 @@ from pydantic import (
 
 from compact.core import clock_and_ids
 from compact.core.arguments import readable_arguments
-from compact.core.calls import checked_late, checked_methods
 from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -152,7 +151,6 @@ class PersonWords:
     call_id: str = ""
 
 
-@checked_methods
 class MessageMetadata(BaseModel, frozen=True, extra="allow"):
     """What is known about a message beside its content. Unknown keys are kept."""
 
@@ -181,7 +179,6 @@ def metadata_in(raw: Raw) -> object:
     return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
 
 
-@checked_methods
 class Message(BaseModel, frozen=True, extra="forbid"):
     """One message of a conversation. Frozen: a change makes a new one."""
 
@@ -239,7 +236,6 @@ class Message(BaseModel, frozen=True, extra="forbid"):
             raise InvalidMessage(path + where, first["msg"]) from None
 
     @classmethod
-    @checked_late
     def trusted(cls, **fields: object) -> Self:
         """A message of fields that a parser has just checked, made five times as fast."""
         values = {**_DEFAULTS, **fields}
@@ -247,7 +243,6 @@ class Message(BaseModel, frozen=True, extra="forbid"):
             values["timestamp"] = clock_and_ids.now()
         return made(cls, values, set(fields))
 
-    @checked_late
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values of some fields, which are not validated: as pydantic makes it,
         four times as fast.
@@ -307,7 +302,6 @@ class Message(BaseModel, frozen=True, extra="forbid"):
         """Whether somebody marked it so, or scored it as high as can be."""
         return self.metadata.important or self.importance_score == 1
 
-    @checked_late
     def with_parts(self, parts: Iterable[Part]) -> Self:
         """The same message with other content."""
         return self.model_copy(

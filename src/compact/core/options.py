@@ -13,7 +13,9 @@ import itertools
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Left:
@@ -24,6 +26,16 @@ class _Left:
 
 
 LEFT = _Left()
+
+
+def taking(options: type) -> Callable[[F], F]:
+    """A function that takes `**options: Unpack[Options]`: shown, its options with it."""
+
+    def shown(function: F) -> F:
+        show_options(function, options)
+        return function
+
+    return shown
 
 
 def show_options(function: Callable[..., Any], options: type) -> None:

@@ -7,7 +7,6 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field
 
-from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.errors import NotFound
@@ -49,7 +48,6 @@ class Rung(BaseModel, frozen=True):
     """Tokens; None if the messages were not counted."""
 
 
-@checked_methods
 class Plan(BaseModel, frozen=True):
     """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
     its rungs add up to the total freed.

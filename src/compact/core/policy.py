@@ -11,7 +11,6 @@ from typing import Literal
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from compact.core import kit_names
-from compact.core.calls import checked_methods
 from compact.core.checkpoints import Level
 from compact.core.kit_names import POLICY
 from compact.core.messages import ROLES
@@ -23,7 +22,6 @@ file. `mask` masks and leaves a receipt for the rest; `off` is a sliding window:
 messages word for word, and the receipt."""
 
 
-@checked_methods
 class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     """What is kept, and when and how far to compress. Ratios and shares are fractions of 1."""
 

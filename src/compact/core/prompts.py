@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from compact.core.calls import checked_methods
 from compact.core.messages import Message, MessageMetadata
 from compact.core.modes import Length, Mode
 from compact.core.own_text import OwnText
@@ -23,7 +22,6 @@ SMALL, MEDIUM = 500, 1_000
 the one takes the short texts, below the other the medium ones, else the long ones."""
 
 
-@checked_methods
 class Note(BaseModel, frozen=True, extra="forbid"):
     """A named text: a skill, what is to be known of a tool, a hook, an MCP prompt."""
 
@@ -31,7 +29,6 @@ class Note(BaseModel, frozen=True, extra="forbid"):
     text: str = Field(min_length=1)
 
 
-@checked_methods
 class PromptParts(BaseModel, frozen=True, extra="forbid"):
     """What a system prompt is assembled of, beside the mode's own text."""
 

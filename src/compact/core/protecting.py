@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compact.core.calls import checked
 from compact.core.messages import Message, metadata_in
 
 
-@checked
 def mark_protected(
     item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
 ) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of

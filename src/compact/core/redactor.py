@@ -14,7 +14,6 @@ from typing import Any
 
 import re2
 
-from compact.core.calls import checked_methods
 from compact.core.credentials import Place
 from compact.core.personal import GROUPS, OPTIONAL
 from compact.errors import InvalidArgument
@@ -27,7 +26,6 @@ _NAME = re2.compile("[a-z][a-z0-9_]{0,63}")
 _MARK = re2.compile("<REDACTED:[a-z0-9_]+>")
 
 
-@checked_methods
 class Redactor:
     """Secrets of an application's own, found in a text; immutable.
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, Field, field_validator
 
-from compact.core.calls import checked_methods
 from compact.core.policy import CompactPolicy
 
 NUMBERS = (1, 2, 3, 4, 5)
 """The tiers, from the smallest windows to the largest."""
 
 
-@checked_methods
 class TierSettings(BaseModel, frozen=True, extra="forbid"):
     """What a person sets for one tier; None leaves the setting of all tiers, or the tier's own.
 

@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from compact.core.calls import checked_methods
 from compact.core.migrated import MigratedConversation
 from compact.core.profiles import ModelBook
 from compact.core.resolving import DEFAULT_WINDOW
@@ -76,7 +75,6 @@ def _flag(environment: Mapping[str, str], part: str) -> bool:
     return False
 
 
-@checked_methods
 class LegacyContextAdapter:
     """Stands where a host calls its own context manager, and asks ours where a part is new.
 

@@ -22,7 +22,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
-from compact.core.calls import checked_methods
+from compact.core.calls import named
 from compact.core.codec import instant
 from compact.core.digests import CompressionLevel
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
@@ -43,7 +43,6 @@ DAYS = 90
 """Without a new message, after which a conversation is archived unless other days are given."""
 
 
-@checked_methods
 class ArchivalManager:
     """The archive of the conversations of one scope and no others, in the file of a store, or in a
     store that is open already. `folder` is where files go: by default `NAME-archive` beside the
@@ -65,9 +64,9 @@ class ArchivalManager:
         scope: str = DEFAULT_SCOPE,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._scope, self._settings = named("scope", scope), settings or CompactConfig()
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
-        self._scope, self._settings = scope, settings or CompactConfig()
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
         self._archive = cast("SessionArchive", self._store)

@@ -19,7 +19,6 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.backups import BackupCounts, BackupReport
-from compact.core.calls import checked
 from compact.core.memory_protocols import SessionBackup
 from compact.core.protocols import SessionStore
 from compact.core.redaction import without_credentials
@@ -68,7 +67,6 @@ def make_backup(
     return _report(target, manifest)
 
 
-@checked
 def restore_backup(
     backup: str | Path, path: str | Path, *, progress: Progress | None = None
 ) -> BackupReport:

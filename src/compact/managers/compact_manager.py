@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from compact import forks, wiring
 from compact.compression.fold import RequestExtras
 from compact.config import CompactConfig
-from compact.core.calls import checked_methods
+from compact.core.calls import known_options, named
 from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
+from compact.core.options import taking
 from compact.core.protocols import (
     ChatModel,
     SessionStore,
@@ -25,7 +26,7 @@ from compact.core.protocols import (
 )
 from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE
-from compact.errors import InvalidArgument, StoreFailed, Superseded
+from compact.errors import StoreFailed, Superseded
 from compact.managers.compress import acompress
 from compact.managers.context_manager import ContextManager
 from compact.managers.lists.system_prompt import MOST_TRIES
@@ -65,7 +66,6 @@ class ManagerOptions(TypedDict, total=False):
     """Is called with each event, in the order they happen."""
 
 
-@checked_methods
 class CompactManager:
     """Middleware before each call of a model.
 
@@ -74,9 +74,11 @@ class CompactManager:
     a session is first used with, else 8,192 tokens.
     """
 
+    @taking(ManagerOptions)
     def __init__(
         self, config: CompactConfig | None = None, **options: Unpack[ManagerOptions]
     ) -> None:
+        known_options(options, ManagerOptions)
         self.config = config or CompactConfig()
         self._options = options
         self._redactor = options.get("redactor") or self.config.redactor()
@@ -91,7 +93,7 @@ class CompactManager:
         """The store of all its sessions."""
         archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
-        self.scope = options.get("scope", DEFAULT_SCOPE)
+        self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
         """Of all its sessions."""
         self._memory = (
             MemoryManager(self.store, scope=self.scope, settings=self.config)
@@ -100,7 +102,7 @@ class CompactManager:
         )
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
-        self._lock = forks.Lock(forks.MANAGER)
+        self._lock = forks.Lock()
         self._is_closed = False
 
     # --- before a call ----------------------------------------------------------------------------
@@ -218,8 +220,7 @@ class CompactManager:
             UnknownModel: as `preflight`.
             StoreFailed: the manager is closed.
         """
-        if not session_id:
-            raise InvalidArgument("session_id", "session_id is empty: name the conversation")
+        named("session_id", session_id)
         with self._lock:
             if self._is_closed:
                 raise StoreFailed("the manager is closed")
@@ -265,6 +266,8 @@ class CompactManager:
 
     def close(self) -> None:
         """Close its sessions, and the store unless it was passed in open."""
+        if self._lock.is_inherited:
+            return
         with self._lock:
             self._is_closed = True
             for ctx in self._open.values():

@@ -1,12 +1,9 @@
 """Compress in one call, with no set-up and no key: what the functions of `one_call` load."""
 
-# Imported "as" themselves: types that `Options` names, looked up here when arguments are checked.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable as Callable
 from collections.abc import Iterable, Sequence
-from collections.abc import Mapping as Mapping
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Unpack
@@ -16,11 +13,10 @@ from compact.compression import pipeline
 from compact.compression.pipeline import Proposal
 from compact.compression.values import Budget
 from compact.core.budget import ContextWindow
-from compact.core.calls import checked, got, whole_number
+from compact.core.calls import got, known_options, whole_number
 from compact.core.characters import all_carried
 from compact.core.context import ActiveContext
 from compact.core.events import ErrorRaised
-from compact.core.events import Event as Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
 from compact.core.given import Given, messages_given
@@ -29,13 +25,8 @@ from compact.core.messages import Message, Text
 from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook as ModelBook
 from compact.core.profiles import shipped
-from compact.core.protocols import ChatModel as ChatModel
-from compact.core.protocols import Summarizer as Summarizer
-from compact.core.protocols import TokenEstimator as TokenEstimator
 from compact.core.redactor import NOTHING_ELSE
-from compact.core.redactor import Redactor as Redactor
 from compact.errors import CompactError, InvalidArgument
 from compact.managers.lists.merged import apart
 from compact.managers.one_call import Options
@@ -55,7 +46,6 @@ SHRINKS = 3
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
-@checked
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
@@ -63,7 +53,6 @@ def compress(
     return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
 
 
-@checked
 async def acompress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
@@ -72,14 +61,12 @@ async def acompress(
     return task.render(await task.work())
 
 
-@checked
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`one_call.plan`."""
     task = _Task(messages, max_tokens, options)
     return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
 
 
-@checked
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`one_call.aplan`."""
     return await _Task(messages, max_tokens, options).work()
@@ -90,6 +77,7 @@ class _Task:
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
         self._given = messages_given(given)
+        known_options(options, Options)
         max_tokens = checked_size("max_tokens", max_tokens)
         self._typed = bool(self._given) and isinstance(self._given[0], Message)
         own = _own_text(options.get("key"))

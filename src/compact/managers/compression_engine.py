@@ -21,7 +21,7 @@ from compact import wiring
 from compact.compression.digesting import Digester, Overview, key_points, told_tokens
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
-from compact.core.calls import checked_methods, got
+from compact.core.calls import got
 from compact.core.codec import instant
 from compact.core.conversation import Conversation
 from compact.core.digests import (
@@ -81,7 +81,6 @@ class Original(NamedTuple):
     """They can be read more than once."""
 
 
-@checked_methods
 class CompressionEngine:
     """Writes digests of conversations by their age. `store` is where originals are looked up again.
 

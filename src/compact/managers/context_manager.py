@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from compact.core.calls import checked_methods
+from compact.core.calls import known_options, named
+from compact.core.options import taking
 from compact.core.protocols import ChatModel, SessionStore
-from compact.errors import InvalidArgument
 from compact.managers.methods.adding import Adding
 from compact.managers.methods.goals import Goals
 from compact.managers.methods.going_back import GoingBack
@@ -25,7 +25,6 @@ from compact.managers.running.off_loop import off_loop
 from compact.managers.session.opening import SessionOptions
 
 
-@checked_methods
 class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingBack):
     """A session: its whole history, and the active context for any window.
 
@@ -41,6 +40,7 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
     durable when `add_message` returns.
     """
 
+    @taking(SessionOptions)
     def __init__(
         self,
         model: str | ChatModel | None = None,
@@ -48,9 +48,10 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
+        known_options(options, SessionOptions)
         for name in ("scope", "session_id"):
-            if options.get(name) == "":
-                raise InvalidArgument(name, f"{name} is empty: give one, or leave it out")
+            if name in options:
+                named(name, options[name])
         self._session = OpenSession(model, window, store, options)
 
     def close(self) -> None:

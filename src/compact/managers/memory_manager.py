@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, Unpack, cast
+from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
+
+from pydantic import ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
-from compact.core.calls import checked_methods
+from compact.core.calls import got, known_options, named, no_text, of_field
 from compact.core.codec import instant
 from compact.core.digests import (
     AgeingReport,
@@ -28,7 +30,6 @@ from compact.core.digests import (
     DigestNote,
 )
 from compact.core.embedding import Generation, Near
-from compact.core.enriched import EnrichedReport
 from compact.core.forgotten import ForgottenReport
 from compact.core.found import (
     Method,
@@ -40,13 +41,13 @@ from compact.core.given import Given, fields_given
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.core.memory_status import MemoryStatus
 from compact.core.messages import Message, Role
-from compact.core.protocols import ChatModel, Embedder, SessionStore
+from compact.core.options import taking
+from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
-from compact.managers.enriching import enrich
 from compact.managers.entering import added
 from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
@@ -87,7 +88,6 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
     """What is searched by words."""
 
 
-@checked_methods
 class MemoryManager(WholeMemory):
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
@@ -109,12 +109,12 @@ class MemoryManager(WholeMemory):
         archive_folder: str | Path | None = None,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._scope = named("scope", scope)
         self._settings = settings or CompactConfig()
         embedder = embedder or self._settings.embedder
         self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
-        self._scope = scope
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
@@ -228,6 +228,7 @@ class MemoryManager(WholeMemory):
         """
         return self._index.catch_up(progress)
 
+    @taking(SearchOptions)
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
     ) -> SearchResult:
@@ -237,8 +238,9 @@ class MemoryManager(WholeMemory):
         days that the question names and by what an answer to it must hold.
 
         Raises:
-            InvalidArgument: `limit` or `neighbours` is below 0.
+            InvalidArgument: an option is wrong, or `limit` or `neighbours` below 0.
         """
+        known_options(options, SearchOptions)
         neighbours = options.get("neighbours", 1)
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
@@ -280,7 +282,10 @@ class MemoryManager(WholeMemory):
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """What a search finds, how, and why not by meaning, where the embedder failed."""
-        only = SearchFilter.model_validate(options)
+        try:
+            only = SearchFilter.model_validate(options)
+        except ValidationError as error:
+            raise of_field(error) from None
         search = partial(ranked, self._index, self._scope, query, most=most, only=only)
         try:
             ways = self._ways(options)
@@ -292,6 +297,9 @@ class MemoryManager(WholeMemory):
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""
         method, of = options.get("method") or "hybrid", None
+        if method not in get_args(Method):
+            known = ", ".join(map(repr, get_args(Method)))
+            raise InvalidArgument("method", f"method must be one of {known}, got {got(method)}")
         if self._vectors is not None and self._embedder is not None and method != "lexical":
             of = self._vectors.made_by(self._embedder)
         return Ways(
@@ -404,29 +412,11 @@ class MemoryManager(WholeMemory):
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
+        no_text("tags", tags or ())
         given = {"important": important, "tags": None if tags is None else sorted(set(tags))}
         metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
         return self._store.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
-        )
-
-    def enrich(
-        self,
-        *,
-        model: str | ChatModel | None = None,
-        most: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> EnrichedReport:
-        """Give titles, topics and names to sessions that changed since they were given some, `most`
-        at once. A title that a person gave stays. Without a model a title is the person's first
-        words; a model that fails leaves it so, and the report says why. `progress` is told how many
-        sessions are done, and of how many.
-
-        Raises:
-            BlockingCallInLoop: a model is asked, and this thread runs an event loop.
-        """
-        return enrich(
-            self._store, self._scope, self._settings, model=model, most=most, progress=progress
         )
 
     def session(self, session_id: str) -> Session:
@@ -473,7 +463,7 @@ class MemoryManager(WholeMemory):
         Raises:
             InvalidArgument: `every` is not above 0.
         """
-        if every <= 0:
+        if not every > 0:  # as of a number that is none
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
         work = partial(ageing.age_in_turn, progress=progress)

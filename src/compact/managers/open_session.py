@@ -44,7 +44,7 @@ class OpenSession:
     ) -> None:
         self._model, self._window, self._options = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
-        self.turn = forks.Lock(forks.TURN)
+        self.turn = forks.Lock()
         """Held, also while a summarizer writes, by whoever takes in a list and wants a prompt of
         that very list."""
         self._open(store)
@@ -78,6 +78,8 @@ class OpenSession:
 
     def close(self) -> None:
         """Give up what is being drafted, and close what was opened here."""
+        if self.turn.is_inherited:
+            return
         self._stop()
         if self._owns_store:
             self.state.store.close()

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from compact.config import CompactConfig
 from compact.core.backups import BackupReport
-from compact.core.calls import checked_methods
 from compact.core.protocols import SessionStore
 from compact.managers.backup import make_backup, restore_backup
 
 
-@checked_methods
 class WholeMemory:
     """The methods about all sessions of a store."""
 

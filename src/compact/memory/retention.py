@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from compact.core.calls import checked_methods
+from compact.core.calls import of_field
 from compact.core.codec import instant
 from compact.core.conversation import Conversation
 from compact.core.facts import entities
@@ -36,7 +36,6 @@ from compact.core.importance import lasting
 from compact.core.instructions import find_instructions
 from compact.core.messages import Message
 from compact.core.speakers import own_words_of, speaker_of
-from compact.errors import InvalidArgument
 from compact.memory.ages import DAY
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
@@ -64,7 +63,6 @@ WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
 """What each part counts; together 1."""
 
 
-@checked_methods
 class Importance(BaseModel, frozen=True):
     """How much a conversation is worth to be kept whole."""
 
@@ -136,7 +134,6 @@ def _much(count: float, typical: float) -> float:
     return 1 - math.exp(-count / typical)
 
 
-@checked_methods
 class RetentionPolicy(BaseModel, frozen=True):
     """Decides which conversations keep every word. Frozen: `update_retention_policy` makes another
     one.
@@ -188,6 +185,4 @@ class RetentionPolicy(BaseModel, frozen=True):
         try:
             return type(self).model_validate({**self.model_dump(), **thresholds}, extra="forbid")
         except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0]) if first["loc"] else "thresholds"
-            raise InvalidArgument(name, f"{name}: {first['msg']}") from None
+            raise of_field(error) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compact.core.calls import checked
 from compact.core.model_keys import parse_key
 from compact.core.protocols import Embedder
 from compact.errors import InvalidArgument, UnknownModel
@@ -24,7 +23,6 @@ _SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai
 """Who embeds behind a server, by the provider of a model's key."""
 
 
-@checked
 def embedder(
     chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
 ) -> Embedder:

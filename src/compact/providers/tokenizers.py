@@ -20,7 +20,6 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from compact.core.calls import checked_late, checked_methods
 from compact.core.characters import carried
 from compact.core.profiles import profile_of
 from compact.core.redaction import without_credentials
@@ -38,7 +37,6 @@ CHUNK = 65_536
 up longer, 5 ms for each 64 KB; fewer costs calls."""
 
 
-@checked_methods
 class TiktokenEstimator:
     """Exact counts of an OpenAI vocabulary, named by itself (`o200k` or `cl100k`, with `_base` or
     without) or by a model that has it (`gpt-4`); special tokens count as plain text.
@@ -55,7 +53,6 @@ class TiktokenEstimator:
         self.name = _vocabulary_of(model)
         self._count = _vocabulary(self.name)
 
-    @checked_late
     def count(self, text: str) -> int:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
         as.
@@ -70,7 +67,6 @@ class TiktokenEstimator:
             return self._count(carried(text))
 
     @staticmethod
-    @checked_late
     def lines(text: str) -> list[str]:
         """The text in pieces that count the same. A line begins one unless it is blank, or begins
         with a slash: OpenAI's vocabularies take line ends together with those.
@@ -118,13 +114,11 @@ class ClaudeEstimator:
     def __init__(self) -> None:
         self._base = TiktokenEstimator("o200k")
 
-    @checked_late
     def count(self, text: str) -> int:
         """Estimated tokens of the text, margin included."""
         return math.ceil(self._base.count(text) * CLAUDE_LARGEST)
 
 
-@checked_methods
 class NoopEstimator:
     """An estimate that needs no vocabulary, and is high whatever the script.
 
@@ -143,7 +137,6 @@ class NoopEstimator:
     def __init__(self) -> None:
         """It takes nothing."""
 
-    @checked_late
     def count(self, text: str) -> int:
         """Estimated tokens of the text, margin included."""
         if text.isascii():
@@ -233,7 +226,6 @@ def _fallback_vocabulary(name: str) -> Callable[[str], int]:
     module: Any = importlib.import_module("bpe_openai")
     encoding = module.get_encoding(f"{name}_base")
 
-    @checked_late
     def count(text: str) -> int:
         most = 16 * CHUNK  # it refuses much longer inputs
         pieces = [text[i : i + most] for i in range(0, len(text), most)]

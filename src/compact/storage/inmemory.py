@@ -54,7 +54,7 @@ class InMemoryStore:
     """Keeps sessions in dictionaries. One lock: a caller never sees half of anything."""
 
     def __init__(self) -> None:
-        self._lock = forks.Lock(forks.STORE)
+        self._lock = forks.Lock()
         self._sessions: dict[str, Session] = {}
         self._lines: dict[str, _BranchLog] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)

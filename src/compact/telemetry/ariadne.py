@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from compact.core.addresses import ARIADNE, is_address
-from compact.core.calls import checked_methods
 from compact.core.events import Event
 from compact.errors import InvalidArgument
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
@@ -37,7 +36,6 @@ _HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
 _SHORTENED = "… [truncated]"
 
 
-@checked_methods
 class AriadneExporter:
     """Sends events to an Ariadne server, such as `http://127.0.0.1:5175`.
 

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict, Unpack
 from weakref import WeakSet
 
-from compact.core.calls import checked_methods
+from compact.core.calls import got, known_options
 from compact.core.event_privacy import redacted, without_content
 from compact.core.events import Event, EventsDropped
+from compact.core.options import taking
 from compact.core.protocols import Exporter
 from compact.core.redactor import NOTHING_ELSE, Redactor
+from compact.errors import InvalidArgument
 from compact.telemetry.exporter_queue import ExporterQueue
 
 Subscriber = Callable[[Event], None]
@@ -42,7 +44,6 @@ class Pace(TypedDict, total=False):
     """Seconds without an event after which it gets a `Heartbeat`; None, the default, for never."""
 
 
-@checked_methods
 class EventBus:
     """Carries events from those who emit to those who listen.
 
@@ -75,6 +76,9 @@ class EventBus:
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call the function with every event from now on; returns a function that ends it."""
+        if not callable(subscriber):  # or each event would fail, and nobody be told
+            reason = f"a subscriber must be a function, got {got(subscriber)}"
+            raise InvalidArgument("subscriber", reason)
         self._subscribers.append(subscriber)
 
         def end() -> None:
@@ -83,10 +87,12 @@ class EventBus:
 
         return end
 
+    @taking(Pace)
     def export_to(self, exporter: Exporter, **pace: Unpack[Pace]) -> None:
         """Send every event from now on to the exporter, from a thread of its own. What it has not
         sent when the program ends, it sends then, for at most `CLOSE_SECONDS`.
         """
+        known_options(pace, Pace)
         each = ExporterQueue(
             exporter,
             prepare=self._outgoing,

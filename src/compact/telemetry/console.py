@@ -7,11 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from compact.core.calls import checked_methods
 from compact.core.events import Event
 
 
-@checked_methods
 class ConsoleExporter:
     """Writes events as JSON lines, to stderr unless another stream is given."""
 

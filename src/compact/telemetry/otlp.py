@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compact.core.addresses import is_address
-from compact.core.calls import checked_methods
 from compact.core.events import Event, EventsDropped
 from compact.errors import InvalidArgument
 from compact.telemetry.spans import EndedSpan, Spans
@@ -57,7 +56,6 @@ _CONVENTIONS = {
 """Fields that the conventions have a name for."""
 
 
-@checked_methods
 class OtlpExporter:
     """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`; to the one that
     `OTEL_EXPORTER_OTLP_ENDPOINT` names where none is given.

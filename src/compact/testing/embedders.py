@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from compact.core.calls import checked_methods
 from compact.core.characters import carried
 from compact.core.protocols import CutsTexts, Embedder
 from compact.errors import InvalidInput
@@ -22,7 +21,6 @@ _TEXTS = (
 )
 
 
-@checked_methods
 class HashEmbedder:
     """Vectors by the hashes of a text's words: texts that share words lie near each other, in every
     process the same. `window` is how many words it reads of a text; None for any number.

@@ -78,7 +78,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory_archives.memory_archive, memory_archives.memory_restore),
     *(memory_archives.memory_archived, memory_archives.memory_verify),
     *(memory_upkeep.memory_status, memory_aging.memory_age, memory_aging.memory_why),
-    *(memory_upkeep.memory_embed, memory_upkeep.memory_enrich, memory_upkeep.memory_schedule),
+    *(memory_upkeep.memory_embed, memory_upkeep.memory_schedule),
     *(memory_backup.memory_backup, memory_backup.memory_restore_backup),
 )
 """The commands in the order help lists them. A command is called as its function is:

@@ -7,14 +7,12 @@ from __future__ import annotations
 from compact.compression.extraction.chronology import Chronology
 from compact.compression.extraction.notes import Notes
 from compact.compression.seen import InView, Seen, Visible
-from compact.core.calls import checked_methods
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.modes import weights_of
 from compact.core.protocols import TokenEstimator
 from compact.core.tokens import TokenCounter
 
 
-@checked_methods
 class ExtractiveSummarizer:
     """Tells what was said and done in the words in which it was said; deterministic, offline.
     Tokens are counted by `counter`, which may be a `TokenEstimator` like `NoopEstimator()`.

@@ -18,7 +18,7 @@ from typing import cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
-from compact.core.calls import checked
+from compact.core.calls import named
 from compact.core.memory_protocols import SessionTransfer
 from compact.core.messages import Message
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
@@ -50,7 +50,6 @@ SHOWN_OF_DIGEST = 6
 """Characters of a digest that tell two sessions apart whose files have one name."""
 
 
-@checked
 def migrate(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -72,6 +71,7 @@ def migrate(
         StoreFailed: the store cannot be read or written; what was stored before stays, and is
             found when the migration is begun again.
     """
+    named("scope", scope)
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given or "" in given:
         raise InvalidArgument("paths", "paths: name at least one file or folder")

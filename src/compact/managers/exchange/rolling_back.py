@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.core.calls import checked
+from compact.core.calls import named
 from compact.core.migrated import RollbackReport
 from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE
@@ -29,7 +29,6 @@ MOST_NAMED = 5
 """Sessions that an error names."""
 
 
-@checked
 def roll_back(
     migration: str | None = None,
     *,
@@ -50,6 +49,7 @@ def roll_back(
             that was in another scope. It is as it was.
         StoreDamaged: the backup is not what was written.
     """
+    named("scope", scope)
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
         file = getattr(opened, "path", None)
@@ -67,7 +67,7 @@ def roll_back(
             report = work.report(file)
             if dry_run:
                 return report
-            wiring.put_back(cast("Any", opened), made, partial(work.check, settings))
+            wiring.put_back(cast("Any", opened).pool, made, partial(work.check, settings))
         manifest.write(folder, replace(told, state="rolled back"))
         kept = str(work.replaced) if work.replaced.is_dir() else None
         return report.model_copy(update={"dry_run": False, "replaced": kept})

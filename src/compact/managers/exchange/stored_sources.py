@@ -20,7 +20,6 @@ from compact.memory.ages import RESTORED
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
-_MADE = frozenset(("title_made", "topics", "entities", "enriched", RESTORED))
 """Keys that compact writes by itself into a session's metadata."""
 PAGE = 1_000
 """Messages that are read at once."""
@@ -43,7 +42,7 @@ def mark_of(digest: str, number: int, path: Path) -> dict[str, Any]:
 
 def states_of(store: SessionStore) -> dict[str, StoredState]:
     """How each session of a store stands, of all scopes. What runs by itself is left out: indexes,
-    digests, archives, titles that a model made.
+    digests, archives.
     """
     return {each.id: StoredState(each.scope, _digest_of(store, each)) for each in store.sessions()}
 
@@ -51,8 +50,8 @@ def states_of(store: SessionStore) -> dict[str, StoredState]:
 def _digest_of(store: SessionStore, session: Session) -> str:
     branches, metadata = store.branches(session.id), session.metadata
     seen = [
-        None if session.title == metadata.get("title_made") else session.title,
-        sorted((name, value) for name, value in metadata.items() if name not in _MADE),
+        session.title,
+        sorted((name, value) for name, value in metadata.items() if name != RESTORED),
         [session.branch.id, *sorted((each.id, each.messages) for each in branches)],
         [change.model_dump(mode="json") for change in store.changes(session.id)],
         len(store.moves(session.id, None, most=EVER)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from compact.core.calls import checked_methods
 from compact.core.given import Given, fields_given, messages_given
 from compact.core.messages import Message
 from compact.errors import InvalidMessage, Superseded
@@ -22,7 +21,6 @@ Place = tuple[str, int]
 """A branch, and how many messages it has."""
 
 
-@checked_methods
 class Adding(Looking):
     """The methods that take messages in."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compact.core.calls import checked_methods
 from compact.core.goals import Goal, goals_given
 from compact.core.prompts import SystemPrompt
 from compact.errors import NotFound
@@ -12,7 +11,6 @@ from compact.managers.methods.looking import Looking
 from compact.managers.session.goal_tracking import track_others
 
 
-@checked_methods
 class Goals(Looking):
     """The methods that say what a session is for."""
 

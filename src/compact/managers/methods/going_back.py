@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from compact.core.calls import checked_methods
 from compact.core.context import ActiveContext
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import NotFound
@@ -10,7 +9,6 @@ from compact.managers.methods.looking import Looking
 from compact.managers.views import time_travel
 
 
-@checked_methods
 class GoingBack(Looking):
     """The methods that go back in a session."""
 

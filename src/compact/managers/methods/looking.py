@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.budget import ContextBudget, ContextWindow, WindowUse
-from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
@@ -23,7 +22,6 @@ from compact.managers.views.window_use import use_of
 T = TypeVar("T")
 
 
-@checked_methods
 class Looking:
     """What can be read of a session."""
 

@@ -4,14 +4,12 @@ what `ContextManager` offers for it.
 
 from __future__ import annotations
 
-from compact.core.calls import checked_methods
 from compact.core.changes import PinSet
 from compact.core.messages import Message
 from compact.managers.methods.looking import Looking
 from compact.managers.session.prompt_parts import checked_size
 
 
-@checked_methods
 class Pinning(Looking):
     """Pins, and messages that are put aside."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compact.core.calls import checked_methods
 from compact.core.context import ActiveContext
 from compact.core.plan import Plan
 from compact.errors import InvalidArgument
@@ -17,7 +16,6 @@ from compact.managers.views.manual_compression import wanted_of
 from compact.managers.views.review import CompressionProposal
 
 
-@checked_methods
 class Prompts(Looking):
     """The methods that make prompts, and compress for them."""
 

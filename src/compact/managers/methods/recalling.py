@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from compact.core import recalls
-from compact.core.calls import checked_methods
 from compact.core.copies import copied_message
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
@@ -15,7 +14,6 @@ from compact.managers import recall as recalling
 from compact.managers.methods.looking import Looking
 
 
-@checked_methods
 class Recalling(Looking):
     """The methods that search and expand."""
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
 from compact.core.asking import Ask, wanted
-from compact.core.calls import checked_methods
 from compact.core.events import ModelChanged
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -22,7 +21,6 @@ from compact.managers.session.prompt_parts import checked_size
 from compact.wiring import key_of
 
 
-@checked_methods
 class Sending(Looking):
     """The methods of `ContextManager` that send prompts and learn from the answers."""
 

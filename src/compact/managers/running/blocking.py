@@ -14,7 +14,6 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from compact import forks
 from compact.errors import BlockingCallInLoop
 from compact.managers.running.off_loop import straight_through
 
@@ -31,7 +30,8 @@ class _Running(NamedTuple):
     thread: threading.Thread
 
 
-_lock = forks.Lock(forks.STORE)
+_locks: dict[int, threading.Lock] = {}
+"""The lock of each process, by its id: a forked child may inherit one that is held."""
 _loops: dict[int, _Running] = {}
 """The background loop of each process, by its id: a forked child has its parent's beside its own.
 """
@@ -96,7 +96,7 @@ class BackgroundJob:
     """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
-        self._ended, self._process = threading.Event(), os.getpid()
+        self._ended = threading.Event()
         self._task: Task[None] | None = None
         if _ending.is_set():
             work.close()
@@ -117,8 +117,8 @@ class BackgroundJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended; nothing that was begun before a fork is done in the child."""
-        return self._ended.is_set() or self._process != os.getpid()
+        """Whether it has ended."""
+        return self._ended.is_set()
 
     def wait(self, seconds: float) -> None:
         """Wait until it has ended, for so many seconds at most."""
@@ -175,7 +175,7 @@ def _background_loop() -> AbstractEventLoop:
     """
     import asyncio
 
-    with _lock:
+    with _locks.setdefault(os.getpid(), threading.Lock()):
         running = _loops.get(os.getpid())
         if running is None:
             loop = asyncio.new_event_loop()
@@ -191,7 +191,7 @@ def _end() -> None:
     that it ends within a search aborts the process. Whoever calls later has a new loop.
     """
     _ending.set()
-    with _lock:
+    with _locks.setdefault(os.getpid(), threading.Lock()):
         running = _loops.pop(os.getpid(), None)
     if running is None:
         return

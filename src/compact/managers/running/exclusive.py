@@ -4,7 +4,6 @@ decides: a commit that builds on an old move is `Superseded`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
@@ -16,7 +15,7 @@ class Exclusive:
     """Lets one caller compress; the others wait."""
 
     def __init__(self) -> None:
-        self._mutex, self._process = Lock(), os.getpid()
+        self._mutex = Lock()
         self._owner: int | None = None
         """The thread that compresses."""
 
@@ -30,8 +29,6 @@ class Exclusive:
         """
         if self._owner == get_ident():
             raise RuntimeError("an event's handler asked for a prompt while one is being made")
-        if self._process != os.getpid():  # whoever compressed when it forked does so over there
-            self._mutex, self._process = Lock(), os.getpid()
         while not self._mutex.acquire(timeout=POLL_SECONDS):
             end_if_left()
         self._owner = get_ident()

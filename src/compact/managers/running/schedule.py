@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from threading import TIMEOUT_MAX, Condition, Event, Thread
 from typing import Generic, Self, TypeVar
@@ -19,7 +18,7 @@ class Schedule(Generic[T]):
 
     def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
         self._work, self._every = work, every
-        self._stops, self._ran, self._process = Event(), Condition(), os.getpid()
+        self._stops, self._ran = Event(), Condition()
         self.runs = 0
         self.last: T | None = None
         """What the work came to last."""
@@ -31,7 +30,7 @@ class Schedule(Generic[T]):
     @property
     def is_running(self) -> bool:
         """Whether there is a thread that does the work."""
-        return self._process == os.getpid() and self._thread.is_alive()
+        return self._thread.is_alive()
 
     def wait(self, runs: int, seconds: float | None = None) -> bool:
         """Wait, for so many seconds at most, until it was done so many times; whether it was."""
@@ -43,8 +42,7 @@ class Schedule(Generic[T]):
         ended.
         """
         self._stops.set()
-        if self._process == os.getpid():
-            self._thread.join(seconds)
+        self._thread.join(seconds)
         return not self.is_running
 
     def __enter__(self) -> Self:

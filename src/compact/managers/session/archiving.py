@@ -9,14 +9,14 @@ its own store. A program that ends waits until it is written, closed or not.
 from __future__ import annotations
 
 import atexit
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
-from threading import Lock, Thread
+from threading import Thread
 from weakref import WeakSet
 
+from compact import forks
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.event_privacy import redacted
 from compact.core.events import (
@@ -65,12 +65,8 @@ class Archive:
         self._session_id = session_id
         self._tell = emit
         self._redactor = redactor
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
         self._left: deque[Callable[[], None]] = deque()
-        self._lock = Lock()
+        self._lock = forks.Lock()
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
@@ -85,7 +81,7 @@ class Archive:
         """Wait until everything is written, but until no later than this time by the monotonic
         clock, or for `LONGEST_CLOSE`; an event tells what is not.
         """
-        if self._process != os.getpid():
+        if self._lock.is_inherited:
             return
         thread = self._thread
         if thread is not None:
@@ -98,8 +94,6 @@ class Archive:
     # --- in the thread ----------------------------------------------------------------------------
 
     def _later(self, work: Callable[[], None]) -> None:
-        if self._process != os.getpid():  # the parent has the thread, and what it has to do
-            self._begin()
         with self._lock:
             self._left.append(work)
             _writing().add(self)

@@ -64,7 +64,7 @@ class SessionHistory(History):
         """The store's version when the messages of other writers were taken in last."""
         self._counts = counts
         """Whether the store's counts were made with this counter."""
-        self._lock = forks.Lock(forks.HISTORY)
+        self._lock = forks.Lock()
         self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
         """This history as each tokenizer counts it."""
         self._instead: dict[int, tuple[Message, int]] = {}

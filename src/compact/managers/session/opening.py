@@ -147,9 +147,6 @@ def opened(
     given = None if window is None else checked_size("window", window, least=least)
     window = found_for(setting) if given is None else given
     size = setting.size(window)
-    if options.get("session_id") == "":
-        reason = "session_id is an empty text: leave it out for a new session"
-        raise InvalidArgument("session_id", reason)
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
     asked = format_named(options.get("format") or format_for(model))
     otherwise = None if window is None else "chars"
@@ -391,7 +388,9 @@ def _recall(
             )
         memory = MemoryManager(store, scope=scope)
     if not isinstance(memory, MemoryManager):
-        raise InvalidArgument("memory", f"expected True or a MemoryManager, got {got(memory)}")
+        raise InvalidArgument(
+            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
+        )
     return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
 
 

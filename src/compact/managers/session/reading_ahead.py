@@ -23,7 +23,7 @@ class ReadingAhead:
         self._thread: Thread | None = None
         self._stops = False
         self._compressing = 0
-        self._beginning = forks.Lock(forks.HISTORY)
+        self.beginning = forks.Lock()
         """Whoever begins to read or to compress sees who else has begun."""
 
     def begin(self, history: History, since: int) -> None:
@@ -33,7 +33,7 @@ class ReadingAhead:
         The first reading of a long history is left to the compression, which knows the record that
         it may begin with.
         """
-        with self._beginning:
+        with self.beginning:
             if self._compressing or (self._thread is not None and self._thread.is_alive()):
                 return
             if history.notes is not None or len(history) <= FEW_MESSAGES:
@@ -47,13 +47,13 @@ class ReadingAhead:
     @contextmanager
     def finished(self) -> Iterator[None]:
         """Wait until what was begun is read, and begin nothing meanwhile: notes have one reader."""
-        with self._beginning:
+        with self.beginning:
             self._compressing += 1
         try:
             self._finish()
             yield
         finally:
-            with self._beginning:
+            with self.beginning:
                 self._compressing -= 1
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class ReadingAhead:
         self._finish()
 
     def _finish(self) -> None:
-        with self._beginning:
+        with self.beginning:
             thread = self._thread
         if thread is not None:
             thread.join()
@@ -87,4 +87,5 @@ def _stop_all() -> None:
     the process.
     """
     for reader in list(_READERS):
-        reader.stop()
+        if not reader.beginning.is_inherited:
+            reader.stop()

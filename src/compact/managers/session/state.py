@@ -96,7 +96,7 @@ class SessionState:
     """Whether the caller's tools are sent along: not while a model is asked that calls none."""
     revision: int = 0
     """Grows with each change of branch, goals, pins or tools."""
-    lock: forks.Lock = field(default_factory=lambda: forks.Lock(forks.SESSION))
+    lock: forks.Lock = field(default_factory=forks.Lock)
     """Held, never while waiting, by whoever changes what is shown or takes it."""
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from compact.core.calls import checked_methods
 from compact.core.events import Event
 from compact.core.kit_names import ARCHIVES
 from compact.core.messages import Message
@@ -28,7 +27,6 @@ _ENDINGS = (".jsonl", ".json", ".tmp")
 """How the names of our files begin and end, those included that a crash left half written."""
 
 
-@checked_methods
 class FileStorage:
     """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
     `summary-001.json`, `events.jsonl`.

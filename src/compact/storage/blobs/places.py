@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from compact.core.memory_protocols import BlobStore
@@ -34,7 +33,7 @@ class ArchivePlaces:
 
     def __init__(self, base: Path, passphrase: Passphrase | None = None) -> None:
         self._base, self._passphrase = base, passphrase
-        self._open: dict[tuple[str, str | None, int], BlobStore] = {}
+        self._open: dict[tuple[str, str | None], BlobStore] = {}
 
     def at(self, place: str, kms_key: str | None = None) -> BlobStore:
         """The files that are kept there.
@@ -45,7 +44,7 @@ class ArchivePlaces:
         opens = [] if self._passphrase is None else [self._passphrase]
         if not place.startswith(S3):
             return SealedBlobs(FolderBlobs(self._base / place), self._passphrase)
-        key = place, kms_key, os.getpid()  # connections outlive no fork
+        key = place, kms_key
         if key not in self._open:
             bucket, prefix = bucket_of(place)
             kms = KmsKeys(kms_key, bucket, prefix)

@@ -4,7 +4,6 @@ which the originals were restored.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
@@ -32,7 +31,7 @@ class ArchivedCopies:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._lock = Lock()
-        self._copies: dict[tuple[int, bytes, int], Pool] = {}
+        self._copies: dict[tuple[int, bytes], Pool] = {}
 
     def of(self, place: ArchivePlace) -> Pool | None:
         """The session as it is in its archive; None where it is not archived there any more.
@@ -40,7 +39,7 @@ class ArchivedCopies:
         Raises:
             StoreDamaged: the archive is missing, or is not what was written.
         """
-        key = place.session, place.originals, os.getpid()  # a database in memory outlives no fork
+        key = place.session, place.originals
         with self._lock:
             found = self._copies.pop(key, None)
         if found is None and (data := still(self._pool, place)) is not None:

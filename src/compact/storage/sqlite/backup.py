@@ -21,7 +21,6 @@ from compact.files import made_beside, put_in_place
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.memory_archives import folder as archive_folder
 from compact.storage.sqlite import archived_copies, archived_rows, checking
-from compact.storage.sqlite.archived_copies import Copy
 from compact.storage.sqlite.archiving import ATTEMPTS
 from compact.storage.sqlite.encryption import WRITABLE, connect
 from compact.storage.sqlite.failures import EXPECTED, said
@@ -179,15 +178,14 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
     return counts
 
 
-def put_back(store: Copy, file: Path, check: Callable[[Sequence[str]], None]) -> None:
-    """Have a store hold what a restored database holds, and nothing else, in one transaction.
+def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> None:
+    """Have the store hold what a restored database holds, and nothing else, in one transaction.
     `check` is called once nobody else can write, with what would be lost beside sessions, as
     sentences. It raises where that must not be done.
 
     Raises:
         StoreFailed: it cannot be written; it holds what it held.
     """
-    pool = store.pool
     try:
         with (
             closing(connect(str(file), pool.key, flags=WRITABLE)) as copy,

@@ -13,14 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from threading import Condition, RLock
+from threading import Condition, Lock, RLock
 from typing import Literal
 from urllib.parse import quote
+from weakref import WeakSet
 
 import apsw
 
 from compact import forks
-from compact.errors import InvalidInput, StoreFailed
+from compact.core.calls import got
+from compact.errors import InvalidArgument, StoreFailed
 from compact.files import is_folder, is_other_kind
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
@@ -40,8 +42,18 @@ _IDLE_READERS = 8
 _LARGEST_WAL = 64 << 20
 """Bytes that the log keeps on the disk once it has been worked off."""
 
+WAITS = 10.0
+"""Seconds that a fork waits for threads that are inside SQLite."""
+_pools: WeakSet[Pool] = WeakSet()
+"""The pools that are open in this process."""
+_waiting: dict[Pool, None] = {}
+"""Those that the fork which is going on has waited for."""
+_forking, _opening = Lock(), Lock()
 _left_behind: list[apsw.Connection] = []
-"""Connections that another thread was using when the process forked: never touched again."""
+"""Connections that a thread was using when the process forked: never touched again in the child."""
+_left_open: set[tuple[int, int]] = set()
+"""Their files. SQLite takes the parent's locks on them for this process's own, so that it may not
+open them."""
 
 
 class _Commits:
@@ -68,7 +80,11 @@ class Pool:
         passphrase: Passphrase | None = None,
     ) -> None:
         if durability not in ("full", "normal"):
-            raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
+            reason = f"durability must be 'full' or 'normal', got {got(durability)}"
+            raise InvalidArgument("durability", reason)
+        if not busy_timeout >= 0:  # as of a number that is none: it would be waited for ever
+            reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
+            raise InvalidArgument("busy_timeout", reason)
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
         if path != MEMORY:
@@ -83,20 +99,21 @@ class Pool:
         self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
         self._commits = _Commits()
-        self._set_up_locks()
-        self._identity: tuple[int, int] | None = None
-        """What tells the file from every other one, once it is open."""
-        self._writer: apsw.Connection | None = self._open_writer()
-        if not self.in_memory:
-            self._identity = _identity(self.path)
-        self.read_only: bool = self._writer.readonly("main")
-        forks.share(self)
-
-    def _set_up_locks(self) -> None:
+        self._process = os.getpid()
         self._writing = RLock()
         self._readers = Condition()
         self._idle: list[apsw.Connection] = []
         self._reading: set[apsw.Connection] = set()
+        self._identity: tuple[int, int] | None = None
+        """What tells the file from every other one, once it is open."""
+        self._writer: apsw.Connection | None = None
+        with _opening:
+            _pools.add(self)
+        with self._writing:
+            self._writer = self._open_writer()
+            if not self.in_memory:
+                self._identity = _identity(self.path)
+        self.read_only: bool = self._writer.readonly("main")
 
     @property
     def in_memory(self) -> bool:
@@ -106,15 +123,9 @@ class Pool:
     @property
     def writer(self) -> apsw.Connection:
         """The connection that writes."""
+        forks.refuse_child(self._process)
         if self._writer is None:
-            if self._closed:
-                raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
-            if self.in_memory:
-                raise StoreFailed(
-                    "a store in memory belongs to the process that made it; give processes that "
-                    "are forked a file to share"
-                )
-            self._writer = self._open_writer()
+            raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
         return self._writer
 
     # --- transactions -----------------------------------------------------------------------------
@@ -127,6 +138,7 @@ class Pool:
             StoreFailed: the file is locked, full, read-only …
             StoreDamaged: it does not hold what was written.
         """
+        forks.refuse_child(self._process)
         with self._writing:
             with self._telling():
                 db = self.writer
@@ -158,6 +170,7 @@ class Pool:
         the second counts each transaction as one. None where that cannot be told now, as another
         thread is writing, or a file that is only read is not watched.
         """
+        forks.refuse_child(self._process)
         if self.read_only or not self._writing.acquire(blocking=False):
             return None
         try:
@@ -173,6 +186,7 @@ class Pool:
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """The writing connection outside of any transaction."""
+        forks.refuse_child(self._process)
         with self._writing, self._telling():
             yield self.writer
 
@@ -211,6 +225,7 @@ class Pool:
 
     def empty_log(self, *, wait: bool = True) -> None:
         """Work off the log and cut it; where readers need it, the next transaction does it."""
+        forks.refuse_child(self._process)
         with self._writing:
             db = self.writer
             db.set_busy_handler(_asking(self._busy if wait else 0.0))
@@ -232,6 +247,7 @@ class Pool:
         return not self._log_is_full
 
     def _take(self) -> apsw.Connection:
+        forks.refuse_child(self._process)
         with self._readers:
             if self._closed:
                 raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
@@ -252,7 +268,11 @@ class Pool:
             self._readers.notify_all()
 
     def close(self) -> None:
-        """Close all connections that are idle now, the others when they are; twice is no error."""
+        """Close all connections that are idle now, the others when they are; twice is no error. A
+        forked child has none to close.
+        """
+        if os.getpid() != self._process:
+            return
         with self._writing, self._readers:
             self._closed = True
             while self._idle:
@@ -270,6 +290,11 @@ class Pool:
         that opens it then is not made to wait by SQLite, and tries again.
         """
         self._check_place()
+        if not self.in_memory and _identity(self.path) in _left_open:
+            raise StoreFailed(
+                f"this process was forked while another thread was using {self.path}. Fork again, "
+                "or start the process with spawn"
+            )
         if not self.in_memory and not is_folder(Path(self.path).parent):
             raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
         since = time.monotonic()
@@ -353,40 +378,68 @@ class Pool:
 
     # --- forks ------------------------------------------------------------------------------------
 
-    rank = forks.STORE
-
     def before_fork(self, until: float) -> None:
-        """Wait until no other thread is inside SQLite."""
+        """Wait until no other thread is inside SQLite, up to this time by the monotonic clock."""
         self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
         self._readers.acquire()
         left = max(0.0, until - time.monotonic())
         self._readers.wait_for(lambda: not self._reading, timeout=left)
 
-    def after_fork(self, *, in_child: bool) -> None:
-        """Go on; in the child, with connections of its own."""
-        if in_child:
-            self._leave_inherited()
-            return
+    def after_fork(self) -> None:
+        """Go on in the parent."""
         self._readers.release()
         if self._has_writer:
             self._writing.release()
 
-    def _leave_inherited(self) -> None:
-        """Close what was inherited: SQLite's locks belong to the parent, and a connection that
-        came along would believe they are its own. The next call opens new ones.
+    def leave(self) -> None:
+        """Close in the child what was inherited, or leave what is in use for ever: until then
+        SQLite would take the parent's locks for the child's own.
         """
-        inherited = self._idle
+        inherited = [*self._idle, *self._reading]
         if self._writer is not None:
-            (inherited if self._has_writer else _left_behind).append(self._writer)
-        _left_behind.extend(self._reading)
-        if self.in_memory:
+            inherited.append(self._writer)
+        is_used = bool(self._reading) or not self._has_writer
+        is_used = is_used or any(db.in_transaction for db in inherited)
+        if is_used and (file := self._identity or _identity(self.path)) is not None:
+            _left_open.add(file)
+        if is_used or self.in_memory:
             _left_behind.extend(inherited)
         else:
             for db in inherited:
                 with suppress(apsw.Error):
                     db.close(True)
-        self._writer = None
-        self._set_up_locks()
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    until = time.monotonic() + WAITS
+    while True:
+        _opening.acquire()
+        if not (new := [pool for pool in _pools if pool not in _waiting]):
+            return  # until the fork is over, none is opened
+        _opening.release()  # a thread that is waited for may have to open another one
+        for pool in new:
+            pool.before_fork(until)
+            _waiting[pool] = None
+
+
+def _after_fork() -> None:
+    while _waiting:
+        _waiting.popitem()[0].after_fork()
+    _opening.release()
+    _forking.release()
+
+
+def _in_child() -> None:
+    while _waiting:
+        _waiting.popitem()[0].leave()
+    _pools.clear()
+    _opening.release()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 def _refuse_other_kinds(path: str) -> None:

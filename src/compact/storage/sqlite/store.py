@@ -16,7 +16,6 @@ import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.backups import BackupCounts
-from compact.core.calls import checked_late, checked_methods
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.forgotten import ForgottenReport
@@ -54,13 +53,11 @@ MOST_ENDS = 1_000
 """Branches whose ends are known; one that is not costs an append three statements more."""
 
 
-@checked_methods
 class SQLiteManager:
     """A session store in a file, or in memory.
 
     `durability` says when an append returns: `full` when it is on the disk, `normal` when the
-    operating system has it (a power cut may take the last moments, never the file). Without
-    `search_index` nothing is indexed, and search looks through the newest messages only.
+    operating system has it (a power cut may take the last moments, never the file).
     `busy_timeout` is how many seconds a writer waits for those of other processes.
 
     With a `key` (by default the environment's `COMPACT_ENCRYPTION_KEY`) the file is encrypted,
@@ -77,7 +74,6 @@ class SQLiteManager:
         path: str | Path = MEMORY,
         *,
         durability: Durability = "full",
-        search_index: bool = True,
         busy_timeout: float = 10.0,
         key: str | None = None,
     ) -> None:
@@ -89,7 +85,6 @@ class SQLiteManager:
             busy_timeout=busy_timeout,
             passphrase=Passphrase.in_force(key),
         )
-        self._has_index = search_index
         self._ends: dict[str, Tail] = {}
         """Where branches ended when this store appended to them last."""
         self._memory = memory_index.MemoryIndex(self._pool)
@@ -215,7 +210,6 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    @checked_late
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
@@ -286,10 +280,9 @@ class SQLiteManager:
             lambda db: archived_rows.of_session(db, name) if begins else None,
             lambda db: projections.commit(db, step),
         )
-        if self._has_index:
-            # The step is stored; what the index lacks, a search makes up for.
-            with suppress(StoreFailed, NotFound):
-                search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
+        # The step is stored; what the index lacks, a search makes up for.
+        with suppress(StoreFailed, NotFound):
+            search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
     moves = in_transaction(Pool.read, projections.moves)
@@ -317,20 +310,18 @@ class SQLiteManager:
         """Messages of a branch, its ancestors' part included, that share words with the text; the
         best first.
 
-        Without an index, or where it cannot catch up, only the newest 5,000 messages are looked
-        through.
+        Where the index cannot catch up, only the newest 5,000 messages are looked through.
         """
-        look = search.search if self._has_index else search.scan
         with self._pool.read() as db:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
-        return look(copy or self._pool, branch_id, text, most)
+        return search.search(copy or self._pool, branch_id, text, most)
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index what was stored since; whether that could be done. `progress` is told after each
         batch how many messages are done, and of how many.
         """
-        return self._has_index and search.catch_up_all(self._pool, progress)
+        return search.catch_up_all(self._pool, progress)
 
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,

@@ -40,7 +40,7 @@ def embed_pending(
     most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embed what is pending; how many messages that was. See `VectorIndex.embed_pending`."""
+    """Embed what is pending; how many messages that was."""
     now = begun(pool, embedder)
     with pool.read() as db:
         total = vectors.pending(db, now.key)

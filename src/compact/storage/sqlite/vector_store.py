@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast, get_args
 
 import apsw
 
 from compact import forks
-from compact.core.calls import checked_late, checked_methods
+from compact.core.calls import got, no_text
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidArgument, InvalidInput, StoreFailed
@@ -43,7 +43,6 @@ class Match(NamedTuple):
     cosine: float
 
 
-@checked_methods
 class VectorStore:
     """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
 
@@ -71,12 +70,15 @@ class VectorStore:
     ) -> None:
         if dimensions < 1:
             raise InvalidInput(f"a vector has one dimension at least, not {dimensions}")
+        if backend not in get_args(Backend):
+            known = " or ".join(map(repr, get_args(Backend)))
+            raise InvalidArgument("backend", f"backend must be {known}, got {got(backend)}")
         self._own = None if isinstance(store, SQLiteManager) else SQLiteManager(store)
         self._manager = store if isinstance(store, SQLiteManager) else self._own
         self.dimensions = dimensions
         self.model = model
         self.version = version
-        self._lock = forks.Lock(forks.HISTORY)
+        self._lock = forks.Lock()
         self._caches: dict[int, Cache] = {}
         self._uses_vec0 = backend == vec0.NAME
         if self._uses_vec0:
@@ -156,6 +158,7 @@ class VectorStore:
 
     def delete(self, names: Iterable[str]) -> int:
         """Remove the vectors of these names; how many there were."""
+        no_text("names", names)
         found = 0
         with self._pool.write() as db:
             own = self._named(db)
@@ -222,7 +225,6 @@ class VectorStore:
 
         return vector_embedding.embed_pending(self._pool, embedder, most=most, progress=progress)
 
-    @checked_late
     def similar(
         self,
         vector: Numbers,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compact.apps import cli
-from compact.apps.cli.options import StoreOptions, command, flag, text_option
+from compact.apps.cli.options import StoreOptions, command, flag
 from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
-from compact.apps.cli.words import LONGEST_LINE, counted, one_line
+from compact.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from threading import Event
@@ -83,41 +83,6 @@ def memory_embed(options: StoreOptions) -> Telling:
         name = memory.status().embedder
     yield {"embedded": done, "embedder": name}
     yield f"{counted(done, 'message')} embedded by {name}"
-
-
-@command
-def memory_enrich(
-    options: StoreOptions,
-    *,
-    model: Annotated[
-        str | None,
-        text_option("MODEL", "Who writes titles, such as ollama:qwen3:8b. Default: first words."),
-    ] = None,
-) -> Telling:
-    """Give titles, topics and names to sessions that have none, or that changed.
-
-    A title that you gave stays. Where a model fails, the title is the first words of the session.
-
-    Examples:
-      compactctl memory enrich
-      compactctl memory enrich --model ollama:qwen3:8b
-    """
-    with (
-        cli.stores.opened(options) as catalog,
-        cli.progress.Progress("Reading") as progress,
-    ):
-        memory = cli.stores.memory_of(catalog)
-        report = memory.enrich(
-            model=model, progress=cli.progress.counting(progress, "Reading", "sessions")
-        )
-    yield report.model_dump(mode="json")
-    for session_id, title in report.titles.items():
-        yield one_line(f"{session_id}: {title}", LONGEST_LINE)
-    for session_id, why in report.failed.items():
-        yield Aside(Styled(one_line(f"{session_id}: {why}", LONGEST_LINE), "yellow"))
-    yield Aside(
-        f"{counted(report.enriched, 'session')} read, {len(report.titles):,} with new titles"
-    )
 
 
 @command

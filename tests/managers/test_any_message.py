@@ -1,4 +1,4 @@
-"""Whatever is given to a public call works, or is refused as one of compact's errors (NFR-2)."""
+"""Whatever is given as a message is taken, or refused by an error of compact's (C-3, NFR-2)."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ anything = st.sampled_from(ODD) | json_like | st.lists(st.sampled_from(ODD) | js
 
 
 def tried(call: Callable[..., Any], *args: Any, **given: Any) -> None:
-    """Call it; nothing but an error of compact's, or Python's own for a missing argument, may
-    come out.
-    """
+    """Call it; nothing but an error of compact's may come out."""
     try:
         made = call(*args, **given)
         if inspect.iscoroutine(made):
@@ -99,11 +97,6 @@ def tried(call: Callable[..., Any], *args: Any, **given: Any) -> None:
     except CompactError as error:
         said = str(error)
         assert 0 < len(said) < 40_000
-
-
-def options(call: Callable[..., Any]) -> list[str]:
-    """What a call takes by keyword, as its signature shows it."""
-    return [p.name for p in inspect.signature(call).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 DOORS = [compact.compress, compact.plan, compact.acompress, compact.aplan]
@@ -119,18 +112,14 @@ def test_every_shape_is_refused_by_the_doors_or_works(odd: int) -> None:
     for messages in (value, [value], [A, said], [A, {**A, "x": value}]):
         for format in FORMATS:
             tried(compact.compress, messages, max_tokens=100, format=format)
-    for name in options(compact.compress):
-        tried(compact.compress, [A], **{"max_tokens": 100, name: value})
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 @UNHURRIED
 @given(anything, st.data())
 def test_any_shape_is_refused_by_the_doors_or_works(door: Any, value: Any, data: Any) -> None:
-    name = data.draw(st.sampled_from(options(door)))
     tried(door, value, max_tokens=data.draw(st.sampled_from([10, 100])))
     tried(door, [A, value], max_tokens=100, format=data.draw(st.sampled_from(FORMATS)))
-    tried(door, [A], **{"max_tokens": 100, name: value})
 
 
 FORMATS = [None, "chat_completions", "anthropic", "responses", "ollama"]
@@ -147,15 +136,7 @@ def test_any_shape_is_refused_as_a_message_of_a_session_or_works(value: Any) -> 
             tried(ctx.get_context_for_model)
 
 
-def test_what_is_missing_is_named() -> None:
-    ctx: Any = ContextManager(window=8_192)
-    with pytest.raises(InvalidArgument, match=r"recall\(\): missing a required argument: 'query'"):
-        ctx.recall()
-    with pytest.raises(InvalidArgument, match=r"undo\(\): too many positional arguments"):
-        ctx.undo(1)
-
-
-@pytest.mark.parametrize("goals", [["x\ud800"], ["roof", "\ud800"]])
+@pytest.mark.parametrize("goals", [["x\ud800"], ["roof", "\ud800"], ["roof", 5]])
 def test_goals_that_are_no_text_are_refused(goals: list[str]) -> None:
     ctx = ContextManager(window=8_192)
     with pytest.raises(InvalidArgument, match=rf"goals\[{len(goals) - 1}\]"):
@@ -164,7 +145,7 @@ def test_goals_that_are_no_text_are_refused(goals: list[str]) -> None:
 
 
 def test_a_file_s_name_is_a_text() -> None:
-    with pytest.raises(InvalidArgument, match="which is no file's name"):
+    with pytest.raises(StoreFailed, match="is not a file's name"):
         ContextManager(window=8_192, store="x\ud800")
 
 
@@ -214,33 +195,6 @@ def test_the_error_names_the_place(messages: Any, place: str) -> None:
         with pytest.raises(InvalidMessage) as refused:
             call()
         assert refused.value.path.startswith(place)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("pin", "1", "pin must be a list"),
-        ("tokenizer", 5, "tokenizer must be a text or"),
-        ("policy", {}, "policy must be a CompactPolicy or None, got {}"),
-        ("on_event", "f", "on_event must be a function"),
-        ("pinn", [1], r"compress\(\) got an unexpected keyword argument 'pinn'; did you mean"),
-    ],
-)
-def test_the_error_names_the_argument(name: str, value: Any, words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words) as refused:
-        compact.compress([A], max_tokens=100, **{name: value})
-    assert refused.value.name == name
-    assert isinstance(refused.value, TypeError)
-    assert isinstance(refused.value, ValueError)
-
-
-@pytest.mark.parametrize("ids", [{1}, frozenset((1,)), [1], {"a": 1}.keys() | {1}])
-def test_what_a_collection_holds_is_looked_at(ids: Any) -> None:
-    with (
-        compact.SQLiteManager() as store,
-        pytest.raises(InvalidArgument, match=r"each a text|ids\[0\] must be a text"),
-    ):
-        store.delete_snapshots("s", ids)
 
 
 @pytest.mark.parametrize("content", [(), ({"type": "text", "text": "Is the quay dry?"},)])
