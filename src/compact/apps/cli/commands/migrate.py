@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from threading import Event
+from typing import Annotated
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.interrupts import INTERRUPTED
-from compact.apps.cli.options import (
-    CountOptions,
-    StoreOptions,
-    argument,
-    command,
-    flag,
-)
+from compact import wiring
+from compact.apps.cli.errors import Stop, say
+from compact.apps.cli.interrupts import INTERRUPTED, asked_to_stop
+from compact.apps.cli.options import CountOptions, argument, command, flag
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.settings import name_of_store, settings_of
+from compact.apps.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
+from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.core.sessions import DEFAULT_SCOPE
+from compact.errors import NotFound
 from compact.files import named_path
-
-if TYPE_CHECKING:
-    from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.managers.exchange import migrating
+from compact.managers.exchange.rolling_back import roll_back
 
 MOST_TOLD = 10
 """Files of which it is said what of them was left out."""
@@ -79,7 +81,7 @@ def migrate(
     migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
     read; all others are imported.
 
-    --rollback deletes the sessions that a migration made, as `sessions delete` does, and takes back
+    --rollback deletes the sessions that a migration made, as `memory forget` does, and takes back
     what it added to others. Sessions that somebody went on with are kept and named.
 
     Examples:
@@ -92,47 +94,85 @@ def migrate(
         yield from _rolled_back(options, paths or [], force=force)
         return
     if not paths:
-        raise cli.errors.Stop("name the files and folders to bring along")
+        raise Stop("name the files and folders to bring along")
     if force:
-        raise cli.errors.Stop("--force is for --rollback")
+        raise Stop("--force is for --rollback")
     report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
     yield from _Told(report, paths, is_verbose=options.verbose).parts()
-    if failed := cli.migrations.failed(report, paths):
+    if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
-        raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
+        raise Stop(f"{what} could not be brought along; the list says why")
+
+
+@contextmanager
+def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
+    """The store that the options mean, made where there is none; where nothing is to be changed, an
+    empty one in memory stands for it.
+    """
+    with ExitStack() as stack:
+        try:
+            catalog = stack.enter_context(opened(options, create=not dry_run))
+        except NotFound:
+            settings = settings_of(options)
+            empty = stack.enter_context(closing(wiring.session_store(None)))
+            catalog = SessionCatalog(empty, name_of_store(settings), settings, options.scope)
+        yield catalog
 
 
 def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     words = "Reading"
     with (
-        cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
-        cli.progress.Progress(words) as progress,
+        _opened_for(options, dry_run=options.dry_run) as catalog,
+        Progress(words) as progress,
     ):
         try:
-            return cli.migrations.migrated(
-                catalog,
-                paths,
-                dry_run=options.dry_run,
-                progress=lambda done, of: progress.now(f"{words} file {done + 1:,} of {of:,}"),
-            )
+            with asked_to_stop() as asked:
+
+                def told(done: int, of: int) -> None:
+                    _end_if(asked)
+                    progress.now(f"{words} file {done + 1:,} of {of:,}")
+
+                return migrating.migrate(
+                    paths,
+                    store=catalog.store,
+                    scope=catalog.scope or DEFAULT_SCOPE,
+                    dry_run=options.dry_run,
+                    settings=catalog.settings,
+                    progress=told,
+                )
         except KeyboardInterrupt:
             stays = "what was imported stays, and the same command goes on from there"
-            cli.errors.say("interrupted" if options.dry_run else f"interrupted: {stays}")
+            say("interrupted" if options.dry_run else f"interrupted: {stays}")
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _end_if(asked: Event) -> None:
+    """End where Ctrl-C was pressed; the conversation that was begun is stored whole.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    if asked.is_set():
+        raise KeyboardInterrupt
 
 
 def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
     """Take back the migration of that name, or the newest."""
     if len(names) > 1:
-        raise cli.errors.Stop("--rollback takes one migration, or none for the newest")
+        raise Stop("--rollback takes one migration, or none for the newest")
     with (
-        cli.stores.opened(options) as catalog,
-        cli.progress.Progress("Taking back") as progress,
+        opened(options) as catalog,
+        Progress("Taking back") as progress,
     ):
         progress.now("Deleting what was imported")
-        report = cli.migrations.rolled_back(
-            catalog, names[0] if names else None, force=force, dry_run=options.dry_run
+        report = roll_back(
+            names[0] if names else None,
+            store=catalog.store,
+            scope=catalog.scope or DEFAULT_SCOPE,
+            force=force,
+            dry_run=options.dry_run,
+            settings=catalog.settings,
         )
     yield report.model_dump(mode="json")
     would = "would be " if options.dry_run else ""
@@ -242,7 +282,7 @@ def _title_of(name: str | None) -> str:
     """What people call a format, without the kind of its files."""
     if name is None:
         return ""
-    return cli.wiring.file_formats().get(name, "compact").partition(" (")[0]
+    return wiring.file_formats().get(name, "compact").partition(" (")[0]
 
 
 def _summary(report: MigrationReport) -> str:

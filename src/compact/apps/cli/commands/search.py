@@ -1,49 +1,22 @@
-"""`compactctl search` and `sessions describe`: all sessions of a scope as one memory."""
+"""`compactctl search`: all sessions of a scope as one memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from datetime import datetime
+from typing import Annotated, cast
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.commands.memory_archives import archived_table
-from compact.apps.cli.options import (
-    Most,
-    OneSessionOptions,
-    StoreOptions,
-    argument,
-    command,
-    flag,
-    text_option,
-)
+from compact.apps.cli.options import FOUND, Most, argument, command, day, flag, text_option
+from compact.apps.cli.progress import Progress, counting
+from compact.apps.cli.stores import StoreOptions, memory_of, opened
 from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
+from compact.apps.cli.views import archived_table, time_of
 from compact.apps.cli.words import one_line, whole
-
-if TYPE_CHECKING:
-    from compact.core.found import FoundSession, Hit
-    from compact.core.messages import Role
-
-FOUND = 10
-"""Messages that a search gives unless more are asked for."""
-FOUND_STYLE = "bold yellow"
-
-
-def day(text: str) -> datetime:
-    """The time that a text means: a day, or a day with its time.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        example = "2026-05-17 or 2026-05-17T09:30"
-        raise typer.BadParameter(f"{text[:40]!r} is no day, such as {example}") from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+from compact.core.found import FoundSession, Hit
+from compact.core.messages import Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +59,9 @@ def search(
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
     """
-    with cli.stores.opened(options) as catalog, cli.progress.Progress("Searching") as progress:
-        memory = cli.stores.memory_of(catalog)
-        memory.catch_up(cli.progress.counting(progress, "Indexing"))
+    with opened(options) as catalog, Progress("Searching") as progress:
+        memory = memory_of(catalog)
+        memory.catch_up(counting(progress, "Indexing"))
         result = memory.search(
             " ".join(query),
             limit=most,
@@ -121,7 +94,7 @@ def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
     for hit in hits:
         name = one_line(hit.title or hit.session_id, 60)
         who = hit.speaker or hit.role
-        at = cli.views.time_of(hit.timestamp)
+        at = time_of(hit.timestamp)
         yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}", "bold")
         yield Styled(f"{hit.text}\n")
 
@@ -132,8 +105,8 @@ def _session_table(found: Sequence[FoundSession]) -> Table:
             whole(each.session_id),
             one_line(each.title or "", 60),
             f"{each.score:4.2f}",
-            cli.views.time_of(each.begun).partition(" ")[0],
-            cli.views.time_of(each.ended).partition(" ")[0],
+            time_of(each.begun).partition(" ")[0],
+            time_of(each.ended).partition(" ")[0],
             each.messages,
         )
         for each in found
@@ -142,37 +115,3 @@ def _session_table(found: Sequence[FoundSession]) -> Table:
     return Table(
         names, rows, right=("score", "messages"), whole=("session", "from", "to"), is_list=True
     )
-
-
-@command
-def sessions_describe(
-    options: OneSessionOptions,
-    *,
-    title: Annotated[str | None, text_option("TEXT", "The session's title.")] = None,
-    important: Annotated[
-        bool | None,
-        typer.Option(
-            "--important/--not-important",
-            help="An important session is kept whole whatever its age.",
-            show_default=False,
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None, text_option("TAG", "Tags in place of its own; may be repeated.")
-    ] = None,
-) -> Telling:
-    """Give a session a title or tags, or mark it as important.
-
-    Examples:
-      compactctl sessions describe harbour --title "The harbour office moves"
-      compactctl sessions describe harbour --important --tag office --tag 2026
-    """
-    with cli.stores.opened(options) as catalog:
-        found = catalog.find(options.session)
-        given: dict[str, Any] = {"title": title, "important": important, "tags": tag}
-        told = cli.stores.memory_of(catalog, found.scope).describe(found.id, **given)
-    yield {**cli.views.session_json(told), "metadata": dict(told.metadata)}
-    yield Styled(one_line(told.title or told.id, 200), "bold")
-    marks = ["important"] if told.metadata.get("important") else []
-    marks += [f"#{each}" for each in told.metadata.get("tags", ())]
-    yield " ".join(marks) or "no marks"

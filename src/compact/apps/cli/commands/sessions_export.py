@@ -1,73 +1,28 @@
-"""`compactctl sessions import` and `export`: files into the store, and sessions into files."""
+"""`compactctl sessions export`: a session becomes a file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.options import (
-    BranchOptions,
-    CountOptions,
-    Out,
-    ReadOptions,
-    StoreOptions,
-    argument,
-    command,
-    flag,
-    text_option,
-)
-from compact.apps.cli.told import Aside, Data, Styled, Telling
+from compact.apps.cli import exchange, output, session_markdown
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import Out, command, flag
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.stores import BranchOptions, SessionCatalog, opened
+from compact.apps.cli.told import Aside, Styled, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line
+from compact.core.messages import Message
+from compact.managers.exchange import exporting, session_file
+from compact.managers.exchange.session_file import SessionFile
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions(StoreOptions, ReadOptions, CountOptions):
-    """Options of `sessions import`."""
+class _NotInFile(TypedDict):
+    """What of a session is not in a file: other branches, and how many snapshots."""
 
-    file: Annotated[
-        str,
-        argument(
-            "FILE",
-            "A conversation in any known format, or an exported session; - is standard input.",
-        ),
-    ]
-    id: Annotated[
-        str | None,
-        typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
-    ] = None
-    title: Annotated[
-        str | None, text_option("TEXT", "The session's title. Default: the file's.")
-    ] = None
-
-
-@command
-def sessions_import(options: ImportOptions) -> Telling:
-    """Import a conversation from a file as a new session.
-
-    Ids, times and the title are kept; of an exported session everything. The import is all or
-    nothing, and never touches a session with the same id. The store is created if there is none.
-    Many files at once: see migrate.
-
-    Examples:
-      compactctl sessions import session.jsonl
-      compactctl sessions import chats.jsonl --conversation 2 --as second --store chat.db
-      compactctl sessions export harbour | compactctl sessions import - --as copy
-    """
-    with cli.progress.Progress("Reading") as progress:
-        read, notes = cli.exchange.read(options)
-        with cli.stores.opened(options, create=True) as catalog:
-            whole = cli.exchange.as_new(read, options, catalog)
-            progress.now(f"Storing {len(read.messages):,} messages")
-            stored = cli.exchange.stored(catalog, whole)
-    yield {**cli.views.session_json(stored), "store": catalog.file, "notes": notes}
-    yield Aside(one_line(cli.exchange.line_of(stored, catalog.file), LONGEST_LINE))
-    for note in notes:
-        kind = "left out" if note[:1].isdigit() else "note"
-        yield Aside(Styled(one_line(f"{kind}: {note}", LONGEST_LINE), "yellow"))
-    yield Data(stored.id)
+    branches: list[str]
+    snapshots: int
 
 
 @command
@@ -105,28 +60,28 @@ def sessions_export(
       compactctl sessions export harbour --branch harbour~2 -o tried.json
     """
     if options.json and out is None:
-        raise cli.errors.Stop("--json prints a report where the session would go: give -o OUT")
-    cli.output.check_name("-o", out)
+        raise Stop("--json prints a report where the session would go: give -o OUT")
+    output.check_name("-o", out)
     by_name = "md" if (out or "").lower().endswith((".md", ".markdown")) else "json"
-    with cli.progress.Progress("Reading") as progress, cli.stores.opened(options) as catalog:
+    with Progress("Reading") as progress, opened(options) as catalog:
         if out is not None:
-            cli.exchange.check_out(out, catalog, force=force)
+            exchange.check_out(out, catalog, force=force)
         session = catalog.find(options.session)
         is_text = (format or by_name) == "md"
         is_one = is_text or options.branch is not None
         branch = catalog.branch(session, options.branch) if is_one else None
         progress.now("Writing")
-        file = cli.exchange.file_of(catalog, session, branch)
+        file = exchange.file_of(catalog, session, branch)
         whole = file
         if catalog.settings.redact and not verbatim:
-            file = cli.exchange.without_secrets(file, catalog.settings.redactor())
+            file = exporting.without_secrets(file, catalog.settings.redactor())
         if is_text:
-            text = "".join(cli.session_markdown.written(file.session, file.messages))
+            text = "".join(session_markdown.written(file.session, file.messages))
         else:
-            text = "".join(cli.exchange.written(file))
-        left = cli.exchange.left_out(catalog, whole)
-    size = cli.output.write(out, text)
-    changed = cli.exchange.changed_messages(whole, file)
+            text = "".join(session_file.written(file))
+        left = _not_in(catalog, whole)
+    size = output.write(out, text)
+    changed = _changed_messages(whole, file)
     messages, is_redacted = len(file.messages), file is not whole
     told = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
     told |= {"redacted_messages": changed, "redacted": is_redacted}
@@ -153,3 +108,22 @@ def _left_out(branches: list[str], snapshots: int) -> str:
     single = len(branches) + snapshots == 1
     advice = f"; for a branch: --branch {branches[0]}" if branches else ""
     return f"note: {' and '.join(parts)} {'is' if single else 'are'} not in it{advice}"
+
+
+def _not_in(catalog: SessionCatalog, file: SessionFile) -> _NotInFile:
+    """What of its session a file does not have."""
+    if file.whole is not None:
+        return {"branches": [], "snapshots": 0}
+    session, branch = file.session.id, file.session.branch.id
+    others = [each.id for each in catalog.store.branches(session) if each.id != branch]
+    return {"branches": others, "snapshots": len(catalog.store.snapshots(session))}
+
+
+def _changed_messages(before: SessionFile, after: SessionFile) -> int:
+    """How many messages of a file, of all its branches, are others in the second."""
+
+    def said(file: SessionFile) -> list[Message]:
+        parts = () if file.whole is None else file.whole.parts
+        return [entry.message for part in parts for entry in part.entries] or [*file.messages]
+
+    return sum(one != other for one, other in zip(said(before), said(after), strict=True))

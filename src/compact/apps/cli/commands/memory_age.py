@@ -1,22 +1,20 @@
-"""`compactctl memory`: how memory ages, and why a session is kept whole."""
+"""`compactctl memory age`: what age leaves of sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.commands.memory import day
-from compact.apps.cli.options import OneSessionOptions, StoreOptions, command, flag
-from compact.apps.cli.told import Aside, Cell, Part, Share, Styled, Table, Telling
-from compact.apps.cli.words import counted, one_line, whole
-
-if TYPE_CHECKING:
-    from compact.core.digests import AgeingReport, AgeingRow
+from compact.apps.cli.options import command, day, flag
+from compact.apps.cli.progress import Progress, counting
+from compact.apps.cli.stores import StoreOptions, memory_of, opened
+from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
+from compact.apps.cli.words import counted, whole
+from compact.core.digests import AgeingReport, AgeingRow
 
 COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes", "why")
 DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "bytes", "why")
@@ -35,26 +33,31 @@ class AgeOptions(StoreOptions):
 
 @command
 def memory_age(options: AgeOptions) -> Telling:
-    """Write the digests that the sessions' ages ask for, and archive the oldest.
+    """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
 
     A session that nobody has used for a week gets a digest of its key points beside its messages,
     after a month a summary; after 90 days its messages move into files, where they are still read
-    from. Important sessions keep every word where it is.
+    from. Important sessions keep every word where it is. With the setting `embedder`, such as
+    minilm, messages that have no vector yet get one too. A job of cron may run this every day.
 
     Examples:
       compactctl memory age --dry-run
-      compactctl memory age --json
+      COMPACT_EMBEDDER=minilm compactctl memory age --json
     """
     with (
-        cli.stores.opened(options) as catalog,
-        cli.progress.Progress("Ageing") as progress,
+        opened(options) as catalog,
+        Progress("Ageing") as progress,
     ):
-        memory = cli.stores.memory_of(catalog)
-        shown = cli.progress.counting(progress, "Ageing", "sessions")
+        memory = memory_of(catalog)
+        shown = counting(progress, "Ageing", "sessions")
         report = memory.age(options.now, dry_run=options.dry_run, progress=shown)
-        scope, file = memory.scope, catalog.file
+        scope, file, embedded = memory.scope, catalog.file, None
+        if catalog.settings.embedder is not None and not options.dry_run:
+            embedded = memory.embed(progress=counting(progress, "Embedding"))
     told = {"written": report.written, "freed_when_archived": report.freed_when_archived}
-    yield {"scope": scope, **report.model_dump(mode="json"), **told}
+    yield {"scope": scope, **report.model_dump(mode="json"), **told, "embedded": embedded}
+    if embedded is not None:
+        yield Aside(f"{counted(embedded, 'message')} embedded")
     if not report.rows:
         yield Aside(f"{file}: no sessions in scope {scope!r}")
         return
@@ -90,42 +93,3 @@ def _row(row: AgeingRow) -> list[str | int | None]:
         f"{row.bytes_originals:,}",
         row.why or None,
     ]
-
-
-@command
-def memory_why(options: OneSessionOptions) -> Telling:
-    """Show how much a session is worth to be kept whole, part by part.
-
-    Examples:
-      compactctl memory why harbour
-      compactctl memory why harbour --json
-    """
-    with cli.stores.opened(options) as catalog:
-        session = catalog.find(options.session)
-        memory = cli.stores.memory_of(catalog, session.scope)
-        found = memory.importance(session.id)
-        least = catalog.settings.retain_score
-    is_kept = found.marked or found.score >= least
-    yield {
-        "session": session.id,
-        "score": found.score,
-        "kept": is_kept,
-        "keep_score": least,
-        "marked": found.marked,
-        "parts": found.parts._asdict(),
-        "adds": found.told(),
-    }
-    name = one_line(session.title or session.id, 200)
-    fate = "kept whole whatever its age" if is_kept else "ages"
-    yield Styled(f"{name}: {fate}", "bold")
-    if found.marked:
-        yield "Somebody marked it as important, which is enough. Without that:"
-    adds = found.told()
-    rows: list[list[Cell]] = [
-        [part, f"{worth:.2f}", f"{adds[part]:.2f}", Share(adds[part], "green")]
-        for part, worth in found.parts._asdict().items()
-    ]
-    total = sum(adds.values())
-    rows.append(["together", None, f"{total:.2f}", Share(total, "cyan")])
-    yield Table(("part", "0 to 1", "adds", ""), rows, right=("0 to 1", "adds"))
-    yield f"Kept whole from {least:.2f} on (setting retain_score)."
