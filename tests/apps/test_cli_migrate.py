@@ -17,7 +17,7 @@ import pytest
 from compact.apps.cli.words import without_middle
 from compact.managers.exchange.migrating import migrate
 from compact.storage.sqlite.store import SQLiteManager
-from tests.apps.conftest import ROOT, kept_in
+from tests.apps.conftest import ROOT, branched, kept_in, snapped
 
 STORE = ".compact/sessions.db"
 
@@ -512,24 +512,27 @@ def test_a_session_that_somebody_went_on_with_is_kept_and_named(run, tmp_path):
 @pytest.mark.parametrize(
     "went_on",
     [
-        ["snapshot", "a", "--note", "mine"],
+        snapped,
+        lambda file, *, name: branched(file, 1, name),
         ["sessions", "compress", "a", "--window", "4000"],
-        ["goals", "add", "a", "Ship it."],
-        ["sessions", "pin", "a", "0"],
-        ["sessions", "describe", "a", "--important"],
-        ["sessions", "describe", "a", "--title", "The roof"],
-        ["sessions", "describe", "a", "--tag", "roof"],
-        ["sessions", "mode", "a", "debugger"],
-        ["branch", "a", "--at", "1"],
+        ["mark", "a", "--goal", "Ship it."],
+        ["mark", "a", "--pin", "0"],
+        ["mark", "a", "--important"],
+        ["mark", "a", "--title", "The roof"],
+        ["mark", "a", "--tag", "roof"],
+        ["mark", "a", "--mode", "debugger"],
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
     words = "The roof leaks at the north end, and the gutter is full of leaves. " * 40
     chat(tmp_path / "old/a.jsonl", *[f"{n}. {words}" for n in range(20)])
     chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
     run("migrate", "old")
-    assert run(*went_on).code == 0
+    if callable(went_on):
+        went_on(STORE, name="a")
+    else:
+        assert run(*went_on).code == 0
     for dry in (["--dry-run"], []):
         done = run("migrate", "--rollback", "--json", *dry)
         told = {each["session_id"]: each["done"] for each in json.loads(done.out)["sessions"]}
@@ -553,7 +556,6 @@ def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
     chat(tmp_path / "old/b.jsonl", "b one.", "b two.")
     run("migrate", "old")
     for line in (
-        ["memory", "enrich"],
         ["memory", "age"],
         ["view", "b", "-o", "b.html"],
     ):
@@ -567,7 +569,7 @@ def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
 def test_a_snapshot_from_before_a_file_grew_keeps_its_session(run, tmp_path):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     first = json.loads(run("migrate", path, "--json").out)["id"]
-    run("snapshot", "a", "--note", "mine")
+    snapped(STORE, "mine", "a")
     chat(path, "One.", "Two.", "Three.")
     run("migrate", path)
     assert "1 taken back" in run("migrate", "--rollback").out

@@ -342,8 +342,7 @@ def imported_by(*arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        *((), ("--help",), ("--version",), ("sessions", "--help"), ("goals", "--help")),
-        *(("compact", "--help"), ("goals", "done", "--help"), ("doctor", "--help")),
+        *((), ("--help",), ("--version",), ("sessions", "--help"), ("memory", "--help")),
     ],
     ids=" ".join,
 )

@@ -144,7 +144,7 @@ class _RollingBack:
         return RolledBackSession(session_id=session.id, done="taken back", reason=reason)
 
     def delete(self, sessions: Sequence[str]) -> None:
-        """Delete sessions as `sessions delete` does; the store is swept once, with the last."""
+        """Delete sessions as `memory forget` does; the store is swept once, with the last."""
         for session_id in () if self.dry_run else sessions:
             is_last = session_id == sessions[-1]
             forget(self.store, session_id, self.settings, sweeps=is_last)

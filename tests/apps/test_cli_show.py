@@ -1,5 +1,5 @@
-"""What was said, what a model sees of it, and going back: history, context, recall, expand,
-checkpoints, snapshot, restore, undo, redo, branch (US-2, US-8, FR-10).
+"""What was said, what a model sees of it, and going back: show, recall, expand, undo (US-2, US-8,
+FR-10).
 """
 
 import json
@@ -12,6 +12,7 @@ from compact import ContextManager, wiring
 from compact.core.checkpoints import is_checkpoint_text
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
+from tests.apps.conftest import branched, snapped
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
 
@@ -47,28 +48,30 @@ def refused(run, chat):
 def test_the_whole_history_can_be_read_whatever_was_compressed(told, sample):
     """US-2, US-8: page by page, in order, with numbers that count from 0."""
     wanted = wiring.read_transcript(sample).messages[:120]
-    rows = [row for n in (0, 50, 100) for row in told("history", "--from", n)["messages"]]
+    rows = [row for n in (0, 50, 100) for row in told("show", "history", "--from", n)["messages"]]
     assert [row["number"] for row in rows] == list(range(120))
     assert [row["id"] for row in rows] == [message.id for message in wanted]
     assert rows[1]["text"] == wanted[1].content
 
 
 def test_the_newest_page_is_shown_last_unless_another_is_asked_for(run, chat):
-    done = run("history", "harb", "--store", chat, "--most", "5")
+    done = run("show", "harb", "history", "--store", chat, "--most", "5")
     lines = done.out.splitlines()
     assert "messages 115 to 119 of 120" in lines[0]
     assert [line.split()[0] for line in lines[1:]] == ["115", "116", "117", "118", "119"]
-    one = run("history", "harb", "--store", chat, "--from", "5", "--most", "1", "--full").out
+    one = run(
+        "show", "harb", "history", "--store", chat, "--from", "5", "--most", "1", "--full"
+    ).out
     assert "one rule that stands above the others: never write to the production database" in one
-    assert "none of 120" in run("history", "harb", "--store", chat, "--from", "999").out
+    assert "none of 120" in run("show", "harb", "history", "--store", chat, "--from", "999").out
 
 
-def test_another_branch_can_be_read(told, refused):
-    told("branch", "--at", "30")
-    assert told("history")["total"] == 30
-    assert told("history", "--branch", "harbour")["total"] == 120
-    assert told("history", "--branch", "harbour~2")["branch"] == "harbour~2"
-    assert "no branch 'x'" in refused("history", "--branch", "x")
+def test_another_branch_can_be_read(told, refused, chat):
+    branched(chat, 30)
+    assert told("show", "history")["total"] == 30
+    assert told("show", "history", "--branch", "harbour")["total"] == 120
+    assert told("show", "history", "--branch", "harbour~2")["branch"] == "harbour~2"
+    assert "no branch 'x'" in refused("show", "history", "--branch", "x")
 
 
 def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
@@ -79,10 +82,11 @@ def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
         ctx.snapshot(evil)
     for command in (
         ["sessions", "list"],
-        ["sessions", "show", "a"],
-        ["history", "a"],
-        ["history", "a", "--full"],
-        ["context", "a"],
+        ["show", "a"],
+        ["show", "a", "goals"],
+        ["show", "a", "history"],
+        ["show", "a", "history", "--full"],
+        ["show", "a", "context"],
         ["recall", "a", "owned"],
         ["expand", "a", "0"],
         ["sessions", "export", "a", "--format", "md"],
@@ -98,9 +102,9 @@ def test_a_system_field_is_shown_too(run, tmp_path):
     with ContextManager(store=tmp_path / "s.db", session_id="a", format="anthropic") as ctx:
         ctx.add_message(role="user", content="Good morning.")
         ctx.set_goals(["Mend the roof\x1b[2J."])
-    at = ("context", "a", "--store", "s.db")
+    at = ("show", "a", "context", "--store", "s.db")
     assert json.loads(run(*at, "--json").out)["system"].endswith("- Mend the roof\x1b[2J.")
-    assert "- Mend the roof" in run(*at, "--render", "text").out
+    assert "- Mend the roof" in run(*at, "--text").out
     done = run(*at).out
     assert "Goals · digest" in done
     assert "\x1b" not in done
@@ -116,20 +120,19 @@ def test_no_id_steers_the_terminal(run, tmp_path):
     store.close()
     for command in (
         ["sessions", "list"],
-        ["sessions", "show", evil],
-        ["history", evil],
-        ["history", evil, "--full"],
-        ["context", evil],
+        ["show", evil],
+        ["show", evil, "history"],
+        ["show", evil, "history", "--full"],
+        ["show", evil, "context"],
         ["recall", evil, "hi"],
         ["recall", evil, "nothing"],
         ["expand", evil, "0"],
-        ["checkpoints", evil],
-        ["snapshot", evil],
-        ["branch", evil, "--at", "1"],
-        ["sessions", "show", evil],
+        ["show", evil, "checkpoints"],
+        ["mark", evil, "--pin", "0", "--goal", evil],
+        ["show", evil],
         ["sessions", "export", evil],
         ["sessions", "export", evil, "--format", "md"],
-        ["sessions", "delete", evil, "--yes"],
+        ["memory", "forget", evil, "--yes"],
     ):
         scope = [] if command == ["sessions", "list"] else ["--scope", evil]
         done = run(*command, *scope, "--store", "s.db")
@@ -143,41 +146,44 @@ def test_no_id_steers_the_terminal(run, tmp_path):
 
 def test_context_shows_what_a_model_sees_and_changes_nothing(told, chat):
     """Looking never compresses."""
-    seen = told("context")
+    seen = told("show", "context")
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         assert seen["messages"] == ctx.get_context_for_model()
         assert seen["tokens"] == ctx.active_context().tokens
         assert seen["checkpoints"] == [checkpoint.id for checkpoint in ctx.checkpoints]
         moves = len(ctx.store.moves("harbour", most=999))
-    told("context", "--window", "1000")
+    told("show", "context", "--window", "1000")
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         assert len(ctx.store.moves("harbour", most=999)) == moves
 
 
 def test_context_shows_what_a_model_saw_then(told, chat, refused):
-    seen = told("context", "--at", "60")
+    seen = told("show", "context", "--at", "60")
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         then = ctx.context_at(60)
     assert seen["at"] == 60
     assert seen["tokens"] == then.tokens
     assert len(seen["messages"]) == len(then.sent)
-    assert "120 messages, not 500" in refused("context", "--at", "500")
+    assert "120 messages, not 500" in refused("show", "context", "--at", "500")
 
 
 def test_context_as_text_is_exactly_what_a_model_sees(run, chat):
     """K-11."""
-    text = run("context", "harb", "--store", chat, "--render", "text").out
+    text = run("show", "harb", "context", "--store", chat, "--text").out
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         assert text == ctx.context_at(120).render_text() + "\n"
-    table = run("context", "harb", "--store", chat).out
+    table = run("show", "harb", "context", "--store", chat).out
     assert "now, with 120 messages" in table
     assert "[Checkpoint ck-" in table
-    assert "[Checkpoint ck-" in run("context", "harb", "--store", chat, "--render", "full").out
+    assert "[Checkpoint ck-" in run("show", "harb", "context", "--store", chat, "--full").out
 
 
 def test_context_says_where_the_next_prompt_will_be_smaller(run, chat):
-    assert "compressed first" in run("context", "harb", "--store", chat, "--window", "1500").out
-    assert "compressed first" not in run("context", "harb", "--store", chat).out
+    assert (
+        "compressed first"
+        in run("show", "harb", "context", "--store", chat, "--window", "1500").out
+    )
+    assert "compressed first" not in run("show", "harb", "context", "--store", chat).out
 
 
 @pytest.mark.slow
@@ -191,16 +197,16 @@ def test_a_context_is_shown_by_pages(run, told, tmp_path):
     store.append("a", [Entry(message, 5) for message in messages])
     store.close()
     at = ("--store", "long.db")
-    done = run("context", "a", *at).out
+    done = run("show", "a", "context", *at).out
     assert "1,801 older messages are not shown: --most 2001 shows all" in done
     rows = [line.split() for line in done.splitlines() if line.endswith(tuple("0123456789"))]
     numbers = [int(row[0].replace(",", "")) for row in rows if row[-2:-1] == ["word"]]
     assert numbers == list(range(1_801, 2_001))
-    assert "not shown" not in run("context", "a", *at, "--most", "2001").out
-    assert "1 older message is not shown" in run("context", "a", *at, "--most", "2000").out
-    assert run("context", "a", *at, "--most", "3", "--render", "full").out.count("word ") == 3
-    assert run("context", "a", *at, "--render", "text").out.count("word ") == 2_001
-    assert len(json.loads(run("context", "a", *at, "--json").out)["messages"]) == 2_001
+    assert "not shown" not in run("show", "a", "context", *at, "--most", "2001").out
+    assert "1 older message is not shown" in run("show", "a", "context", *at, "--most", "2000").out
+    assert run("show", "a", "context", *at, "--most", "3", "--full").out.count("word ") == 3
+    assert run("show", "a", "context", *at, "--text").out.count("word ") == 2_001
+    assert len(json.loads(run("show", "a", "context", *at, "--json").out)["messages"]) == 2_001
 
 
 def test_a_view_that_is_too_large_says_what_will_become_of_it(run, chat):
@@ -209,10 +215,10 @@ def test_a_view_that_is_too_large_says_what_will_become_of_it(run, chat):
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         ctx.compress_conversation()
         trigger = ctx.window.trigger
-    assert later not in run("sessions", "show", "harbour", "--store", chat).out
+    assert later not in run("show", "harbour", "--store", chat).out
     while later not in (done := run("undo", "harbour", "--store", chat)).out:
         assert done.code == 0, done
-    tokens = json.loads(run("context", "harbour", "--store", chat, "--json").out)
+    tokens = json.loads(run("show", "harbour", "context", "--store", chat, "--json").out)
     assert tokens["tokens"] > trigger
 
 
@@ -226,7 +232,7 @@ def test_recall_finds_by_words_in_the_whole_history(run, told, chat):
     assert any("never write to the production database" in row["text"] for row in found["messages"])
     number = found["messages"][0]["number"]
     assert (
-        told("history", "--from", number, "--most", "1")["messages"][0]["id"]
+        told("show", "history", "--from", number, "--most", "1")["messages"][0]["id"]
         == (found["messages"][0]["id"])
     )
     none = run("recall", "harb", "xyzzyplugh", "--store", chat)
@@ -235,7 +241,7 @@ def test_recall_finds_by_words_in_the_whole_history(run, told, chat):
 
 def test_expand_gives_the_originals_of_a_checkpoint_a_message_or_a_call(told, refused):
     """US-2: each checkpoint can be expanded to its original messages."""
-    checkpoint = told("checkpoints")["checkpoints"][0]
+    checkpoint = told("show", "checkpoints")["checkpoints"][0]
     expanded = told("expand", checkpoint["id"])
     assert expanded["whole"]
     assert expanded["total"] == checkpoint["messages"] == len(expanded["messages"])
@@ -281,12 +287,12 @@ def test_checkpoints_are_a_tree_with_levels_spans_and_tokens(run, told, chat, sa
             ctx.get_context_for_model()
             if any(checkpoint.parents for checkpoint in ctx.checkpoints):
                 break
-    told_of = told("checkpoints")
+    told_of = told("show", "checkpoints")
     rows = {row["id"]: row for row in told_of["checkpoints"]}
     live = [row for row in rows.values() if row["live"]]
     aged = [row for row in live if row["parents"]]
     assert aged, "some have aged"
-    lines = run("checkpoints", "harb", "--store", chat).out.splitlines()
+    lines = run("show", "harb", "checkpoints", "--store", chat).out.splitlines()
     for row in live:
         line = next(line for line in lines if row["id"] in line)
         assert row["level"] in line
@@ -302,35 +308,29 @@ def test_checkpoints_are_a_tree_with_levels_spans_and_tokens(run, told, chat, sa
 
 def test_a_checkpoint_can_be_read(run, told, chat, refused):
     """US-2."""
-    row = told("checkpoints")["checkpoints"][-1]
-    whole = told("checkpoints", row["id"])
+    row = told("show", "checkpoints")["checkpoints"][-1]
+    whole = told("show", row["id"])
     assert whole["summary"]
-    done = run("checkpoints", "harb", row["id"][:9], "--store", chat)
+    done = run("show", "harb", row["id"][:9], "--store", chat)
     assert whole["summary"].splitlines()[0] in done.out
-    assert "no checkpoint 'ck-q'" in refused("checkpoints", "ck-q")
+    assert "no checkpoint 'ck-q'" in refused("show", "ck-q")
 
 
 def test_all_checkpoints_are_those_of_other_windows_too(run, chat, told):
     run("sessions", "compress", "harb", "--store", chat, "--window", "6000")
-    every = {row["id"] for row in told("checkpoints")["checkpoints"]}
-    out = run("checkpoints", "harb", "--store", chat, "--all", "--window", "4000").out
+    every = {row["id"] for row in told("show", "checkpoints")["checkpoints"]}
+    out = run("show", "harb", "checkpoints", "--store", chat, "--all", "--window", "4000").out
     assert "not in this context" in out
     assert all(name in out for name in every)
-
-
-def test_a_session_without_checkpoints_has_none_to_show(run, tmp_path):
-    with ContextManager(store=tmp_path / "s.db", session_id="a") as ctx:
-        ctx.add_message(role="user", content="hi")
-    assert "0 in the context" in run("checkpoints", "a", "--store", "s.db").out
 
 
 # --- going back -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_undo_and_redo_go_back_and_forth(told, refused):
-    """FR-10: back to what was in force before, and on again."""
-    places = [told("context")["checkpoints"]]
+def test_undo_goes_back_step_by_step(told, refused):
+    """FR-10: to what was in force before."""
+    places = [told("show", "context")["checkpoints"]]
     while True:
         try:
             places.append(told("undo")["checkpoints"])
@@ -339,56 +339,48 @@ def test_undo_and_redo_go_back_and_forth(told, refused):
     assert len(places) > 2
     assert places[-1] == [], "the bare history"
     assert "nothing to undo" in refused("undo")
-    for place in places[-2::-1]:
-        assert told("redo")["checkpoints"] == place
-    assert "nothing to redo" in refused("redo")
 
 
-@pytest.mark.slow
-def test_a_snapshot_is_restored_and_what_came_after_is_kept(run, told, chat, refused):
+def test_a_snapshot_is_restored_and_what_came_after_is_kept(told, chat, refused):
     """FR-10: nothing is lost by going back."""
-    done = run("snapshot", "harb", "--store", chat, "--note", "before")
-    name = done.out.strip()
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("sn-")
-    before = told("context")
+    name, before = snapped(chat, "before"), told("show", "context")
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         ctx.add_message(role="user", content="And now for something else.")
-    assert told("history")["total"] == 121
-    told("restore", name[:7])
-    after = told("context")
+    assert told("show", "history")["total"] == 121
+    told("undo", "--to", name[:7])
+    after = told("show", "context")
     assert (after["at"], after["messages"]) == (120, before["messages"])
-    assert told("history", "--branch", "harbour")["total"] == 121
-    assert "no snapshot 'sn-q'" in refused("restore", "sn-q")
+    assert told("show", "history", "--branch", "harbour")["total"] == 121
+    assert "no snapshot 'sn-q'" in refused("undo", "--to", "sn-q")
 
 
 def test_a_snapshot_is_restored_for_its_own_window(told, chat):
-    name = told("snapshot")["snapshot"]
+    name = snapped(chat)
     with ContextManager(window=8_000, store=chat, session_id="harbour") as ctx:
         ctx.compress_conversation()
-    assert told("context")["window"] == 8_000, "the one it was used with last"
-    assert told("restore", name)["window"] == 4_000
+    assert told("show", "context")["window"] == 8_000, "the one it was used with last"
+    assert told("undo", "--to", name)["window"] == 4_000
 
 
-@pytest.mark.slow
-def test_a_branch_goes_on_from_where_the_session_was(told, refused, chat):
-    place = told("branch", "--at", "40")
-    assert (place["branch"], place["messages"]) == ("harbour~2", 40)
-    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
-        ctx.add_message(role="user", content="Let us try something else.")
-    assert told("history")["total"] == 41
+def test_undo_leaves_a_branch(told, chat):
+    branched(chat, 40)
+    assert told("show")["branch"] == "harbour~2"
     assert told("undo")["branch"] == "harbour"
-    assert told("history")["total"] == 120
-    assert told("history", "--branch", "harbour~2")["total"] == 41
-    assert "120 messages, not 121" in refused("branch", "--at", "121")
+    assert told("show", "history")["total"] == 120
 
 
-def test_plain_words_say_where_the_session_stands(run, chat):
-    line = run("branch", "harb", "--at", "40", "--store", chat).out
-    assert line.startswith("branched off: session 'harbour', branch 'harbour~2': 40 messages")
-    assert line.count("\n") == 1
-    assert run("undo", "harb", "--store", chat).out.startswith("undone: session 'harbour'")
-    assert run("redo", "harb", "--store", chat).out.startswith("done again: ")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (["histry"], "did you mean 'history'"),
+        (["history", "--at", "9"], "--at is for: show SESSION context"),
+        (["context", "--from", "9"], "--from is for: show SESSION history"),
+        (["--full"], "--full is for: show SESSION context or history"),
+        (["ck-1", "--most", "1"], "--most is for"),
+    ],
+)
+def test_an_option_of_another_part_is_not_passed_over(refused, given, reason):
+    assert reason in refused("show", *given)
 
 
 # --- pipes and poor terminals ---------------------------------------------------------------------
@@ -399,9 +391,9 @@ def test_plain_words_say_where_the_session_stands(run, chat):
 @pytest.mark.parametrize(
     "command",
     [
-        ["history", "harbour", "--full"],
-        ["context", "harbour", "--render", "text"],
-        ["checkpoints", "harbour"],
+        ["show", "harbour", "history", "--full"],
+        ["show", "harbour", "context", "--text"],
+        ["show", "harbour", "checkpoints"],
         ["sessions", "list", "--json"],
         ["sessions", "export", "harbour"],
     ],
@@ -421,30 +413,30 @@ def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
 @pytest.mark.slow
 def test_a_terminal_without_unicode_gets_a_readable_tree(process, chat):
     env = {"PYTHONIOENCODING": "ascii"}
-    for command in (["checkpoints"], ["context"], ["history"]):
-        done = process(*command, "harbour", "--store", chat, env=env)
+    for part in ("checkpoints", "context", "history"):
+        done = process("show", "harbour", part, "--store", chat, env=env)
         assert (done.code, done.err) == (0, "")
         assert done.out.isascii()
 
 
 def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
     """K-6: the text of a checkpoint is never taken for a person's when it comes back."""
-    texts = [m["content"] for m in told("context")["messages"] if m["role"] == "user"]
+    texts = [m["content"] for m in told("show", "context")["messages"] if m["role"] == "user"]
     assert any(isinstance(text, str) and is_checkpoint_text(text) for text in texts)
 
 
 def test_context_counts_messages_as_history_does(run, chat):
     """From 0, like all that names a message by its number."""
     at = ("--store", chat)
-    rows = run("context", "harbour", *at).out.splitlines()[-2:]
-    assert rows == run("history", "harbour", *at, "--most", "2").out.splitlines()[-2:]
-    full = run("context", "harbour", *at, "--render", "full", "--most", "1").out
+    rows = run("show", "harbour", "context", *at).out.splitlines()[-2:]
+    assert rows == run("show", "harbour", "history", *at, "--most", "2").out.splitlines()[-2:]
+    full = run("show", "harbour", "context", *at, "--full", "--most", "1").out
     assert "\n119 · m119 · " in full
 
 
 def test_one_number_for_what_a_model_sees(run, sample):
     """A call that nobody answered is answered by a note, which counts."""
     assert run("sessions", "import", sample).code == 0
-    seen = json.loads(run("context", "harbour", "--json").out)
-    shown = json.loads(run("sessions", "show", "harbour", "--json").out)
+    seen = json.loads(run("show", "harbour", "context", "--json").out)
+    shown = json.loads(run("show", "harbour", "--json").out)
     assert seen["tokens"] == shown["now"]["tokens"]

@@ -1,22 +1,17 @@
-"""`compactctl memory status`, `embed`, `schedule` and the archive's commands (A-5, A-7)."""
+"""`compactctl memory`: status, age, archive, backup (A-2, A-5, A-6, A-7)."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from compact import SQLiteManager
+from compact import MemoryManager, SQLiteManager
 from compact.apps.cli import progress
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
-
-FORGET = ["memory", "forget"]
+from tests.storage.archiving_sessions import rows_of
 
 
 @pytest.fixture
@@ -49,12 +44,13 @@ def test_what_ageing_archives_is_listed_verified_found_and_brought_back(run, har
     told = status(run)
     assert (told["archived"], told["levels"]) == (1, {"summary": 1})
     assert told["archive_bytes"] > 0
-    assert harbour in run("memory", "archived").out
-    assert run("memory", "verify").out == "1 archive, all as written\n"
+    assert told["archives"][0]["session_id"] == harbour
+    assert "1 archive, all as written" in run("doctor").out
     found = run("search", "harbour")
     assert "In the archive" in found.out
     assert run("sessions", "export", harbour).out == said, "it is read from its archive"
-    assert run("memory", "restore", harbour).code == 0
+    with MemoryManager(".compact/sessions.db") as memory:
+        memory.restore(harbour)
     assert status(run)["archived"] == 0
     back = run("sessions", "export", harbour).out
     assert re.sub(r', "restored_at": "[^"]+"', "", back) == said
@@ -64,10 +60,9 @@ def test_a_missing_archive_is_an_error_that_says_so(run, harbour):
     assert run("memory", "archive", harbour).code == 0
     for file in Path().rglob("*.originals.zst"):
         file.unlink()
-    done = run("memory", "verify")
-    assert done.code == 2
-    assert f"{harbour}: " in done.out
-    assert "is missing" in done.out
+    done = run("doctor", "--check")
+    assert (done.code, harbour in done.out) == (2, True)
+    assert "is missing" in " ".join(done.out.split())
     assert run("sessions", "list").code == 0
     assert "is missing: put it back" in run("sessions", "export", harbour).err
 
@@ -86,20 +81,10 @@ def test_the_doctor_looks_at_archives_without_being_told_to(run, harbour, how):
 
 def test_archives_that_take_long_to_read_are_said_to_be_unread(run, harbour, monkeypatch):
     assert run("memory", "archive", harbour).code == 0
-    monkeypatch.setattr("compact.apps.cli.checks.READ_SOON", 100)
+    monkeypatch.setattr("compact.apps.cli.commands.doctor.READ_SOON", 100)
     done = run("doctor")
     assert (done.code, "1 archive not checked: doctor --check" in done.out) == (0, True)
     assert run("doctor", "--check").code == 0
-
-
-def test_forgetting_is_deleting_under_another_name(run, harbour):
-    told, other = (run(*words, "--help").out for words in (["sessions", "delete"], FORGET))
-    assert told.replace("sessions delete", "") != told
-    assert other.partition("\n\n")[2] == told.partition("\n\n")[2]
-    assert "forget" in run("memory", "--help").out
-    assert run(*FORGET, harbour).code == 2, "there is nobody to ask"
-    done = json.loads(run(*FORGET, harbour, "--yes", "--json").out)
-    assert (done["deleted"], done["complete"]) == (harbour, True)
 
 
 @pytest.mark.parametrize(
@@ -107,23 +92,13 @@ def test_forgetting_is_deleting_under_another_name(run, harbour):
     [
         ("age --now 2099-01-01", "Ageing 1 of 1 sessions"),
         ("archive harbour", "Archiving 0 of 1 sessions"),
-        ("verify", "Verifying 1 of 1 archives"),
-        ("schedule --once", "Ageing 1 of 1 sessions"),
     ],
 )
 def test_long_work_says_how_far_it_is(run, harbour, monkeypatch, words, shown):
     seen: list[str] = []
-    if words == "verify":
-        run("memory", "archive", harbour)
     monkeypatch.setattr(progress.Progress, "now", lambda _, text: seen.append(text))
     assert run("memory", *words.split()).code == 0
     assert seen[0] == shown
-
-
-def test_without_an_embedder_it_says_which_there_are(run, harbour):
-    done = run("memory", "embed")
-    assert done.code == 2
-    assert "COMPACT_EMBEDDER=minilm" in done.err
 
 
 def test_an_embedder_that_is_down_is_one_line_beside_what_words_find(run, harbour, monkeypatch):
@@ -136,6 +111,44 @@ def test_an_embedder_that_is_down_is_one_line_beside_what_words_find(run, harbou
     assert done.err.count("\n") == 1
     shown = run("memory", "status")
     assert (shown.code, "not now: the server of" in shown.out) == (0, True)
+
+
+def test_a_dry_run_shows_what_would_be_done_and_why(run, harbour, monkeypatch):
+    monkeypatch.setenv("COMPACT_RETAIN_SCORE", "0.1")
+    done = run("memory", "age", "--dry-run", "--now", "2099-01-01", "--json")
+    told = json.loads(done.out)
+    assert done.code == 0
+    assert (told["dry_run"], told["rows"][0]["session_id"]) == (True, harbour)
+    shown = run("memory", "age", "--dry-run", "--now", "2099-01-01")
+    assert "to do" in shown.out
+    assert "importance" in shown.out, "why it is kept whole"
+
+
+def test_ageing_writes_a_digest_once(run, harbour):
+    told = json.loads(run("memory", "age", "--now", "2099-01-01", "--json").out)
+    row = told["rows"][0]
+    assert (told["written"], row["due"], row["action"]) == (1, "metadata", "write, archive")
+    assert 0.3 <= row["tokens_after"] / row["tokens_before"] <= 0.4
+    again = run("memory", "age", "--now", "2099-01-01")
+    assert "1 digest written" in again.out, "what is known about a session of a year"
+    last = json.loads(run("memory", "age", "--now", "2099-01-01", "--json").out)
+    assert (last["written"], last["archive"]) == (0, None)
+
+
+def test_an_empty_memory_says_so(run, harbour):
+    done = run("memory", "age", "--scope", "nobody")
+    assert done.code == 0
+    assert "no sessions in scope 'nobody'" in done.err
+
+
+def test_ageing_embeds_what_has_no_vector(run, harbour, monkeypatch):
+    """S-3: with the embedder of the settings; a dry run does not."""
+    monkeypatch.setattr(MemoryManager, "embed", lambda *_, **__: 7)
+    assert json.loads(run("memory", "age", "--json").out)["embedded"] is None
+    monkeypatch.setenv("COMPACT_EMBEDDER", "minilm")
+    assert json.loads(run("memory", "age", "--dry-run", "--json").out)["embedded"] is None
+    assert json.loads(run("memory", "age", "--json").out)["embedded"] == 7
+    assert "7 messages embedded" in run("memory", "age").err
 
 
 @pytest.fixture
@@ -153,13 +166,6 @@ def old(tmp_path, monkeypatch):
     return tmp_path / "old.db"
 
 
-def test_one_run_of_the_schedule_is_a_job(run, old):
-    told = json.loads(run("memory", "schedule", "--once", "--store", old, "--json").out)
-    assert told["complete"]
-    assert (told["written"], len(told["archive"]["archived"])) == (1, 1)
-    assert "0 archived" in run("memory", "schedule", "--once", "--store", old).out
-
-
 def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatch):
     monkeypatch.setenv("COMPACT_RETAIN_SCORE", "0.1")
     done = run("memory", "archive", "--store", old)
@@ -169,20 +175,37 @@ def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatc
     assert "1 session archived" in run("memory", "archive", "old", "--store", old).out
 
 
-@pytest.mark.slow
-def test_the_schedule_runs_until_it_is_interrupted(old):
-    command = [sys.executable, "-m", "compact"]
-    options = ["memory", "schedule", "--every", "0.001", "--store", str(old)]
-    given = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given
-    ) as process:
-        assert process.stdout is not None
-        assert "1 archived" in process.stdout.readline()
-        assert "0 archived" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert "Traceback" not in out + err
-    assert "stopped" in err, (process.returncode, out, err)
-    with SQLiteManager(old) as store:
-        assert list(store.db.execute("SELECT * FROM leases")) == []
+# --- backups --------------------------------------------------------------------------------------
+
+
+def refused(done, *reasons):
+    assert (done.code, done.out) == (2, ""), done
+    for reason in reasons:
+        assert reason in " ".join(done.err.split())
+
+
+def test_a_store_is_backed_up_and_restored(run, chat, tmp_path):
+    run("memory", "archive", "harbour", "--store", chat)
+    done = run("memory", "backup", tmp_path / "kept", "--store", chat, "--json")
+    told = json.loads(done.out)
+    assert (told["sessions"], told["messages"], told["archives"]) == (1, 120, 1)
+    back = run("memory", "restore-backup", tmp_path / "kept", "--to", tmp_path / "new.db")
+    assert (back.code, back.err) == (0, "")
+    assert "new.db: 1 session, 120 messages, 1 archive, " in " ".join(back.out.split())
+    with SQLiteManager(chat) as old, SQLiteManager(tmp_path / "new.db") as new:
+        assert rows_of(new, "harbour") == rows_of(old, "harbour")
+        assert new.get_conversation("harbour") == old.get_conversation("harbour")
+    assert run("show", "harbour", "history", "--store", tmp_path / "new.db").code == 0
+
+
+def test_what_goes_wrong_is_said_and_what_to_do(run, chat, tmp_path):
+    kept, new = tmp_path / "kept", tmp_path / "new.db"
+    run("memory", "backup", kept, "--store", chat)
+    refused(run("memory", "backup", kept, "--store", chat), "is there already", "name a new folder")
+    refused(run("memory", "backup", "x", "--store", chat, "--scope", "a"), "leave --scope out")
+    refused(run("memory", "backup", "no/x", "--store", chat), "make it first")
+    refused(run("memory", "restore-backup", kept, "--to", chat), "name a new file")
+    refused(run("memory", "restore-backup", tmp_path, "--to", new), "is no backup")
+    (kept / "sessions.db").write_bytes(b"x")
+    refused(run("memory", "restore-backup", kept, "--to", new), "its checksum differs")
+    assert not new.exists()
