@@ -131,7 +131,7 @@ def test_no_id_is_cut_at_eighty_columns(run, tmp_path):
         ctx.add_message(role="user", content="Which berths are free in winter?")
     options = {"COMPACT_STORE": str(store), "NO_COLOR": "1"}
     for arguments in (("search", "berths", "--sessions"), ("memory", "archive", name),
-                      ("memory", "archived"), ("sessions", "list")):  # fmt: skip
+                      ("memory", "status"), ("sessions", "list")):  # fmt: skip
         assert name in on_terminal(*arguments, **options), arguments
 
 
@@ -166,7 +166,7 @@ def test_sessions_are_completed(tmp_path, monkeypatch):
     for name in ("harbour", "hangar", "quay"):
         with ContextManager(window=8_192, store=tmp_path / "chat.db", session_id=name) as ctx:
             ctx.add_message(role="user", content="Is the quay dry?")
-    asked = ["show", "--store", "context", str(tmp_path / "chat.db"), "ha"]
+    asked = ["show", "--store", str(tmp_path / "chat.db"), "ha"]
     assert sorted(completed(asked)) == ["hangar", "harbour"]
     monkeypatch.setenv("COMPACT_STORE", str(tmp_path / "chat.db"))
     assert completed(["show", "q"]) == ["quay"]

@@ -289,7 +289,7 @@ def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):
 
 
 def test_lost_messages_are_named_by_number():
-    from compact.apps.cli.words import spans
+    from compact.apps.cli.commands.doctor import _spans as spans
 
     assert spans([0, 1, 2, 5, 8, 9]) == "0-2, 5, 8-9"
     assert spans(range(0, 100, 2)).endswith("22 …")

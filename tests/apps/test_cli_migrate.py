@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.apps.cli.words import without_middle
+from compact import MemoryManager
 from compact.managers.exchange.migrating import migrate
 from compact.storage.sqlite.store import SQLiteManager
 from tests.apps.conftest import ROOT, branched, kept_in, snapped
@@ -73,22 +73,11 @@ def test_the_list_names_places_formats_and_how_many_files_hold_nothing(run, fixt
     for place, title in (("x/chat", "chat messages"), ("x/claude_code", "Claude Code")):
         assert re.search(rf"^{place}.jsonl +{title} ", done.out, re.MULTILINE), done.out
     assert "y/chat.jsonl" in done.out
-    assert "2 files hold no conversation: --verbose lists them" in done.err
+    assert "2 files hold no conversation: --json lists them" in done.err
     assert "SOURCE.md" not in done.err
     assert "broken.jsonl: " in done.err
-    told = run("migrate", "old", "--dry-run", "--verbose")
-    assert "x/SOURCE.md: holds no conversation" in told.err
     assert "old/x/chat.jsonl" in run("migrate", "old", "old/y", "--dry-run").out
     assert "SOURCE.md: holds no conversation" in run("migrate", "old/x/SOURCE.md").err
-
-
-def test_a_long_path_loses_its_middle(run, tmp_path):
-    path = chat(tmp_path / "old" / ("deep" * 20) / ("deeper" * 20) / "chat.jsonl", "One.")
-    assert str(path.relative_to(tmp_path / "old")) in run("migrate", "old", "--dry-run").out
-    short = without_middle(str(path.relative_to(tmp_path / "old")), 26)
-    assert len(short) == 26
-    assert short.startswith("deepdeep")
-    assert short.endswith("chat.jsonl")
 
 
 def test_what_was_migrated_is_not_migrated_again(run, tmp_path):
@@ -561,8 +550,9 @@ def test_what_runs_by_itself_keeps_no_session(run, tmp_path):
     ):
         done = run(*line)
         assert done.code == 0, (line, done.err)
-    with SQLiteManager(STORE) as store:
-        assert store.session("b").title == "b one."
+    with MemoryManager(STORE) as memory:
+        memory.enrich()
+        assert memory.session("b").title == "b one."
     assert "2 deleted" in run("migrate", "--rollback").out
 
 

@@ -267,7 +267,7 @@ POSIX = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("command", ["demo", "diff", "tokens", "dry-run"])
+@pytest.mark.parametrize("command", ["demo", "diff", "dry-run"])
 @pytest.mark.parametrize("env", [POOR, POSIX, LATIN])
 def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, command, env):
     arguments = [] if command == "demo" else [sample]

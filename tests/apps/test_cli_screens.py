@@ -1,7 +1,7 @@
 """What a person sees of the commands, pinned as screens of 80 columns (K-11).
 
-After a change that is meant: `COMPACT_NEW_SCREENS=1 pytest tests/apps/test_cli_screens.py`, and read
-what changed in `screens/`.
+After a change that is meant: `COMPACT_NEW_SCREENS=1 pytest tests/apps/test_cli_screens.py`, and
+read what changed in `screens/`.
 """
 
 import os

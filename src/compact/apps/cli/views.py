@@ -132,9 +132,9 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
         at = "" if number is None else f"{number:,}"
         size = "" if tokens is None else f"{tokens:,}"
         speaker = speaker_of(message)
-        rest = f"{speaker:<11} {size:>8}  {one_line(words_of(message), 200)}"
-        line = f"{at:>7}  {time_of(message.timestamp):<16}  {rest}"
-        yield Styled(line, SPEAKERS.get(speaker, ""), is_row=True, short=f"{at:>7}  {rest}")
+        head = f"{at:>7}  {time_of(message.timestamp):<16}  {speaker:<11} {size:>8}"
+        line = f"{head}  {one_line(words_of(message), 200)}"
+        yield Styled(line, SPEAKERS.get(speaker, ""), is_row=True)
 
 
 def tokens_by_part(

@@ -19,7 +19,7 @@ from compact.apps.cli.options import CountOptions, Store, command, flag, number_
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.settings import name_of_store, settings_of
 from compact.apps.cli.told import Styled, Table, Telling
-from compact.apps.cli.words import counted, one_line, spans
+from compact.apps.cli.words import counted, one_line
 from compact.config import CompactConfig, did_you_mean
 from compact.core.budget import ContextWindow
 from compact.core.memory_protocols import SessionArchive
@@ -33,6 +33,8 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → another one that is the same module, with encryption, and cannot stand beside it."""
 
+MOST_SPANS = 12
+"""Runs of messages that are named."""
 READ_SOON = 64 << 20
 """Bytes of archives that are held to their checksums without being asked for."""
 
@@ -311,7 +313,7 @@ def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Find
         yield Finding("integrity", "broken", line, {"wrong": wrong})
     if lost:
         total = counted(sum(map(len, lost.values())), "message")
-        where = "; ".join(f"branch {name!r} {spans(at)}" for name, at in lost.items())
+        where = "; ".join(f"branch {name!r} {_spans(at)}" for name, at in lost.items())
         text = f"the rest is intact, but earlier damage took {total}: {where}"
         yield Finding("integrity", "note", text, {"wrong": [], "lost": lost})
     elif not wrong:
@@ -329,9 +331,21 @@ def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
         lost = f"{branch.lost:,}" if branch.lost is not None else "unknown how many"
         text = f"{counted(branch.saved, 'message')} saved, {lost} lost"
         if branch.missing or branch.altered:
-            text += f", missing or altered {spans(sorted({*branch.missing, *branch.altered}))}"
+            text += f", missing or altered {_spans(sorted({*branch.missing, *branch.altered}))}"
         if branch.unproven:
             text += f", {len(branch.unproven):,} not provable"
         state = "ok" if branch.is_complete else "broken"
         yield Finding(f"branch {branch.branch_id}", state, text)
     yield from (Finding("repair", "note", remark) for remark in report.remarks)
+
+
+def _spans(positions: Sequence[int]) -> str:
+    """Positions as the numbers of messages, neighbours together; the first of many."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position - 1:
+            runs[-1][1] = position
+        else:
+            runs.append([position, position])
+    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in runs[:MOST_SPANS]]
+    return ", ".join(texts) + (" …" if len(runs) > MOST_SPANS else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -15,12 +17,12 @@ import typer
 
 from compact import wiring
 from compact.apps.cli.errors import Stop, say
-from compact.apps.cli.interrupts import INTERRUPTED, asked_to_stop
+from compact.apps.cli.interrupts import INTERRUPTED
 from compact.apps.cli.options import CountOptions, argument, command, flag
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.settings import name_of_store, settings_of
 from compact.apps.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
+from compact.apps.cli.told import Aside, Cell, Part, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
 from compact.core.sessions import DEFAULT_SCOPE
@@ -50,9 +52,6 @@ class MigrateOptions(StoreOptions, CountOptions):
     """Whose conversations come along, and counted by what."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
-    verbose: Annotated[bool, flag("--verbose", "Also list files that hold no conversation.")] = (
-        False
-    )
 
 
 @command
@@ -99,7 +98,7 @@ def migrate(
         raise Stop("--force is for --rollback")
     report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _Told(report, paths, is_verbose=options.verbose).parts()
+    yield from _Told(report, paths).parts()
     if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise Stop(f"{what} could not be brought along; the list says why")
@@ -127,7 +126,7 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
         Progress(words) as progress,
     ):
         try:
-            with asked_to_stop() as asked:
+            with _asked_to_stop() as asked:
 
                 def told(done: int, of: int) -> None:
                     _end_if(asked)
@@ -145,6 +144,24 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
             stays = "what was imported stays, and the same command goes on from there"
             say("interrupted" if options.dry_run else f"interrupted: {stays}")
             raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """An event that Ctrl-C sets, for work that goes on until then: no exception that could be lost
+    in between. A second Ctrl-C ends the process.
+    """
+    asked, before = Event(), signal.getsignal(signal.SIGINT)
+
+    def ask(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end_if(asked: Event) -> None:
@@ -196,7 +213,6 @@ class _Told:
 
     report: MigrationReport
     paths: Sequence[str]
-    is_verbose: bool
 
     def parts(self) -> Iterator[Part]:
         """A row for each conversation, what there is to say of some, and the sum."""
@@ -232,7 +248,7 @@ class _Told:
         would, done, colour = WORDS[each.outcome]
         added = f", {each.added:,} more" if each.outcome == "grown" else ""
         return [
-            PathCell(one_line(self._name(each), LONGEST_LINE)),
+            one_line(self._name(each), LONGEST_LINE),
             _title_of(each.format),
             whole(each.session_id or ""),
             each.messages,
@@ -258,14 +274,13 @@ class _Told:
         paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
         named = {str(named_path(path)) for path in self.paths}
         for path in paths:
-            if self.is_verbose or path in named:
+            if path in named:
                 line = f"{_below(path, self.paths)}: holds no conversation"
                 yield Aside(one_line(line, LONGEST_LINE))
         others = len(paths) - len(named.intersection(paths))
         if others:
             hold = "holds" if others == 1 else "hold"
-            more = "" if self.is_verbose else ": --verbose lists them"
-            yield Aside(f"{counted(others, 'file')} {hold} no conversation{more}")
+            yield Aside(f"{counted(others, 'file')} {hold} no conversation: --json lists them")
 
 
 def _below(path: str, named: Sequence[str]) -> str:

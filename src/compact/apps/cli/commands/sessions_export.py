@@ -88,17 +88,11 @@ def sessions_export(
     yield {**told, "out": out, "bytes": size, "left_out": left}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(messages, 'message')}, {size:,} bytes)")
-    yield from _differences(changed if is_redacted else None, left["branches"], left["snapshots"])
-
-
-def _differences(redacted: int | None, others: list[str], snapshots: int) -> Telling:
-    """What of the session is not in the file as it is in the store."""
-    if redacted is not None:
-        where = f"in {counted(redacted, 'message')}" if redacted else "beside the messages"
-        what = f"secrets {where} were replaced; --verbatim leaves them"
-        yield Aside(Styled(what, "yellow"))
-    if others or snapshots:
-        yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))
+    if is_redacted:
+        where = f"in {counted(changed, 'message')}" if changed else "beside the messages"
+        yield Aside(Styled(f"secrets {where} were replaced; --verbatim leaves them", "yellow"))
+    if any(left.values()):
+        yield Aside(Styled(one_line(_left_out(**left), LONGEST_LINE), "yellow"))
 
 
 def _left_out(branches: list[str], snapshots: int) -> str:

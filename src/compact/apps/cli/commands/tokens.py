@@ -11,7 +11,7 @@ from compact.apps.cli.jobs import FileOptions, job_of
 from compact.apps.cli.options import command
 from compact.apps.cli.plans import source_json, source_parts
 from compact.apps.cli.progress import Progress
-from compact.apps.cli.told import Share, Styled, Table, Telling
+from compact.apps.cli.told import Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line
 from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.core.speakers import person_text, speaker_of
@@ -98,9 +98,8 @@ def _kinds(usage: WindowUsage) -> Table:
     for kind, amount in usage.kinds.items():
         if amount.tokens:
             share = amount.tokens / usage.tokens
-            counts = (amount.pieces, amount.tokens, f"{share:.1%}", Share(share, "blue"))
-            rows.append((KINDS[kind], *counts))
-    return Table(("kind", *numbers, ""), rows, right=numbers)
+            rows.append((KINDS[kind], amount.pieces, amount.tokens, f"{share:.1%}"))
+    return Table(("kind", *numbers), rows, right=numbers)
 
 
 def _tools(usage: WindowUsage) -> Table:
@@ -109,8 +108,8 @@ def _tools(usage: WindowUsage) -> Table:
     for name, calls, results in usage.by_tool()[:TOOLS_SHOWN]:
         share = (calls.tokens + results.tokens) / usage.tokens
         counts = (calls.pieces, calls.tokens, results.tokens, f"{share:.1%}")
-        rows.append((one_line(name, 40), *counts, Share(share, "green")))
-    return Table(("tool", *numbers, ""), rows, right=numbers)
+        rows.append((one_line(name, 40), *counts))
+    return Table(("tool", *numbers), rows, right=numbers)
 
 
 # --- counting -------------------------------------------------------------------------------------
