@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager, wiring
-from compact.apps.cli.commands import undo
+from compact.apps.cli import stores
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.errors import NotFound
@@ -424,7 +424,7 @@ def test_each_error_has_its_ending(run, chat, monkeypatch, error, code, words):
     def broken(*_, **__):
         raise getattr(errors, error)("gone")
 
-    monkeypatch.setattr(undo, "context_of", broken)
+    monkeypatch.setattr(stores, "context_of", broken)
     refused(run("undo", "harbour", "--store", chat), words, code=code)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.apps.cli.options import command, text_option
-from compact.apps.cli.stores import OpenOptions, context_of, one_of, opened
+from compact.apps.cli.stores import OpenOptions, context_of, entered, one_of, opened
 from compact.apps.cli.told import Data, Telling
 from compact.apps.cli.views import standing_json, standing_line
 from compact.apps.cli.words import one_line
+from compact.managers.context_manager import ContextManager
 
 
 @command
@@ -30,17 +31,21 @@ def undo(
       compactctl undo harbour
       compactctl undo harbour --to sn-3f2a81b09c44
     """
-    with opened(options) as catalog:
-        session, window, done = catalog.find(options.session), options.window, "undone"
-        if to is None:
-            ctx = context_of(catalog, session)
+    if to is None:
+        with entered(options) as ctx:
             ctx.undo()
-        else:
-            known = {each.id: each for each in catalog.store.snapshots(session.id)}
-            where = f"session {session.id!r}"
-            name = one_of(to, list(known), what="snapshot", where=where)
-            ctx = context_of(catalog, session, window=window or known[name].window)
+            yield from _told(ctx, "undone")
+        return
+    with opened(options) as catalog:
+        session = catalog.find(options.session)
+        known = {each.id: each for each in catalog.store.snapshots(session.id)}
+        name = one_of(to, list(known), what="snapshot", where=f"session {session.id!r}")
+        window = options.window or known[name].window
+        with context_of(catalog, session, window=window) as ctx:
             ctx.restore(known[name])
-            done = f"restored {name}"
-        yield standing_json(ctx)
-        yield Data(one_line(f"{done}: {standing_line(ctx)}", 1_000))
+            yield from _told(ctx, f"restored {name}")
+
+
+def _told(ctx: ContextManager, done: str) -> Telling:
+    yield standing_json(ctx)
+    yield Data(one_line(f"{done}: {standing_line(ctx)}", 1_000))
