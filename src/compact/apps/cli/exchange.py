@@ -55,3 +55,10 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
         checkpoints=checkpoints,
         whole=whole,
     )
+
+
+def written(file: SessionFile, *, as_text: bool) -> str:
+    """The file's text: Markdown to be read, or JSON to be imported again."""
+    if as_text:
+        return "".join(session_markdown.written(file.session, file.messages))
+    return "".join(session_file.written(file))

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from compact import wiring
-from compact.apps.cli import exchange, output, session_markdown
+from compact.apps.cli import exchange, output
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import argument, command, flag, number_option, text_option
 from compact.apps.cli.stores import SessionCatalog, StoreOptions, opened
@@ -19,7 +19,7 @@ from compact.apps.cli.words import counted, whole
 from compact.core import clock_and_ids
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import NotFound
-from compact.managers.exchange import exporting, session_file
+from compact.managers.exchange import exporting
 
 if TYPE_CHECKING:
     from compact.apps.tui.opening import ChatSetup
@@ -157,9 +157,5 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     whole = exchange.file_of(catalog, session, session.branch if is_text else None)
     if catalog.settings.redact:
         whole = exporting.without_secrets(whole, catalog.settings.redactor())
-    if is_text:
-        text = "".join(session_markdown.written(whole.session, whole.messages))
-    else:
-        text = "".join(session_file.written(whole))
-    size = output.write(file, text)
+    size = output.write(file, exchange.written(whole, as_text=is_text))
     return f"{done} {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"

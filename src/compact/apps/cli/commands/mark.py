@@ -20,9 +20,8 @@ NEWEST = "newest"
 """Names the person's newest message."""
 
 
-def _repeated(metavar: str, help: str, name: str | None = None) -> Any:  # noqa: ANN401 - Typer's
-    names = () if name is None else (name,)
-    return typer.Option(*names, metavar=metavar, help=f"{help} Can be repeated.")
+def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kind
+    return text_option(metavar, f"{help} Can be repeated.")
 
 
 @dataclass(frozen=True, kw_only=True)

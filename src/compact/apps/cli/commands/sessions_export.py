@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypedDict
 
 import typer
 
-from compact.apps.cli import exchange, output, session_markdown
+from compact.apps.cli import exchange, output
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import Out, command, flag
 from compact.apps.cli.progress import Progress
@@ -14,7 +14,7 @@ from compact.apps.cli.stores import BranchOptions, SessionCatalog, opened
 from compact.apps.cli.told import Aside, Styled, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line
 from compact.core.messages import Message
-from compact.managers.exchange import exporting, session_file
+from compact.managers.exchange import exporting
 from compact.managers.exchange.session_file import SessionFile
 
 
@@ -75,10 +75,7 @@ def sessions_export(
         whole = file
         if catalog.settings.redact and not verbatim:
             file = exporting.without_secrets(file, catalog.settings.redactor())
-        if is_text:
-            text = "".join(session_markdown.written(file.session, file.messages))
-        else:
-            text = "".join(session_file.written(file))
+        text = exchange.written(file, as_text=is_text)
         left = _not_in(catalog, whole)
     size = output.write(out, text)
     changed = _changed_messages(whole, file)
