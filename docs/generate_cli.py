@@ -8,28 +8,10 @@ import io
 import os
 from pathlib import Path
 
-from compact.apps.cli.main import main
+from compact.apps.cli.main import COMMANDS, GROUPS, main
 
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = "88"
-COMMANDS = (
-    *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
-    *("chat", "migrate", "sessions"),
-    *("history", "context", "recall", "search", "expand", "checkpoints", "view", "goals"),
-    "memory",
-    *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
-)
-INNER = {
-    "sessions": (
-        *("list", "show", "import", "export", "compress", "put-aside", "pin", "unpin", "mode"),
-        *("describe", "delete"),
-    ),
-    "memory": (
-        *("status", "age", "why", "embed", "schedule"),
-        *("archive", "restore", "archived", "verify", "forget", "backup", "restore-backup"),
-    ),
-    "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
-}
 
 HEAD = """# The command line
 
@@ -71,8 +53,7 @@ else `.compact/sessions.db` in the current folder. `sessions import`,
 reading changes nothing. A session,
 branch, checkpoint or snapshot is named by its id, or by a unique prefix of it.
 The context depends on the model's window: `--window`, else from the settings, else the last one
-used with the session. `sessions import` and `snapshot` print the new id, and nothing else, on
-standard output.
+used with the session. `sessions import` prints the new id, and nothing else, on standard output.
 
 Settings are described in [configuration.md](configuration.md).
 """
@@ -92,10 +73,13 @@ def page() -> str:
     os.environ["COLUMNS"] = WIDTH
     try:
         parts = [HEAD, f"## compactctl\n\n```text\n{help_of()}\n```\n"]
-        for name in COMMANDS:
-            parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n"]
-            for inner in INNER.get(name, ()):
-                parts += [f"### {name} {inner}\n\n```text\n{help_of(name, inner)}\n```\n"]
+        groups = [path.partition(" ")[0] for path in COMMANDS]
+        for path in dict.fromkeys(
+            name for pair in zip(groups, COMMANDS, strict=True) for name in pair
+        ):
+            if path in COMMANDS or path in GROUPS:
+                heading = "###" if " " in path else "##"
+                parts += [f"{heading} {path}\n\n```text\n{help_of(*path.split())}\n```\n"]
     finally:
         if before is None:
             del os.environ["COLUMNS"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from compact import wiring
+from compact import ContextManager, wiring
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -102,7 +102,6 @@ def process():
 
 @pytest.fixture(scope="session")
 def _made_chat(tmp_path_factory, sample):
-    from compact import ContextManager, wiring
 
     messages = wiring.read_transcript(sample).messages[:120]
     file = tmp_path_factory.mktemp("chat") / "chat.db"
@@ -130,3 +129,15 @@ def kept_in(file, name):
         return [e.message for e in store.read(session.branch.id, 0, session.branch.messages)]
     finally:
         store.close()
+
+
+def snapped(file, note="", name="harbour"):
+    """The id of a new snapshot of a session."""
+    with ContextManager(window=4_000, store=file, session_id=name) as ctx:
+        return ctx.snapshot(note).id
+
+
+def branched(file, at, name="harbour"):
+    """Begin a branch of a session with its first messages."""
+    with ContextManager(window=4_000, store=file, session_id=name) as ctx:
+        ctx.branch(at=at)

@@ -151,10 +151,10 @@ LONG = "9" * 5_000
     [
         (["recall", "harbour", "tide", "--most", HUGE], "1 to 1,000,000,000"),
         (["recall", "harbour", "tide", "--most", LONG], "1 to 1,000,000,000"),
-        (["context", "harbour", "--window", HUGE], "1 to 1,000,000,000"),
-        (["history", "harbour", "--from", HUGE], "0 to 1,000,000,000"),
-        (["context", "harbour", "--window", "100"], "--window: should be greater"),
-        (["context", "harbour", "--store", ""], "--store: an empty name"),
+        (["show", "harbour", "context", "--window", HUGE], "1 to 1,000,000,000"),
+        (["show", "harbour", "history", "--from", HUGE], "0 to 1,000,000,000"),
+        (["show", "harbour", "context", "--window", "100"], "--window: should be greater"),
+        (["show", "harbour", "--store", ""], "--store: an empty name"),
         (["expand", "harbour", LONG], "no message"),
         (["expand", "harbour", HUGE], "no message"),
         (["dry-run", "FILE", "--max-tokens", "8000", "--pin", LONG], "messages 0 to 510"),
@@ -170,7 +170,7 @@ def test_numbers_beyond_all_measure_are_bad_input(run, sample, chat, arguments, 
     assert len(line) < 400
 
 
-@pytest.mark.parametrize("command", ["context", "snapshot"])
+@pytest.mark.parametrize("command", ["show", "undo"])
 def test_a_window_beyond_all_measure_is_refused_in_the_settings_too(
     run, chat, monkeypatch, command
 ):

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from compact import CompactConfig, ContextManager
-from compact.apps.cli import chats, stores
+from compact.apps.cli import stores
+from compact.apps.cli.commands import chat as chats
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import StoreOptions
+from compact.apps.cli.stores import StoreOptions
 from compact.apps.tui.opening import NOTE
 from compact.errors import NotFound
 
@@ -46,7 +47,7 @@ def test_what_makes_no_sense_is_refused(run, arguments, said):
 
 @pytest.mark.parametrize("kept", ["garden", None])
 def test_it_ends_by_saying_how_to_go_on(run, monkeypatch, kept):
-    monkeypatch.setattr(chats, "run", lambda *_, **__: kept)
+    monkeypatch.setattr(chats, "_run", lambda *_, **__: kept)
     done = run("chat", "--model", "echo:4k")
     assert done.code == 0
     assert ("continues with: compactctl chat garden" in done.err) == (kept is not None)
@@ -114,7 +115,7 @@ def test_it_says_what_it_replaced_and_refuses_other_endings(catalog, tmp_path):
 def test_other_commands_show_the_model_that_a_chat_talked_to_last(run, catalog, chat):
     catalog.store.note("harbour", NOTE, {"model": "echo:4k"})
     assert catalog.sessions()[0].model == "echo:4k"
-    assert "echo:4k" in run("sessions", "show", "harbour", "--store", chat).out
+    assert "echo:4k" in run("show", "harbour", "--store", chat).out
     run("sessions", "export", "harbour", "-o", "out.md", "--store", chat)
     assert "- model: echo:4k" in Path("out.md").read_text(encoding="utf-8")
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from compact.apps.cli.main import COMMANDS
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -24,12 +26,6 @@ def test_the_page_is_current():
 
 
 def test_the_page_has_every_command():
-    from typer.core import TyperGroup
-
-    from compact.apps.cli.main import command_line
-
-    commands = command_line().commands
-    assert set(commands) == set(generator().COMMANDS)
-    groups = {name: each for name, each in commands.items() if isinstance(each, TyperGroup)}
-    inner = {name: set(each.commands) for name, each in groups.items()}
-    assert inner == {name: set(names) for name, names in generator().INNER.items()}
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    for path in COMMANDS:
+        assert f"{'##' if ' ' not in path else '###'} {path}\n" in page

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compact import SQLiteManager, wiring
-from compact.apps.cli import checks
+from compact.apps.cli.commands import doctor as checks
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from tests.apps.conftest import ROOT, Ran
@@ -25,7 +25,7 @@ def look(run):
         done = run("doctor", "--json", *arguments)
         told = json.loads(done.out)
         found: dict = {}
-        for part in ("installed", "tokens", "trigger", "store"):
+        for part in ("installed", "tokens", "model", "trigger", "store"):
             for each in told[part]:
                 found.setdefault(each["about"], each)
         return done.code, found, told
@@ -105,7 +105,7 @@ def test_a_missing_package_is_named(names, package, tmp_path):
     (tmp_path / "s.db").write_bytes(b"SQLite format 3\0")
     (tmp_path / "c.yaml").write_text("trigger_ratio: 0.7\n")
     wanted = f"compactctl: {package} is missing: pip install {package}\n"
-    other = {"apsw": ["history", "a", "--store", "s.db"], "pyyaml": ["demo", "--config", "c.yaml"]}
+    other = {"apsw": ["show", "a", "--store", "s.db"], "pyyaml": ["demo", "--config", "c.yaml"]}
     doctor = ["doctor", "--config", "c.yaml"] if package != "orjson" else ["demo"]
     for arguments in (doctor, other.get(package, ["demo"])):
         assert without(names, *arguments) == Ran(2, "", wanted)
@@ -235,7 +235,7 @@ def test_check_sees_what_was_changed_and_repair_saves_the_rest(run, look, chat):
     code, found, told = look("--store", chat, "--repair")
     assert (code, found["store"]["sessions"]) == (0, 1)
     assert told["repair"]["kept_as"] is None, "nothing is wrong any more"
-    history = json.loads(run("history", "harbour", "--store", chat, "--json").out)
+    history = json.loads(run("show", "harbour", "history", "--store", chat, "--json").out)
     assert history["total"] == 120
 
 
@@ -289,7 +289,7 @@ def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):
 
 
 def test_lost_messages_are_named_by_number():
-    from compact.apps.cli.words import spans
+    from compact.apps.cli.commands.doctor import _spans as spans
 
     assert spans([0, 1, 2, 5, 8, 9]) == "0-2, 5, 8-9"
     assert spans(range(0, 100, 2)).endswith("22 …")
@@ -334,3 +334,42 @@ def test_another_package_of_the_same_name_is_told(run, tmp_path, monkeypatch):
     monkeypatch.delattr("compact.__getattr__")
     assert "and has overwritten ours" in told()[0]["text"]
     assert run("doctor").code == 2
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+OWN = """models:
+  - id: house:9b
+    parameters: 9B
+    mood: calm
+    context_profiles: [{size: 8192, ollama_context_size: 4000, vram_estimate: 6 GB}]
+"""
+
+
+def test_what_is_known_of_a_model_is_told(look, run):
+    """FR-11, FR-13, FR-14: its sizes with num_ctx and tier, how far it is trusted."""
+    code, found, told = look("--model", "ollama:llama3.2:3b")
+    assert code == 0
+    assert (found["model"]["billions"], found["model"]["billions_from"]) == (3.2, "profile")
+    assert (found["reliability"]["score"], found["reliability"]["warn_after"]) == (0.3, 3)
+    sizes = [(e["size"], e["num_ctx"]) for e in told["model"] if e["about"].startswith("size")]
+    assert sizes[:3] == [(4096, 3482), (8192, 6963), (16384, 13926)]
+    assert "num_ctx 13,926, tier 3" in run("doctor", "--model", "ollama:llama3.2:3b").out
+    _, found, _ = look("--model", "gpt-5")
+    assert found["size 400,000"]["text"] == "tier 5"
+
+
+def test_ones_own_models_count_and_what_is_not_known_of_them_is_counted(
+    look, run, tmp_path, monkeypatch
+):
+    """FR-14, K-10."""
+    monkeypatch.setenv("COMPACT_MODELS_FILE", "models.yaml")
+    (tmp_path / "models.yaml").write_text(OWN, encoding="utf-8")
+    _, found, _ = look("--model", "ollama:house:9b")
+    assert found["size 8,192"]["num_ctx"] == 4_000
+    assert found["models_file"]["passed_over"] == {"mood": 1}
+    (tmp_path / "models.yaml").write_text("- id: a\n  max_context_window: none\n", "utf-8")
+    done = run("doctor")
+    assert (done.code, done.out) == (2, "")
+    assert "max_context_window" in done.err
+    assert "models.yaml" in done.err

@@ -75,7 +75,7 @@ def test_one_conversation_of_many_is_imported_by_its_number(run, fixtures, name,
 def test_a_session_has_the_model_that_is_asked_for_else_the_files(run, fixtures):
     for asked, model in (((), "gpt-5.5"), (("--model", "gpt-4o"), "gpt-4o")):
         run("sessions", "import", fixtures / "codex_cli.jsonl", "--as", model, *asked)
-        assert json.loads(run("sessions", "show", model, "--json").out)["model"] == model
+        assert json.loads(run("show", model, "--json").out)["model"] == model
 
 
 def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
@@ -92,11 +92,11 @@ def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
     """Checkpoints of several levels, which a review shows (US-2)."""
     run("sessions", "import", sample)
     assert run("sessions", "compress", "harbour", "--window", "8000").code == 0
-    told = json.loads(run("checkpoints", "harbour", "--window", "8000", "--json").out)
+    told = json.loads(run("show", "harbour", "checkpoints", "--window", "8000", "--json").out)
     found = told["checkpoints"]
     assert [each["level"] for each in found] == ["merged", "compact", "moderate", "detailed"]
     assert sum(each["tokens"] for each in found) < 0.2 * 8_000
-    shown = run("checkpoints", "harbour", "--window", "8000").out
+    shown = run("show", "harbour", "checkpoints", "--window", "8000").out
     assert all(each["id"] in shown for each in found)
 
 
@@ -265,16 +265,16 @@ def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, w
 
 def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     """Its session stays as it is."""
-    from compact.apps.cli import exchange
+    from compact.apps.cli.commands import sessions_import
 
-    real = exchange.stored
+    real = sessions_import._stored
 
     def slow(shelf, whole):
         with ContextManager(store=shelf.file, session_id=whole.session.id) as ctx:
             ctx.add_message(role="user", content="I was first.")
         real(shelf, whole)
 
-    monkeypatch.setattr(exchange, "stored", slow)
+    monkeypatch.setattr(sessions_import, "_stored", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
 
@@ -358,5 +358,5 @@ def test_tool_schemas_come_along_and_are_counted(run, fixtures):
     run("sessions", "import", fixtures / "chat_object.json")
     read = wiring.read_transcript(fixtures / "chat_object.json")
     counter = wiring.token_counter(read.wire)
-    seen = json.loads(run("context", "chat_object", "--json").out)
+    seen = json.loads(run("show", "chat_object", "context", "--json").out)
     assert seen["tokens"] == counter.messages(read.messages) + counter.tools(read.tools)

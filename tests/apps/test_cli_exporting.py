@@ -25,7 +25,7 @@ from compact.core.messages import (
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidTranscript
 from compact.managers.exchange import session_file
-from tests.apps.conftest import kept_in
+from tests.apps.conftest import branched, kept_in, snapped
 from tests.sizes import size
 from tests.strategies import wild
 
@@ -73,7 +73,7 @@ def test_redaction_that_is_off_is_warned_of_once(run, chat, monkeypatch, command
 
 
 def test_a_branch_can_be_exported(run, chat):
-    run("branch", "harbour", "--at", "30", "--store", chat)
+    branched(chat, 30)
     run("sessions", "export", "harbour", "--store", chat, "-o", "b.json")
     run("sessions", "export", "harbour", "--store", chat, "-o", "a.json", "--branch", "harbour")
     read = [session_file.read(Path(name).read_bytes(), name) for name in ("a.json", "b.json")]
@@ -83,13 +83,13 @@ def test_a_branch_can_be_exported(run, chat):
 def test_what_the_file_of_one_branch_leaves_out_is_said(run, chat):
     """A whole session leaves out nothing; of one branch, the others and the snapshots are told."""
     export = ["sessions", "export", "harbour", "--store", chat]
-    run("branch", "harbour", "--at", "30", "--store", chat)
+    branched(chat, 30)
     assert run(*export).err == ""
     export += ["--branch", "harbour~2"]
     note = "note: 1 other branch is not in it; for a branch: --branch harbour"
     assert run(*export).err == note + "\n"
     for _ in range(2):
-        run("snapshot", "harbour", "--store", chat)
+        snapped(chat)
     note = "note: 1 other branch and 2 snapshots are not in it; for a branch: --branch harbour"
     for more in ([], ["-o", "h.md"], ["-o", "h.json"]):
         assert run(*export, *more).err.splitlines()[-1] == note

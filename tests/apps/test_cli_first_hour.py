@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.apps.cli import checks
+from compact.apps.cli.commands import doctor as checks
 from compact.apps.cli.options import whole_number
 from compact.providers.clients import how_to_install
 from tests.apps.test_cli_bad_input import refused
@@ -32,18 +32,6 @@ def test_what_is_no_number_is_refused(text):
 
     with pytest.raises(typer.BadParameter, match="such as 8000 or 8k"):
         whole_number(text)
-
-
-@pytest.mark.slow
-def test_every_command_takes_them(run, sample):
-    done, other = (run("dry-run", sample, "--max-tokens", most) for most in ("8k", "8000"))
-    assert done.code == 0
-    first, *rest = done.out.splitlines()  # the first line ends with the seconds it took
-    assert [first.rpartition(", ")[0], *rest] == [
-        other.out.splitlines()[0].rpartition(", ")[0],
-        *other.out.splitlines()[1:],
-    ]
-    assert "at most 8,000 tokens" in done.out
 
 
 def test_the_doctor_lists_the_packages_of_every_extra(run):
@@ -115,49 +103,6 @@ def test_a_file_of_any_kind_is_read_or_refused(run, tmp_path, name, command):
 LONG = "rollout-2026-11-22T19-07-52-0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 
 
-def test_no_key_is_cut_in_80_columns(run, tmp_path, monkeypatch):
-    """Of sessions and settings: what one came for is there to the last letter, or folded."""
-    from compact.apps.cli import render
-
-    monkeypatch.setattr(render, "NARROW", 80)
-    name = f"{LONG}.yaml"
-    key = "transformers:/srv/models/an-organisation/a-long-name-with-a-quantization-Q4_K_M"
-    (tmp_path / name).write_text(f"summarizer: {key}\n")
-    (tmp_path / f"{LONG}.json").write_text('[{"role": "user", "content": "Never water it."}]')
-    assert run("sessions", "import", f"{LONG}.json").out.strip() == LONG
-    for arguments, wanted in (
-        (["validate-config", name], [key, name]),
-        (["sessions", "list"], [LONG]),
-        (["sessions", "show", LONG], [LONG]),
-        (["history", LONG], [LONG]),
-        (["checkpoints", LONG], [LONG]),
-    ):
-        lines = run(*arguments).out.splitlines()
-        assert max(map(len, lines)) <= 80 or "validate" not in arguments[0]
-        columns = {len(line) - len(line.lstrip()) for line in lines}
-        for each in wanted:
-            assert any(each in _read_down(lines, start) for start in _starts(lines, each)), (
-                f"{each} is cut in {arguments}: {columns}"
-            )
-
-
-def _starts(lines, key):
-    """Where the beginning of a key stands in a line."""
-    return [(i, line.index(key[:8])) for i, line in enumerate(lines) if key[:8] in line]
-
-
-def _read_down(lines, start):
-    """The text of a cell from there on: what follows, and the same column of later lines."""
-    row, column = start
-    found = ""
-    for line in lines[row:]:
-        piece = line[column:].split("  ")[0].strip()
-        if not piece:
-            break
-        found += piece
-    return found
-
-
 @pytest.mark.parametrize("text", ["8,00", "1,2,3,4", ",800", "8,", "8,0000", "8_", "1.5", "8,00k"])
 def test_commas_stand_between_groups_of_three(run, sample, text):
     assert "is not a whole number" in refused(run("compact", sample, "--max-tokens", text))
@@ -180,34 +125,15 @@ def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeyp
     assert half.code == 0, half.err
     told = refused(run("sessions", "compress", "harbour", "--target-ratio", "abc"))
     assert "not a share above 0 and at most 1, such as 0.4 or 40%" in told
-    told = refused(run("branch", "harbour", "--at", "abc"))
+    told = refused(run("show", "harbour", "context", "--at", "abc"))
     assert "such as 120" in told
     assert "8k" not in told
-
-
-def test_a_wrong_line_of_the_env_file_names_the_file(run, tmp_path):
-    (tmp_path / ".env").write_text("COMPACT_TRIGER_RATIO=0.5\n")
-    assert "no such setting, in .env; did you mean" in refused(run("doctor"))
-    (tmp_path / ".env").write_text("COMPACT_TRIGGER_RATIO=7\n")
-    assert "(from COMPACT_TRIGGER_RATIO in .env)" in refused(run("doctor"))
-    (tmp_path / ".env").write_text("COMPACT_TRIGGER_RATIO=0.5\n")
-    told = json.loads(run("validate-config", "--json").out)["settings"]
-    assert told["trigger_ratio"]["from"] == "COMPACT_TRIGGER_RATIO in .env"
 
 
 def test_a_target_above_the_trigger_is_refused(run, tmp_path):
     (tmp_path / "c.yaml").write_text("trigger_ratio: 0.3\ntarget_ratio: 0.9\n")
     told = refused(run("validate-config", "c.yaml"))
     assert "target_ratio: 0.9 lies above trigger_ratio, which is 0.3" in told
-
-
-@pytest.mark.slow
-def test_the_width_that_is_asked_for_is_taken(run, sample, monkeypatch):
-    for columns in (60, 140):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        lines = run("dry-run", sample, "--max-tokens", "8000").out.splitlines()
-        assert columns - 2 <= max(map(len, lines)) <= columns or columns == 140
-    assert max(map(len, lines)) > 100
 
 
 def test_an_error_that_ctrl_c_became_is_ctrl_c():
@@ -217,15 +143,6 @@ def test_an_error_that_ctrl_c_became_is_ctrl_c():
     error = ValueError("a schema")
     error.__cause__ = KeyboardInterrupt()
     assert ending_of(error)[0] == INTERRUPTED
-
-
-def test_small_words(run, sample, tmp_path):
-    (tmp_path / "b.json").write_text('[{"role": "user", "co')
-    told = refused(run("tokens", "b.json"))
-    assert "starting at column" in told
-    told = refused(run("tokns", "b.json"))
-    assert "';" not in told
-    assert told.rstrip().endswith("--help")
 
 
 def test_a_file_without_a_command_is_told_what_can_be_done_with_it(run, sample):

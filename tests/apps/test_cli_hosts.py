@@ -158,7 +158,7 @@ def test_no_error_shows_a_key(run, tmp_path, sample, monkeypatch, key):
     for arguments in (
         [*PLAN, sample, "--summarizer", key],
         [*PLAN, sample, "--model", key],
-        ["models", "--server", key],
+        ["doctor", "--server", key],
         ["validate-config", "own.yaml"],
     ):
         (tmp_path / "own.yaml").write_text(f"summarizer_fallbacks: ['{key}']\nmodel: '{key}'\n")

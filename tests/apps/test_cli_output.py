@@ -267,7 +267,7 @@ POSIX = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("command", ["demo", "diff", "tokens", "dry-run"])
+@pytest.mark.parametrize("command", ["demo", "diff", "dry-run"])
 @pytest.mark.parametrize("env", [POOR, POSIX, LATIN])
 def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, command, env):
     arguments = [] if command == "demo" else [sample]
@@ -342,8 +342,7 @@ def imported_by(*arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        *((), ("--help",), ("--version",), ("sessions", "--help"), ("goals", "--help")),
-        *(("compact", "--help"), ("goals", "done", "--help"), ("doctor", "--help")),
+        *((), ("--help",), ("--version",), ("sessions", "--help"), ("memory", "--help")),
     ],
     ids=" ".join,
 )

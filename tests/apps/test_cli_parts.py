@@ -3,14 +3,13 @@
 import io
 import threading
 import time
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from compact.apps.cli import progress, render, settings, views, words
+from compact.apps.cli import progress, render, settings, words
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import positions_of
 from compact.apps.cli.told import OTHER, PARTS
@@ -22,7 +21,6 @@ from compact.core.events import (
     SummaryReplaced,
 )
 from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
-from compact.core.plan import RungName
 
 MESSAGES = [
     Message(role="user", content="never push", id="a"),
@@ -166,10 +164,3 @@ def test_parts_of_a_bar_look_different():
         assert len(marks) == len(looks)
         assert all(cell_len(mark) == 1 for mark in marks)
     assert all(look.plain_mark.isascii() for look in looks)
-
-
-def test_every_step_is_called_by_a_plain_word():
-    """What the code calls a rung of its ladder, people are told as what was done."""
-    for name in get_args(RungName):
-        told = views.STEPS.get(name, name)
-        assert not {"rung", "keep", "count", "counts", "mask", "clip"} & set(told.split()), told

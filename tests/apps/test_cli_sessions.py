@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from compact.apps.cli import stores
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.errors import NotFound
+from tests.apps.conftest import branched, snapped
 from tests.pace import slowness
 from tests.telemetry.ariadne_server import AriadneServer
 
@@ -42,21 +42,19 @@ def made(file, *ids, scope="default"):
 
 READING = (
     ["sessions", "list"],
-    ["sessions", "show", "x"],
+    ["show", "x"],
     ["sessions", "export", "x"],
     ["sessions", "compress", "x"],
-    ["sessions", "put-aside", "x"],
-    ["sessions", "delete", "x", "--yes"],
-    ["history", "x"],
-    ["context", "x"],
+    ["memory", "forget", "x", "--yes"],
+    ["show", "x", "history"],
+    ["show", "x", "context"],
     ["recall", "x", "y"],
     ["expand", "x", "y"],
-    ["checkpoints", "x"],
-    ["snapshot", "x"],
-    ["restore", "x", "y"],
+    ["show", "x", "checkpoints"],
+    ["mark", "x", "--title", "y"],
     ["undo", "x"],
-    ["redo", "x"],
-    ["branch", "x", "--at", "1"],
+    ["undo", "x", "--to", "y"],
+    ["view", "x"],
 )
 
 
@@ -122,16 +120,11 @@ def somebody_else():
 @pytest.mark.parametrize("folder", [0o555, 0o777])
 def test_a_read_only_store_can_be_read_and_says_so_when_written(run, chat, monkeypatch, folder):
     """A file that cannot be written, in a folder that can, and in one that cannot."""
-    writing = (["snapshot", "harbour"], ["undo", "harbour"], ["branch", "harbour", "--at", "1"],
-               ["sessions", "delete", "harbour", "--yes"])  # fmt: skip
-    for command in (
-        ["sessions", "list"],
-        *writing[:2],
-        ["history", "harbour"],
-        ["redo", "harbour"],
-    ):
+    mark, undo = ["mark", "harbour", "--goal", "Sail."], ["undo", "harbour"]
+    writing = (mark, undo, ["memory", "forget", "harbour", "--yes"])
+    for command in (["sessions", "list"], mark, undo, ["show", "harbour", "history"]):
         assert run(*command, "--store", chat).code == 0  # everything is loaded
-    before = run("history", "harbour", "--store", chat).out
+    before = run("show", "harbour", "history", "--store", chat).out
     with tempfile.TemporaryDirectory() as name:  # pytest's own folder is closed to others
         shelf = Path(name)
         (shelf / "chat.db").write_bytes(chat.read_bytes())
@@ -139,9 +132,13 @@ def test_a_read_only_store_can_be_read_and_says_so_when_written(run, chat, monke
         shelf.chmod(folder)
         monkeypatch.chdir(shelf)
         with somebody_else():
-            for command in (["sessions", "list"], ["context", "harbour"], ["checkpoints", "harb"]):
+            for command in (
+                ["sessions", "list"],
+                ["show", "harbour", "context"],
+                ["show", "harb", "checkpoints"],
+            ):
                 assert run(*command, "--store", shelf / "chat.db").code == 0
-            assert run("history", "harbour", "--store", shelf / "chat.db").out == before
+            assert run("show", "harbour", "history", "--store", shelf / "chat.db").out == before
             for command in writing:
                 refused(run(*command, "--store", shelf / "chat.db"), "read-only")
         shelf.chmod(0o755)
@@ -154,12 +151,12 @@ def test_a_read_only_store_can_be_read_and_says_so_when_written(run, chat, monke
 def test_a_session_is_named_by_its_id_or_by_how_it_begins(run, tmp_path):
     made(tmp_path / "s.db", "alpha", "alphabet", "beta")
     at = ("--store", "s.db")
-    assert "I am in alpha." in run("history", "alpha", *at).out, "a whole id counts first"
-    assert "I am in beta." in run("history", "b", *at).out
-    refused(run("history", "alp", *at), "2 session ids begin with 'alp'", "'alphabet'")
-    refused(run("history", "bata", *at), "did you mean 'beta'?")
-    refused(run("history", "zzz", *at), "there are 'beta', 'alphabet', 'alpha'")
-    refused(run("history", "", *at), "no session ''")
+    assert "I am in alpha." in run("show", "alpha", "history", *at).out, "a whole id counts first"
+    assert "I am in beta." in run("show", "b", "history", *at).out
+    refused(run("show", "alp", "history", *at), "2 session ids begin with 'alp'", "'alphabet'")
+    refused(run("show", "bata", "history", *at), "did you mean 'beta'?")
+    refused(run("show", "zzz", "history", *at), "there are 'beta', 'alphabet', 'alpha'")
+    refused(run("show", "", "history", *at), "no session ''")
 
 
 def test_scopes_are_never_crossed(run, tmp_path):
@@ -170,12 +167,16 @@ def test_scopes_are_never_crossed(run, tmp_path):
     at = ("--store", file, "--scope", "alice")
     listed = json.loads(run("sessions", "list", *at, "--json").out)
     assert [s["id"] for s in listed["sessions"]] == ["one"]
-    refused(run("history", "two", *at), "no session 'two'", "scope 'alice'")
+    refused(run("show", "two", "history", *at), "no session 'two'", "scope 'alice'")
     for name in ("one", "on"):
-        for command in (("history", name), ("recall", name, "x"), ("sessions", "delete", name)):
+        for command in (
+            ("show", name, "history"),
+            ("recall", name, "x"),
+            ("memory", "forget", name),
+        ):
             found = run(*command, "--store", file)
             refused(found, f"no session '{name}'", "scope 'default'", "--scope")
-    refused(run("sessions", "delete", "two", "--yes", *at), "no session 'two'")
+    refused(run("memory", "forget", "two", "--yes", *at), "no session 'two'")
     assert "in scope 'carol'" in run("sessions", "list", "--store", file, "--scope", "carol").out
     assert json.loads(run("sessions", "list", "--store", file, "--json").out)["total"] == 2
 
@@ -208,42 +209,24 @@ def test_whoever_reads_a_pipe_gets_whole_ids_on_one_line(run, tmp_path):
     assert line.split()[-1] == "default"
 
 
-def test_show_leaves_out_what_there_is_not_and_tells_times_as_the_list(run, chat, monkeypatch):
-    monkeypatch.setenv("TZ", "America/New_York")
-    if hasattr(time, "tzset"):
-        time.tzset()
-    try:
-        done = run("sessions", "show", "harbour", "--store", chat)
-        session = wiring.store_at(chat).session("harbour")
-        assert "None" not in done.out
-        assert "model" not in [line.split()[0] for line in done.out.splitlines() if line.strip()]
-        changed = session.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-        assert f"changed {changed}" in " ".join(done.out.split())
-        assert changed in run("sessions", "list", "--store", chat).out
-    finally:
-        monkeypatch.delenv("TZ")
-        if hasattr(time, "tzset"):
-            time.tzset()
-
-
 def test_an_empty_store_lists_nothing(run, tmp_path):
     wiring.session_store(tmp_path / "s.db").close()
     assert run("sessions", "list", "--store", "s.db").out == "s.db: no sessions\n"
     assert json.loads(run("sessions", "list", "--store", "s.db", "--json").out)["sessions"] == []
-    refused(run("history", "x", "--store", "s.db"), "there is none at all")
+    refused(run("show", "x", "history", "--store", "s.db"), "there is none at all")
 
 
 def test_show_says_what_a_session_consists_of(run, chat):
     """US-8: branches and snapshots too, where there are any."""
-    short = run("sessions", "show", "harbour", "--store", chat).out
+    short = run("show", "harbour", "--store", chat).out
     assert "A harbour" in short
     assert "snapshot" not in short
-    run("snapshot", "harbour", "--store", chat, "--note", "before")
-    run("branch", "harbour", "--at", "50", "--store", chat)
-    done = run("sessions", "show", "harb", "--store", chat)
+    snapped(chat, "before")
+    branched(chat, 50)
+    done = run("show", "harb", "--store", chat)
     for words in ("A harbour", "120", "4,000", "o200k", "harbour~2 (open)", "sn-", "before"):
         assert words in done.out
-    told = json.loads(run("sessions", "show", "harb", "--store", chat, "--json").out)
+    told = json.loads(run("show", "harb", "--store", chat, "--json").out)
     assert told["now"]["messages"] == 50
     assert told["now"]["window"] == 4_000, "the window it was used with"
     assert [branch["messages"] for branch in told["branches"]] == [120, 50]
@@ -260,14 +243,18 @@ def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
     messages = [Message(role="user", content=f"message {n}", id=f"m{n}") for n in range(10_000)]
     store.append("long", [Entry(message, 5) for message in messages])
     store.close()
-    for command in (["sessions", "list"], ["history", "long"], ["history", "long", "--from", "2"]):
+    for command in (
+        ["sessions", "list"],
+        ["show", "long", "history"],
+        ["show", "long", "history", "--from", "2"],
+    ):
         before = os.times()
         done = process(*command, "--store", file)
         assert done.code == 0
         after = os.times()
         user = after.children_user - before.children_user
         assert user + after.children_system - before.children_system < 3 * slowness()
-    last = run_lines = process("history", "long", "--store", file).out.splitlines()
+    last = run_lines = process("show", "long", "history", "--store", file).out.splitlines()
     assert "message 9999" in last[-1]
     assert len(run_lines) == 51
 
@@ -278,14 +265,14 @@ def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
 def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
     """K-6: the history stays."""
     at = ("--store", chat)
-    before = json.loads(run("sessions", "show", "harbour", *at, "--json").out)
+    before = json.loads(run("show", "harbour", *at, "--json").out)
     done = run("sessions", "compress", "harbour", *at, "--target-ratio", "0.2", "--json")
     told = json.loads(done.out)
     assert told["tokens"] < before["now"]["tokens"]
     assert told["messages"] == 120
     assert "'harbour': 120 messages" in run("sessions", "compress", "harbour", *at).out
     assert run("undo", "harbour", *at).code == 0
-    after = json.loads(run("sessions", "show", "harbour", *at, "--json").out)
+    after = json.loads(run("show", "harbour", *at, "--json").out)
     assert after["now"] == before["now"]
 
 
@@ -302,22 +289,6 @@ def test_what_cannot_fit_ends_with_1(run, tmp_path):
         ctx.add_message(role="user", content="hi")
     done = run("sessions", "compress", "a", "--store", "s.db", "--window", "1000")
     assert refused(done, "cannot fit", "system prompt", code=1)
-
-
-def test_a_message_that_fits_nowhere_is_put_aside(run, tmp_path):
-    """FR-3: the error names the way out, and the command takes it."""
-    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
-        log = ctx.add_message(role="user", content="A crane lifted a box. " * 2_000)
-    at = ("a", "--store", "s.db", "--window", "2000")
-    assert refused(run("sessions", "compress", *at), "sessions put-aside", code=1)
-    told = json.loads(run("sessions", "put-aside", *at, "--json").out)
-    assert told["message"] == log.id
-    assert f"the whole text is message {log.id}" in told["shown"]
-    assert told["tokens"] < 2_000
-    assert run("sessions", "put-aside", *at[:3], log.id[:8], "--tokens", "90").out == f"{log.id}\n"
-    assert run("context", *at).code == 0
-    assert log.text in run("expand", "a", log.id, "--store", "s.db").out
-    refused(run("sessions", "put-aside", *at, "nobody"), "no message with the id 'nobody'")
 
 
 # --- delete ---------------------------------------------------------------------------------------
@@ -342,7 +313,7 @@ def deleting(capsys, monkeypatch, answer, *arguments):
 
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    code = main(["sessions", "delete", *map(str, arguments)])
+    code = main(["memory", "forget", *map(str, arguments)])
     return code, capsys.readouterr().err
 
 
@@ -368,14 +339,14 @@ def test_deleting_really_deletes(capsys, monkeypatch, run, chat, answer):
     assert secret not in left
     assert b"Brammersund" not in left
     assert b"I am in keep." in left
-    refused(run("history", "harbour", "--store", chat), "no session 'harbour'")
+    refused(run("show", "harbour", "history", "--store", chat), "no session 'harbour'")
 
 
 def test_what_other_branches_hold_is_deleted_and_counted_too(run, chat):
-    run("branch", "harbour", "--at", "20", "--store", chat)
+    branched(chat, 20)
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
         ctx.add_message(role="user", content="Let us try a lighthouse instead.")
-    done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
+    done = run("memory", "forget", "harbour", "--yes", "--store", chat, "--json")
     assert json.loads(done.out)["messages"] == 121
     left = chat.read_bytes() + open_log(chat)
     assert b"lighthouse" not in left
@@ -395,7 +366,7 @@ def test_copies_of_compressions_go_too_and_what_is_left_is_told(run, chat, monke
     (copies / "harbour/summary-001.json").write_text("never write to the production database")
     left = chat.parent / (chat.name + ".damaged-1")
     left.write_bytes(chat.read_bytes() + open_log(chat))
-    done = run("sessions", "delete", "harbour", "--yes", "--store", chat)
+    done = run("memory", "forget", "harbour", "--yes", "--store", chat)
     assert done.code == 2
     assert f"{left}, which a repair kept, may still hold words of it" in " ".join(done.err.split())
     assert not (copies / "harbour").exists()
@@ -418,13 +389,13 @@ def test_what_came_while_the_person_thought_is_counted(capsys, monkeypatch, chat
 
 
 def test_nobody_is_asked_where_there_is_no_terminal(run, chat):
-    refused(run("sessions", "delete", "harbour", "--store", chat, stdin=b"y\n"), "--yes")
+    refused(run("memory", "forget", "harbour", "--store", chat, stdin=b"y\n"), "--yes")
     assert wiring.store_at(chat).session("harbour")
 
 
 def test_yes_deletes_only_what_is_named_whole(run, chat):
-    refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the full id: 'harbour'")
-    done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
+    refused(run("memory", "forget", "harb", "--yes", "--store", chat), "the full id: 'harbour'")
+    done = run("memory", "forget", "harbour", "--yes", "--store", chat, "--json")
     told = json.loads(done.out)
     assert (told["deleted"], told["messages"], told["complete"]) == ("harbour", 120, True)
     assert told["removed"]["messages"] == 120
@@ -463,49 +434,18 @@ def test_a_compression_tells_of_all_checkpoints_it_made(run, sample):
     at = ("sessions", "compress", "harbour", "--window", "32000")
     done = run(*at)
     made = re.findall(r"^(ck-\w+): ([\d,]+) messages? of", done.out, re.M)
-    seen = json.loads(run("sessions", "show", "harbour", "--window", "32000", "--json").out)
+    seen = json.loads(run("show", "harbour", "--window", "32000", "--json").out)
     assert [name for name, _ in made] == seen["now"]["checkpoints"]
     assert len(made) > 1
     total = sum(int(count.replace(",", "")) for _, count in made)
     assert f"together {len(made)} checkpoints: {total:,} messages" in done.out
 
 
-def test_a_message_is_put_aside_by_its_number(run, tmp_path):
-    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
-        ctx.add_message(role="user", content="word " * 3_000)
-        ctx.add_message(role="user", content="short")
-    at = ("--store", "s.db")
-    done = run("sessions", "put-aside", "a", "1", *at)
-    assert (done.code, done.out) == (0, "")
-    assert "is shown in full" in done.err
-    assert json.loads(run("sessions", "put-aside", "a", "1", *at, "--json").out)["whole"]
-    done = run("sessions", "put-aside", "a", "-2", *at, "--tokens", "100")
-    assert (done.code, done.err) == (0, "")
-    assert run("expand", "a", "-2", *at).out.startswith(f"0 · {done.out.strip()}")
-
-
 def test_ids_are_shared_by_scopes_and_it_is_said(run, sample):
     run("sessions", "import", sample, "--scope", "alice")
     told = run("sessions", "import", sample).err
     assert "scope 'alice'; scopes share their ids" in told
-    assert "--scope alice" in run("context", "harbour").err
-
-
-def test_a_snapshot_of_ones_own_is_called_so(run, chat):
-    run("snapshot", "harbour", "--note", "mine", "--store", chat)
-    rows = run("sessions", "show", "harbour", "--store", chat).out.splitlines()
-    assert "yours" in next(row for row in rows if row.rstrip().endswith("mine"))
-
-
-@pytest.mark.slow
-def test_the_bar_names_the_record_and_the_system_prompt(run, sample):
-    run("sessions", "import", sample)
-    run("sessions", "compress", "harbour", "--window", "16k", "--target-ratio", "10%")
-    run("sessions", "compress", "harbour", "--window", "16k", "--target-ratio", "5%")
-    out = run("context", "harbour", "--window", "16k").out
-    legend = out.splitlines()[3]
-    assert " system 382" in legend
-    assert (" record " in legend) == ("[Record" in out)
+    assert "--scope alice" in run("show", "harbour", "context").err
 
 
 @pytest.mark.slow
@@ -537,37 +477,21 @@ def test_compressing_reports_to_the_exporters_and_the_archive(run, sample, tmp_p
     assert any(path.is_file() for path in archive.rglob("*")), "what it left behind"
 
 
-# --- snapshots ------------------------------------------------------------------------------------
-
-
-def test_a_snapshot_is_deleted_by_the_beginning_of_its_id(run, chat):
-    made = run("snapshot", "harbour", "--store", chat).out.strip()
-    kept = run("snapshot", "harbour", "--note", "keep", "--store", chat).out.strip()
-    before = len(
-        json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)["snapshots"]
-    )
-    done = run("snapshot", "harbour", "--delete", made[:9], "--store", chat)
-    assert (done.code, done.out.strip()) == (0, f"deleted {made}")
-    shown = json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)
-    assert kept in [each["id"] for each in shown["snapshots"]]
-    assert len(shown["snapshots"]) == before - 1
-    refused(run("snapshot", "harbour", "--delete", made, "--store", chat), f"no snapshot {made!r}")
-    both = ("--delete", kept, "--note", "x")
-    refused(run("snapshot", "harbour", *both, "--store", chat), "--note is for a new snapshot")
+# --- recall ------------------------------------------------------------------------------------
 
 
 def test_what_is_recalled_for_the_newest_message_is_shown_on_demand(run, tmp_path):
-    """Automatic recall: `context --recall` shows what would be quoted, and stores nothing."""
+    """`show SESSION context --recall` shows what would be quoted, and stores nothing."""
     file = tmp_path / "chat.db"
     with ContextManager(store=file, session_id="spring", title="Papers") as ctx:
         ctx.add_message(role="user", content="Our ferry licence number ends in 7731.")
         ctx.add_message(role="assistant", content="Noted.")
     with ContextManager(store=file, session_id="new") as ctx:
         ctx.add_message(role="user", content="How does our ferry licence number end?")
-    plain = run("context", "new", "--store", file, "--render", "text")
-    recalled = run("context", "new", "--store", file, "--render", "text", "--recall")
+    plain = run("show", "new", "context", "--store", file, "--text")
+    recalled = run("show", "new", "context", "--store", file, "--text", "--recall")
     assert "7731" not in plain.out
     assert "7731" in recalled.out
-    assert "memory" in run("context", "new", "--store", file, "--recall").out
+    assert "memory" in run("show", "new", "context", "--store", file, "--recall").out
     with ContextManager(store=file, session_id="new") as ctx:
         assert ctx.store.changes("new") == []

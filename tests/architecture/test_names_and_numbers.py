@@ -17,7 +17,7 @@ from bench.structure import classes, modules, numbers, patterns
 ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 3, 0),
     "adapters": (0, 0, 0),
-    "apps": (8, 43, 0),
+    "apps": (8, 39, 0),
     "compression": (60, 217, 0),
     "core": (283, 154, 0),
     "estimators": (0, 0, 0),

@@ -369,7 +369,7 @@ def test_a_profile_file_as_it_is_shipped_loads(tmp_path, run):
     assert book.sizing("ollama:nobody:9b").num_ctx == 5_734
     assert book.passed_over == {"mood": 2, "layers": 1}
     (tmp_path / "c.yaml").write_text("models_file: LLM_profiles.json\n")
-    done = run("models", "--config", "c.yaml")
+    done = run("doctor", "--config", "c.yaml")
     assert "2 × mood" in done.out, done
 
 

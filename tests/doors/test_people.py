@@ -61,14 +61,14 @@ def test_summaries_can_be_reviewed(run, harbour):
     """US-2: "Summaries can be reviewed": what each stands for, says, and who wrote it. What was
     imported has checkpoints as if it had been lived: of several levels, each bounded.
     """
-    done = run("checkpoints", harbour, "--window", WINDOW, "--json")
+    done = run("show", harbour, "checkpoints", "--window", WINDOW, "--json")
     assert done.code == 0, done
     made = json.loads(done.out)["checkpoints"]
     assert len({each["level"] for each in made}) > 1
     assert all(each["made_by"] == "extractive" for each in made)
     assert all(each["tokens"] <= 0.2 * 5_250 for each in made)
     for each in made:
-        read = run("checkpoints", harbour, each["id"], "--window", WINDOW)
+        read = run("show", harbour, each["id"], "--window", WINDOW)
         assert "a summary of earlier messages" in read.out, read
 
 
@@ -112,7 +112,7 @@ def test_too_much_is_never_sent(run, harbour):
     """US-3: what a model would see fits the window that was named."""
     for window in (4_000, 8_000):
         assert run("sessions", "compress", harbour, "--window", window).code == 0
-        done = run("context", harbour, "--window", window, "--json")
+        done = run("show", harbour, "context", "--window", window, "--json")
         assert size_of(json.loads(done.out)["messages"]) <= window
 
 
@@ -126,8 +126,9 @@ def test_old_checkpoints_stay_small(harbour):
 @pytest.mark.slow
 def test_a_person_goes_on_when_something_fails(run, harbour):
     """US-5: "say so in plain words, offer recovery": any step can be taken back."""
-    before = run("context", harbour, "--window", WINDOW).out
-    run("snapshot", harbour, "--note", "before the storm")
+    before = run("show", harbour, "context", "--window", WINDOW).out
+    with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
+        ctx.snapshot("before the storm")
     with ScriptedServer(*FAULTS) as server:
         done = run(
             "sessions",
@@ -142,14 +143,14 @@ def test_a_person_goes_on_when_something_fails(run, harbour):
         )
     assert done.code == 0, done
     assert run("undo", harbour).code == 0
-    assert run("context", harbour, "--window", WINDOW).out == before
+    assert run("show", harbour, "context", "--window", WINDOW).out == before
 
 
 def test_a_person_keeps_goals(run, harbour):
     """US-6: set, seen in every prompt, ended."""
-    assert run("goals", "add", harbour, "Open the winter berths on the 10th").code == 0
-    assert "Open the winter berths on the 10th" in run("context", harbour, "--render", "text").out
-    assert "Open the winter berths on the 10th" in run("goals", harbour).out
+    assert run("mark", harbour, "--goal", "Open the winter berths on the 10th").code == 0
+    assert "Open the winter berths on the 10th" in run("show", harbour, "context", "--text").out
+    assert "Open the winter berths on the 10th" in run("show", harbour, "goals").out
 
 
 @pytest.mark.parametrize("format", ["json", "md"])
@@ -164,7 +165,7 @@ def test_the_full_history_is_on_disk_and_can_be_exported(run, harbour, imported,
     for text in texts:
         line = max(text.splitlines(), key=len)
         assert line.strip() in out.out or json.dumps(line, ensure_ascii=False)[1:-1] in out.out
-    first = run("history", harbour, "--from", "0", "--most", "5", "--full")
+    first = run("show", harbour, "history", "--from", "0", "--most", "5", "--full")
     assert texts[0].splitlines()[0] in first.out
 
 

@@ -235,10 +235,10 @@ def test_an_archive_that_is_damaged_is_told_and_nothing_written(
 ) -> None:
     path = Path(memory.archived()[0].file)
     path.write_bytes(path.read_bytes() + b" ")
-    with pytest.raises(StoreDamaged, match=r"checksum differs.*memory verify"):
+    with pytest.raises(StoreDamaged, match=r"checksum differs.*doctor --check"):
         memory.backup(tmp_path / "backup")
     path.unlink()
-    with pytest.raises(StoreDamaged, match=r"is missing.*memory verify"):
+    with pytest.raises(StoreDamaged, match=r"is missing.*doctor --check"):
         memory.backup(tmp_path / "backup")
     assert [each.name for each in tmp_path.iterdir()] == ["home"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from compact.apps import cli
+from compact.apps.cli.interrupts import ending_at_once
 
 
 def run() -> None:
     """Run the command line, and end the process with its exit code."""
-    sys.exit(cli.main.main())
+    with ending_at_once():
+        from compact.apps.cli.main import main
+    sys.exit(main())

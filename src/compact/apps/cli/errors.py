@@ -46,11 +46,11 @@ class Stop(CompactError):
 WAYS_HERE = {
     **WAYS,
     "limit": "Raise the limit (--max-tokens N; of a session, --window N)",
-    "newest user message": "shorten the newest user message (in a session, `sessions put-aside "
-    "SESSION` shows its head and tail and keeps the whole for recall)",
-    "pins": "pin fewer messages (in a session, `sessions put-aside SESSION MESSAGE` shows the head "
+    "newest user message": "shorten the newest user message (in a session, `mark SESSION "
+    "--put-aside newest` shows its head and tail and keeps the whole for recall)",
+    "pins": "pin fewer messages (in a session, `mark SESSION --put-aside MESSAGE` shows the head "
     "and tail of one)",
-    "goals": "end goals with `goals done SESSION ID`",
+    "goals": "end goals with `mark SESSION --done ID`",
 }
 """Remedies for a floor that is too large, as commands and options."""
 

@@ -1,5 +1,5 @@
-"""Help: what Typer writes, with every command's sentence whole, and in colours where they are
-wanted.
+"""Groups of commands and their help: each command a line, in colours where they are wanted; and
+where commands went that are no more.
 """
 
 from __future__ import annotations
@@ -7,16 +7,42 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from compact.apps import cli
 from compact.apps.cli.colours import HEADING, NAME, are_wanted, painted
 
 LISTS = ("Arguments:", "Options:", "Commands:")
 """The parts of help that hold two columns."""
+GONE: Mapping[str, str] = {
+    "branch": "ContextManager.branch(at=N)",
+    "checkpoints": "compactctl show SESSION checkpoints",
+    "context": "compactctl show SESSION context",
+    "goals": "compactctl show SESSION goals, and compactctl mark SESSION --goal TEXT, --done ID, "
+    "--drop ID",
+    "history": "compactctl show SESSION history",
+    "memory archived": "compactctl memory status",
+    "memory embed": "compactctl memory age",
+    "memory enrich": "MemoryManager.enrich()",
+    "memory restore": "MemoryManager.restore(); who goes on with a session restores it too",
+    "memory schedule": "compactctl memory age as a job of cron, and MemoryManager.run_schedule()",
+    "memory verify": "compactctl doctor --check",
+    "memory why": "compactctl memory age --dry-run, and MemoryManager.importance()",
+    "models": "compactctl doctor --model KEY, and /model in compactctl chat",
+    "redo": "/redo in compactctl chat, and ContextManager.redo()",
+    "restore": "compactctl undo SESSION --to SNAPSHOT",
+    "sessions delete": "compactctl memory forget SESSION",
+    "sessions describe": "compactctl mark SESSION --title TEXT, --important, --tag TAG",
+    "sessions mode": "compactctl mark SESSION --mode MODE",
+    "sessions pin": "compactctl mark SESSION --pin MESSAGE",
+    "sessions put-aside": "compactctl mark SESSION --put-aside MESSAGE",
+    "sessions show": "compactctl show SESSION",
+    "sessions unpin": "compactctl mark SESSION --unpin MESSAGE",
+    "snapshot": "/snapshot in compactctl chat, and ContextManager.snapshot()",
+}
+"""Command of 0.1 that went → what has its place. The table goes with the next release."""
 
 
 class OneCommand(TyperCommand):
@@ -28,45 +54,64 @@ class OneCommand(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands with such help."""
+    """A group of commands, each of which is loaded when it is run."""
 
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-        """The help as it is printed."""
-        return _shown(super().get_help(ctx), ctx)
+    lines: Mapping[str, str]
+    """Name → what the list of commands says of it."""
+    load: Callable[[str], Any]
+    """Gives the command of a name."""
+
+    def hold(self, lines: Mapping[str, str], load: Callable[[str], Any]) -> None:
+        """Say which commands there are."""
+        self.lines, self.load = lines, load
+        self.commands = {name: TyperCommand(name, help=line) for name, line in lines.items()}
+        self.is_naming = False
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        """The command of that name."""
+        if self.is_naming or cmd_name not in self.lines:
+            return self.commands.get(cmd_name)
+        return self.load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
-        """The command that is named first; a file's name is none, and it is said what is done with
-        files.
+        """The command that is named first. Of one that went it is said where it went, and of a file
+        what is done with files.
         """
         name = args[0]
-        if ctx.parent is None and name not in self.commands and os.path.isfile(name):
+        path = f"{ctx.command_path} {name}".partition(" ")[2]
+        if path in GONE:
+            raise _refused(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+        if ctx.parent is None and name not in self.lines and os.path.isfile(name):
             file = shlex.quote(name)
-            raise cli.errors.Stop(
+            raise _refused(
                 f"{name} is a file, and no command stands before it. To count: compactctl tokens "
                 f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
                 f"session of it: compactctl sessions import {file}"
             )
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
-        """List the commands, each with its first sentence."""
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - as above
+        """The names of commands and options for a shell, without loading a command."""
+        self.is_naming = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.is_naming = False
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
+        """The help as it is printed."""
+        return _shown(super().get_help(ctx), ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+        """List the commands alone: the options stand in the line of the usage."""
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, each.get_short_help_str(sys.maxsize))
-                    for name, each in self.commands.items()
-                ]
-            )
+            formatter.write_dl(list(self.lines.items()))
 
 
-class ListByDefault(CommandGroup):
-    """A group in which what is no command is an argument of its command `list`."""
+def _refused(line: str) -> Exception:
+    from compact.apps.cli.errors import Stop
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
-        """Put `list` before what is no command."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
+    return Stop(line)
 
 
 def _shown(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click

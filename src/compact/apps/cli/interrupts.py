@@ -29,24 +29,6 @@ def ending_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, for work that goes on until then: no exception that could be lost
-    in between. A second Ctrl-C ends the process.
-    """
-    asked, before = threading.Event(), signal.getsignal(signal.SIGINT)
-
-    def ask(*_: object) -> None:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-        asked.set()
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def is_interrupt(error: BaseException | None) -> bool:
     """Whether an error is Ctrl-C, or what a library made of it."""
     seen: set[int] = set()

@@ -8,11 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Annotated
 
 from compact import wiring
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.keys import own_key
-from compact.apps.cli.options import FileOptions, PlanOptions, ReadOptions
+from compact.apps.cli.options import (
+    CountOptions,
+    Keep,
+    argument,
+    count,
+    flag,
+    number_option,
+    text_option,
+)
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.settings import check_choice, settings_of
 from compact.config import CompactConfig
@@ -28,6 +37,62 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 20
 """Characters of the longest position that is read: a longer one is no message's, and Python refuses
 to read thousands of digits as a number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options of every command that reads a conversation from a file."""
+
+    file: Annotated[
+        str, argument("FILE", "A conversation in any known format; - is standard input.")
+    ]
+    format: Annotated[
+        str | None, text_option("NAME", "The file's format. Default: detected from its content.")
+    ] = None
+    conversation: Annotated[
+        int | None,
+        number_option("Which conversation in a file that holds several, from 1.", count),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(ReadOptions, CountOptions):
+    """Options of every command about a file."""
+
+    active: Annotated[bool, flag("--active", "Only the part after the file's last compaction.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(FileOptions):
+    """Options of every command that plans for a file."""
+
+    max_tokens: Annotated[
+        int | None,
+        number_option(
+            "The most tokens the result may have. Default: the usable window from the settings."
+        ),
+    ] = None
+    pin: Annotated[
+        list[str] | None,
+        text_option(
+            "N|TEXT",
+            "Keep a message word for word: its number from 0 (negative from the end), "
+            "its id, or a text it contains. Can be repeated.",
+        ),
+    ] = None
+    summarizer: Annotated[
+        str | None,
+        text_option(
+            "KEY",
+            "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
+            "extractive (needs no model), or off (a line says how much is not shown). "
+            "Default: from the settings.",
+        ),
+    ] = None
+    keep: Keep = None
+    events: Annotated[bool, flag("--events", "Write every event to stderr as a JSON line.")] = False
 
 
 @dataclass(frozen=True)

@@ -6,137 +6,65 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TextIO
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, TextIO, cast
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command, get_group, get_install_completion_arguments
 
 import compact as package
-from compact.apps import cli
-from compact.apps.cli.commands import (
-    chat,
-    checkpoints,
-    compact,
-    context,
-    demo,
-    diff,
-    doctor,
-    exchange,
-    goals,
-    history,
-    memory,
-    memory_aging,
-    memory_archives,
-    memory_backup,
-    memory_upkeep,
-    migrate,
-    models,
-    session_marks,
-    sessions,
-    snapshots,
-    tokens,
-    validate_config,
-    view,
-)
-from compact.apps.cli.helping import CommandGroup, ListByDefault, OneCommand
-from compact.apps.cli.interrupts import TRACEBACK
+from compact.apps.cli.helping import CommandGroup, OneCommand
+from compact.apps.cli.interrupts import TRACEBACK, ending_at_once
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
-
-Reads the sessions of coding agents, exports of ChatGPT and Claude, request bodies and chat files,
-with no key and no network.
-Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
-
-\b
-Examples:
-  compactctl demo
-  compactctl tokens session.jsonl
-  compactctl dry-run session.jsonl --max-tokens 8000
-  compactctl compact session.jsonl --max-tokens 8000 -o out.jsonl
-  compactctl sessions import session.jsonl
-  compactctl context session
-  compactctl search "what we said of the roof"
+`compactctl demo` shows it; `compactctl COMMAND --help` has examples.
 """
-
-
-COMMANDS: Sequence[Callable[..., None]] = (
-    *(compact.compact, compact.dry_run, diff.diff, tokens.tokens),
-    chat.chat,
-    *(validate_config.validate_config, models.models, demo.demo),
-    *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
-    view.view,
-    *(snapshots.snapshot, snapshots.restore, snapshots.undo, snapshots.redo, snapshots.branch),
-    memory.search,
-    *(migrate.migrate, doctor.doctor),
-    *(sessions.sessions_list, sessions.sessions_show, exchange.sessions_import),
-    *(exchange.sessions_export, sessions.sessions_compress, sessions.sessions_put_aside),
-    *(session_marks.sessions_pin, session_marks.sessions_unpin, session_marks.sessions_mode),
-    *(memory.sessions_describe, sessions.sessions_delete),
-    *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
-    *(goals.goals_resume, goals.goals_confirm),
-    *(memory_archives.memory_archive, memory_archives.memory_restore),
-    *(memory_archives.memory_archived, memory_archives.memory_verify),
-    *(memory_upkeep.memory_status, memory_aging.memory_age, memory_aging.memory_why),
-    *(memory_upkeep.memory_embed, memory_upkeep.memory_schedule),
-    *(memory_backup.memory_backup, memory_backup.memory_restore_backup),
-)
-"""The commands in the order help lists them. A command is called as its function is:
-`sessions_put_aside` is `sessions put-aside`.
+COMMANDS: Mapping[str, str] = {
+    "compact": "Fit a conversation into a number of tokens.",
+    "dry-run": "Show what compact would do, and why.",
+    "diff": "Show before and after, message by message.",
+    "tokens": "Show where the tokens go.",
+    "view": "Write a session as one HTML page with its compressions.",
+    "chat": "Talk to a model in a conversation that never overflows.",
+    "show": "Show a session: its context, history, checkpoints, goals.",
+    "search": "Search all sessions for what answers a question.",
+    "recall": "Search one session's whole history by words.",
+    "expand": "Show the originals behind a checkpoint or a message.",
+    "mark": "Say of a session: title, mode, pins, goals, importance.",
+    "undo": "Undo the last compression, or go back to a snapshot.",
+    "sessions list": "List the sessions, the newest last.",
+    "sessions import": "Import a conversation from a file as a new session.",
+    "sessions export": "Write a session to a file, in full.",
+    "sessions compress": "Compress a session now, and report what was done.",
+    "memory status": "Show what a memory holds, its archive, and what is still to do.",
+    "memory age": "Write the digests that age asks for, archive the oldest, embed.",
+    "memory archive": "Move old sessions into files, out of the database.",
+    "memory forget": "Delete a session for good.",
+    "memory backup": "Back up the whole store, while it is in use.",
+    "memory restore-backup": "Make a store of a backup, in a new file.",
+    "migrate": "Bring along conversations from files and folders.",
+    "doctor": "Check what is installed, and whether it works.",
+    "validate-config": "Check the settings, and show where each came from.",
+    "demo": "Compress the bundled sample of 511 messages.",
+}
+"""Command → what help says of it, in the order help lists them. A command is the function of its
+name in the module of its name in `commands`.
 """
-
-GROUPS: Mapping[str, tuple[type[CommandGroup], str]] = {
-    "sessions": (
-        CommandGroup,
-        """Stored conversations: list, show, import, export, compress, put-aside, pin, unpin, mode,
-describe, delete.
+GROUPS: Mapping[str, str] = {
+    "sessions": """Stored conversations: list, import, export, compress.
 
 They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
 in this folder, which import, migrate and chat create. A session is named by its id, or a unique
 prefix of it.
-
-\b
-Examples:
-  compactctl sessions import session.jsonl
-  compactctl sessions list
-  compactctl sessions export session -o session.md
 """,
-    ),
-    "goals": (
-        ListByDefault,
-        """The goals of a session: active goals are in every prompt, word for word.
+    "memory": """All sessions as they grow old: digests, archives, backups.
 
-`goals SESSION` lists them. A goal is named by its id, or a unique prefix of it.
-
-\b
-Examples:
-  compactctl goals harbour
-  compactctl goals add harbour "Mend the roof before week 42."
-  compactctl goals done harbour 3f2a81b0
+Digests and archives are those of one scope; a backup holds the whole store.
 """,
-    ),
-    "memory": (
-        CommandGroup,
-        """All sessions of a scope as they grow old: what age leaves of them, archives, backups.
-
-\b
-Examples:
-  compactctl memory age --dry-run
-  compactctl memory why harbour
-  compactctl memory archive
-  compactctl memory archived --search "harbour office"
-  compactctl memory forget harbour
-  compactctl memory backup backup-monday
-""",
-    ),
 }
-"""Group → what it does with its arguments, and its help."""
-
-OTHER_NAMES: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("memory", "forget"): ("sessions", "delete"),
-}
-"""Group and name of a command → those of the one that it is, under another name."""
-TAKES_NUMBERS = {"expand", "sessions_put_aside", "sessions_pin", "sessions_unpin"}
+"""Group → its help."""
+TAKES_NUMBERS = {"expand"}
 """Commands that are given a message's number, which may be negative and is no option then."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,
@@ -166,38 +94,57 @@ def _root(
     _help(context)
 
 
-def command_line() -> TyperGroup:
+def command_line() -> CommandGroup:
     """All commands."""
-    found: dict[str, dict[str, Any]] = {"": {}, **{name: {} for name in GROUPS}}
-    for work in COMMANDS:
-        first, _, rest = work.__name__.partition("_")
-        group, name = (first, rest) if first in GROUPS else ("", work.__name__)
-        one = typer.Typer(**PLAIN)
-        settings = {"ignore_unknown_options": work.__name__ in TAKES_NUMBERS}
-        one.command(name.replace("_", "-"), cls=OneCommand, context_settings=settings)(work)
-        made = get_command(one)
-        found[group][made.name or ""] = made
-    for (group, name), (other, own) in OTHER_NAMES.items():
-        found[group][name] = found[other][own]
-    groups = {}
-    for name, (kind, text) in GROUPS.items():
-        app = typer.Typer(name=name, cls=kind, help=text, **PLAIN)
-        groups[name] = _group(app, _help, found[name])
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app = typer.Typer(
-        name="compactctl", cls=CommandGroup, help=HELP, context_settings=options, **PLAIN
+        name="compactctl",
+        cls=CommandGroup,
+        help=HELP,
+        options_metavar="[--version] [--help]",
+        context_settings=options,
+        **PLAIN,
     )
-    whole = _group(app, _root, {**found[""], **groups})
-    whole.params.extend(get_install_completion_arguments())
-    return whole
+    return _group(app, _root, "")
 
 
-def _group(app: typer.Typer, start: Callable[..., None], commands: Mapping[str, Any]) -> TyperGroup:
-    """The group that an app describes, with these commands."""
+def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGroup:
+    """The group that an app describes, with its commands."""
     app.callback(invoke_without_command=True)(start)
-    group = get_group(app)
-    group.commands.update(commands)
+    group = cast("CommandGroup", get_group(app))
+    lines: dict[str, str] = {}
+    for path, line in COMMANDS.items():
+        first, _, rest = path.partition(" ")
+        if name:
+            lines |= {rest: line} if first == name else {}
+        else:
+            lines[first] = GROUPS[first].partition("\n")[0] if rest else line
+    group.hold(lines, partial(_loaded, name))
+    if not name:
+        group.params.extend(get_install_completion_arguments())
     return group
+
+
+def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
+    """The command, or the group, of that name."""
+    if name in GROUPS:
+        app = typer.Typer(
+            name=name, cls=CommandGroup, help=GROUPS[name], options_metavar="[--help]", **PLAIN
+        )
+        return _group(app, _help, name)
+    one = typer.Typer(**PLAIN)
+    settings = {"ignore_unknown_options": name in TAKES_NUMBERS}
+    run = function_of(f"{group} {name}".strip())
+    one.command(name, cls=OneCommand, context_settings=settings)(run)
+    return get_command(one)
+
+
+def function_of(path: str) -> Callable[..., None]:
+    """The function of a command, such as `sessions list`."""
+    name = path.replace("-", "_").replace(" ", "_")
+    with ending_at_once():
+        module = import_module(f"compact.apps.cli.commands.{name}")
+    return cast("Callable[..., None]", getattr(module, name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -214,11 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if stream is not None:
                 stream.flush()
     except BaseException as error:  # noqa: BLE001 - the one place that catches everything
+        with ending_at_once():
+            from compact.apps.cli import errors
         if os.environ.get(TRACEBACK):
-            cli.errors.say_where(error)
-        code, line = cli.errors.ending_of(error)
+            errors.say_where(error)
+        code, line = errors.ending_of(error)
         if line is not None:
-            cli.errors.say(line, is_error=True)
+            errors.say(line, is_error=True)
         _let_go_of(sys.stdout)
         _let_go_of(sys.stderr)
     return code if isinstance(code, int) else 0

@@ -10,22 +10,24 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
-from compact.apps import cli
 from compact.apps.cli.colours import CHOSEN, When
+from compact.apps.cli.render import tell
 from compact.apps.cli.told import Telling
-from compact.core.sizes import share_in, size_in
-from compact.errors import CompactError
+from compact.core.sizes import size_in
 
 EXAMPLES = "Examples:"
 """Where the part of a command's docstring begins that help shows line by line."""
 
 PAGE = 50
 """Rows that are shown unless more are asked for."""
+FOUND = 10
+"""Messages that are found unless more are asked for."""
 LARGEST = 1_000_000_000
 """The largest number that means something: of tokens, of messages, of rows."""
 
@@ -62,18 +64,18 @@ def count(text: str | int) -> int:
     return whole_number(text, example="120")
 
 
-def share(text: str | float) -> float:
-    """The share above 0 and at most 1 that a text means: `0.4` or `40%`.
+def day(text: str) -> datetime:
+    """The time that a text means: a day, or a day with its time.
 
     Raises:
         typer.BadParameter: it is none.
     """
-    number = share_in(str(text))
-    if number is not None and 0 < number <= 1:
-        return number
-    raise typer.BadParameter(
-        f"{_named(text)} is not a share above 0 and at most 1, such as 0.4 or 40%"
-    )
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        example = "2026-05-17 or 2026-05-17T09:30"
+        raise typer.BadParameter(f"{text[:40]!r} is no day, such as {example}") from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _named(text: object) -> str:
@@ -105,19 +107,6 @@ def argument(
 ) -> Any:  # noqa: ANN401
     """What is given by its place; `completed` says how what was typed of it may go on."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
-
-
-def session_ids(context: typer.Context, typed: str) -> list[str]:
-    """The sessions of the store whose ids begin so, for a shell."""
-    given = context.params
-    options = StoreOptions(
-        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
-    )
-    try:
-        with cli.stores.opened(options) as catalog:
-            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
-    except (CompactError, OSError):  # nothing is said in the middle of a command line
-        return []
 
 
 # --- options of several commands ------------------------------------------------------------------
@@ -188,116 +177,6 @@ class CountOptions(SettingsOptions):
     ] = None
 
 
-# --- commands about files -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """Options of every command that reads a conversation from a file."""
-
-    file: Annotated[
-        str, argument("FILE", "A conversation in any known format; - is standard input.")
-    ]
-    format: Annotated[
-        str | None, text_option("NAME", "The file's format. Default: detected from its content.")
-    ] = None
-    conversation: Annotated[
-        int | None,
-        number_option("Which conversation in a file that holds several, from 1.", count),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileOptions(ReadOptions, CountOptions):
-    """Options of every command about a file."""
-
-    active: Annotated[bool, flag("--active", "Only the part after the file's last compaction.")] = (
-        False
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(FileOptions):
-    """Options of every command that plans for a file."""
-
-    max_tokens: Annotated[
-        int | None,
-        number_option(
-            "The most tokens the result may have. Default: the usable window from the settings."
-        ),
-    ] = None
-    pin: Annotated[
-        list[str] | None,
-        text_option(
-            "N|TEXT",
-            "Keep a message word for word: its number from 0 (negative from the end), "
-            "its id, or a text it contains. Can be repeated.",
-        ),
-    ] = None
-    summarizer: Annotated[
-        str | None,
-        text_option(
-            "KEY",
-            "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
-            "extractive (needs no model), or off (a line says how much is not shown). "
-            "Default: from the settings.",
-        ),
-    ] = None
-    keep: Keep = None
-    events: Annotated[bool, flag("--events", "Write every event to stderr as a JSON line.")] = False
-
-
-# --- commands about sessions ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreOptions(SettingsOptions):
-    """Options of every command that uses a store."""
-
-    store: Store = None
-    scope: Annotated[
-        str | None,
-        text_option(
-            "NAME",
-            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneSessionOptions(StoreOptions):
-    """Options of every command about one session."""
-
-    session: Annotated[
-        str, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BranchOptions(OneSessionOptions):
-    """Options of commands about one branch of a session."""
-
-    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
-        None
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenOptions(OneSessionOptions):
-    """Options of every command that opens a session."""
-
-    window: Annotated[
-        int | None,
-        number_option(
-            "The model's window in tokens. Default: from the settings, else the last one used "
-            "with the session."
-        ),
-    ] = None
-    tokenizer: Annotated[
-        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
-    ] = None
-
-
 # --- from options to a command --------------------------------------------------------------------
 
 
@@ -328,7 +207,7 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
         CHOSEN.set(value.color)
-        cli.render.tell(run(value, **given), as_json=value.json)
+        tell(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
     called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")

@@ -6,9 +6,11 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from compact.apps import cli
+from rich.console import Console
+from rich.status import Status
+
 from compact.apps.cli.errors import REDACTOR, say
 from compact.core.event_privacy import redacted
 from compact.core.events import (
@@ -22,9 +24,6 @@ from compact.core.events import (
     WindowCapped,
 )
 from compact.core.plain_words import sentence, stage_of
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 DELAY = 0.5
 """Seconds of work before anything is shown."""
@@ -85,7 +84,7 @@ class Progress:
                 self._told.append(_sentence(event))
 
     def _show(self) -> None:
-        screen = cli.render.Console(stderr=True)
+        screen = Console(stderr=True)
         with self._lock:
             if not self._ended:
                 self._status = screen.status(f"{self._text}…")
@@ -95,6 +94,11 @@ class Progress:
 def counting(progress: Progress, text: str, what: str = "messages") -> Callable[[int, int], None]:
     """What shows how many of how many messages, or other things, are done."""
     return lambda done, every: progress.now(f"{text} {done:,} of {every:,} {what}")
+
+
+def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
+    """What shows which share is done."""
+    return lambda done, of: progress.now(f"{text}, {100 * done // max(1, of)} %")
 
 
 def _sentence(event: Event) -> str:

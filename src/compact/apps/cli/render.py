@@ -26,27 +26,19 @@ from compact.apps.cli.told import (
     Cell,
     Data,
     Part,
-    PathCell,
-    Share,
     Shown,
     Styled,
     Table,
     Telling,
 )
-from compact.apps.cli.words import visible, without_middle
+from compact.apps.cli.words import visible
 
 NARROW = 100
 """Columns where the output is no terminal and COLUMNS says nothing."""
 LONGEST_WIDTH = 5
 """Digits beyond which COLUMNS is no number of columns."""
-SHARE_BAR = 30
-"""Columns of the longest bar beside a row; a narrow terminal leaves it fewer, or none."""
-BESIDE_BAR = 70
-"""Columns that the cells beside such a bar take."""
 WIDE = 1_000
 """Columns of a list that is no terminal's."""
-
-_FULL, _PLAIN_FULL = "█", "#"
 
 
 def tell(telling: Telling, *, as_json: bool) -> None:
@@ -111,8 +103,7 @@ def _draw(out: Console, part: Shown) -> None:
             out.print(bar(part.parts, part.total, width, ascii_only=ascii_only))
             out.print(legend(part.parts, width, ascii_only=ascii_only))
         case Styled(is_row=True) if out.file.isatty():
-            said = part.short if part.short and out.width < NARROW else part.text
-            out.print(Text(visible(said), style=part.style), no_wrap=True, overflow="ellipsis")
+            out.print(Text(visible(part.text), style=part.style), no_wrap=True, overflow="ellipsis")
         case Styled():
             out.print(Text(visible(part.text), style=part.style), soft_wrap=True)
         case _:
@@ -129,21 +120,14 @@ def _draw_table(out: Console, told: Table) -> None:
         is_whole = name in told.right or name in told.whole
         drawn.add_column(name, justify=justify, no_wrap=is_whole, overflow="fold")
     for row in told.rows:
-        drawn.add_row(*(_cell(out, each) for each in row))
+        drawn.add_row(*(_cell(each) for each in row))
     out.print(drawn)
 
 
-def _cell(out: Console, value: Cell) -> Text:
+def _cell(value: Cell) -> Text:
     match value:
         case Styled():
             return Text(visible(value.text), style=value.style)
-        case Share():
-            width = max(0, min(SHARE_BAR, out.width - BESIDE_BAR))
-            filled = max(round(value.of_one * width), 1 if value.of_one else 0)
-            cell = _PLAIN_FULL if out.options.ascii_only else _FULL
-            return Text(cell * filled, style=value.style)
-        case PathCell():
-            return Text(without_middle(visible(value.path), out.width // 3))
         case int():
             return Text(f"{value:,}")
     return Text(visible(value or ""))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from compact import wiring
-from compact.apps.cli.options import OpenOptions, StoreOptions
+from compact.apps.cli.options import SettingsOptions, Store, argument, number_option, text_option
 from compact.apps.cli.settings import name_of_store, settings_of
 from compact.apps.tui.opening import NOTE
 from compact.config import CompactConfig, did_you_mean
@@ -21,14 +24,74 @@ from compact.core.events import Event
 from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
-from compact.errors import InvalidConfig, NotFound, StoreFailed
-from compact.managers.backup import restore_backup as restore_backup
+from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
 from compact.managers.context_manager import ContextManager
 from compact.managers.memory_manager import MemoryManager
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
 """Ids that an error names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(SettingsOptions):
+    """Options of every command that uses a store."""
+
+    store: Store = None
+    scope: Annotated[
+        str | None,
+        text_option(
+            "NAME",
+            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
+        ),
+    ] = None
+
+
+def session_ids(context: typer.Context, typed: str) -> list[str]:
+    """The sessions of the store whose ids begin so, for a shell."""
+    given = context.params
+    options = StoreOptions(
+        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
+    )
+    try:
+        with opened(options) as catalog:
+            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
+    except (CompactError, OSError):  # nothing is said in the middle of a command line
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSessionOptions(StoreOptions):
+    """Options of every command about one session."""
+
+    session: Annotated[
+        str, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchOptions(OneSessionOptions):
+    """Options of commands about one branch of a session."""
+
+    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions(OneSessionOptions):
+    """Options of every command that opens a session."""
+
+    window: Annotated[
+        int | None,
+        number_option(
+            "The model's window in tokens. Default: from the settings, else the last one used "
+            "with the session."
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -127,14 +190,6 @@ def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
     raise NotFound(f"no {what} {name!r} in {where}{hint}")
 
 
-def meant(ctx: ContextManager, name: str) -> str:
-    """The id that is meant by an id, by how a checkpoint's begins, or by a message's number."""
-    if name.startswith("ck-"):
-        known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
-        return one_of(name, known, what="checkpoint", where=f"session {ctx.id!r}")
-    return message_meant(ctx, name)
-
-
 def message_meant(ctx: ContextManager, name: str) -> str:
     """The message's id that is meant by an id, or by a number from 0 or back from -1."""
     history = ctx.history
@@ -171,21 +226,6 @@ def opened(
         yield SessionCatalog(store, file, settings, options.scope)
     finally:
         store.close()
-
-
-@contextmanager
-def opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
-    """The store that the options mean, made where there is none; where nothing is to be changed, an
-    empty one in memory stands for it.
-    """
-    with ExitStack() as stack:
-        try:
-            catalog = stack.enter_context(opened(options, create=not dry_run))
-        except NotFound:
-            settings = settings_of(options)
-            empty = stack.enter_context(closing(wiring.session_store(None)))
-            catalog = SessionCatalog(empty, name_of_store(settings), settings, options.scope)
-        yield catalog
 
 
 def _make_folder(folder: Path) -> None:

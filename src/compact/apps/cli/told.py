@@ -45,24 +45,9 @@ class Styled(NamedTuple):
     text: str
     style: str = ""
     is_row: bool = False
-    short: str = ""
-    """What a narrow terminal shows of a row."""
 
 
-class Share(NamedTuple):
-    """A share of 1, drawn as a bar in a cell."""
-
-    of_one: float
-    style: str
-
-
-class PathCell(NamedTuple):
-    """A path in a cell. Where the output is narrow its middle is left out: the ends tell apart."""
-
-    path: str
-
-
-Cell = str | int | Styled | Share | PathCell | None
+Cell = str | int | Styled | None
 
 
 class Table(NamedTuple):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 LONGEST_LINE = 400
 """Characters of what is said of a file; the end of what is longer is left out."""
-MOST_SPANS = 12
-"""Runs of messages that are named."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -27,26 +23,6 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
-def without_middle(text: str, limit: int) -> str:
-    """The text; of one that is longer, as much of its beginning and its end."""
-    if len(text) <= limit:
-        return text
-    head = (limit - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
-
-
 def counted(count: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def spans(positions: Sequence[int]) -> str:
-    """Positions as the numbers of messages, neighbours together; the first of many."""
-    spans: list[list[int]] = []
-    for position in positions:
-        if spans and spans[-1][1] == position - 1:
-            spans[-1][1] = position
-        else:
-            spans.append([position, position])
-    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in spans[:MOST_SPANS]]
-    return ", ".join(texts) + (" …" if len(spans) > MOST_SPANS else "")

@@ -130,7 +130,7 @@ def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
     """
     if faults := checking.of_archive(pool, place):
         return StoreDamaged(
-            f"no backup was made: {faults[0]}. Run `compactctl memory verify`, put the file back "
+            f"no backup was made: {faults[0]}. Run `compactctl doctor --check`, put the file back "
             "or delete its session, then try again"
         )
     return _LeftTheArchive(place.name)

@@ -1,6 +1,3 @@
-"""The commands, one module for each or for a few that belong together. Each is a function whose
-docstring is its help, and which yields what is told.
-
-These modules are imported for every help. What takes long to import is a name of
-`compact.apps.cli`.
+"""The commands: a module of its name for each, with the function and what it alone needs. The
+function's docstring is the command's help, and it yields what is told.
 """

@@ -1,4 +1,4 @@
-"""`compactctl compact` and `dry-run`: fit a conversation, or show how it would be done."""
+"""`compactctl compact`: fit a conversation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.options import Out, PlanOptions, command, flag
+from compact import wiring
+from compact.apps.cli import output
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.jobs import PlanOptions, planned
+from compact.apps.cli.options import Out, command, flag
+from compact.apps.cli.plans import plan_json, plan_parts
+from compact.apps.cli.progress import Progress
 from compact.apps.cli.told import Aside, Telling
 
 
@@ -40,39 +45,20 @@ def compact(
       cat chat.json | compactctl compact - --max-tokens 4000 --render text | less
     """
     if options.json and out is None:
-        raise cli.errors.Stop(
-            "--json prints the plan where the result would go: give -o OUT, or use dry-run"
-        )
-    cli.output.check_name("-o", out)
-    if out and not force and cli.output.is_same_file(out, options.file):
-        raise cli.errors.Stop(f"{out} is the input itself; --force replaces it")
-    with cli.progress.Progress("Reading") as progress:
-        job, plan = cli.jobs.planned(options, progress)
+        raise Stop("--json prints the plan where the result would go: give -o OUT, or use dry-run")
+    output.check_name("-o", out)
+    if out and not force and output.is_same_file(out, options.file):
+        raise Stop(f"{out} is the input itself; --force replaces it")
+    with Progress("Reading") as progress:
+        job, plan = planned(options, progress)
         progress.now("Writing")
         if form == "text":
             text = plan.context.render_text() + "\n"
         else:
             messages, before = plan.context.messages, plan.tokens_before
-            text = cli.wiring.write_transcript(job.transcript, messages, pre_tokens=before)
-    size = cli.output.write(out, text)
-    yield {**cli.views.plan_json(plan, job), "out": out}
-    yield from (Aside(part) for part in cli.views.plan_parts(plan, job))
+            text = wiring.write_transcript(job.transcript, messages, pre_tokens=before)
+    size = output.write(out, text)
+    yield {**plan_json(plan, job), "out": out}
+    yield from (Aside(part) for part in plan_parts(plan, job))
     if size is not None:
         yield Aside(f"wrote {out} ({size:,} bytes)")
-
-
-@command
-def dry_run(options: PlanOptions) -> Telling:
-    """Show what compact would do, and why.
-
-    Lists each step and the tokens it frees, what may not be shortened, and what becomes of the
-    messages. Writes nothing.
-
-    Examples:
-      compactctl dry-run session.jsonl --max-tokens 8000
-      compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
-    """
-    with cli.progress.Progress("Reading") as progress:
-        job, plan = cli.jobs.planned(options, progress)
-    yield cli.views.plan_json(plan, job)
-    yield from cli.views.plan_parts(plan, job, details=True)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from compact.apps import cli
+from compact import wiring
+from compact.apps.cli import output
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.jobs import Job, plan_of
 from compact.apps.cli.options import CountOptions, command, number_option, text_option
+from compact.apps.cli.plans import plan_json, plan_parts
+from compact.apps.cli.settings import settings_of
 from compact.apps.cli.told import Aside, Styled, Telling
 
 SAMPLE = "harbour.jsonl"
@@ -45,13 +50,13 @@ def demo(
     if save is not None:
         yield from _saved(save, data)
         return
-    settings = cli.settings.settings_of(options)
-    transcript = cli.wiring.read_transcript(SAMPLE, data=data)
-    counter = cli.wiring.token_counter_of(settings, transcript.wire)
-    job = cli.jobs.Job(settings, transcript, counter)
-    plan = cli.jobs.plan_of(job, max_tokens, key=KEY)
-    yield cli.views.plan_json(plan, job)
-    yield from cli.views.plan_parts(plan, job)
+    settings = settings_of(options)
+    transcript = wiring.read_transcript(SAMPLE, data=data)
+    counter = wiring.token_counter_of(settings, transcript.wire)
+    job = Job(settings, transcript, counter)
+    plan = plan_of(job, max_tokens, key=KEY)
+    yield plan_json(plan, job)
+    yield from plan_parts(plan, job)
     if plan.checkpoint is not None:
         shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
         lines = shown.text.splitlines()
@@ -67,10 +72,10 @@ def _saved(file: str, data: bytes) -> Telling:
     Raises:
         Stop: there is a file of that name which holds something else.
     """
-    cli.output.check_name("--save", file)
-    start = cli.output.beginning_of(file, len(data) + 1)
+    output.check_name("--save", file)
+    start = output.beginning_of(file, len(data) + 1)
     if start and start != data:
-        raise cli.errors.Stop(f"{file} already exists and is not the sample; give another name")
-    cli.output.write(file, data.decode())
+        raise Stop(f"{file} already exists and is not the sample; give another name")
+    output.write(file, data.decode())
     yield {"saved": file, "bytes": len(data)}
     yield Aside(f"wrote {file} ({len(data):,} bytes)")

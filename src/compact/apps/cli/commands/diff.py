@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Annotated, Any
 
-from compact.apps import cli
-from compact.apps.cli.options import PlanOptions, command, flag
+from compact.apps.cli import views
+from compact.apps.cli.jobs import PlanOptions, planned
+from compact.apps.cli.options import command, flag
+from compact.apps.cli.plans import (
+    ShownChange,
+    changes_of,
+    fate_parts,
+    plan_json,
+    size_parts,
+    window_bar,
+)
+from compact.apps.cli.progress import Progress
 from compact.apps.cli.told import Styled, Telling
 from compact.apps.cli.words import one_line
-
-if TYPE_CHECKING:
-    from compact.apps.cli.changes import ShownChange
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}
 STYLES = {
@@ -29,6 +37,9 @@ SIGNS_SAID = "+ is new, - is gone from view, ~ is shortened; tokens: before > af
 """What the first column and the fourth mean."""
 CHECKPOINT_LINES = 8
 """Lines of a checkpoint that are shown where not all was asked for; the rest is counted."""
+
+LEAST_RUN = 4
+"""Neighbours that were kept are shown one by one up to this number."""
 
 
 @command
@@ -48,20 +59,20 @@ def diff(
       compactctl diff session.jsonl --max-tokens 8000
       compactctl diff session.jsonl --max-tokens 8000 --full | less -R
     """
-    with cli.progress.Progress("Reading") as progress:
-        job, plan = cli.jobs.planned(options, progress)
-        rows = cli.changes.changes_of(plan, job)
-    yield {**cli.views.plan_json(plan, job), "messages": [_json(row) for row in rows]}
-    yield from cli.views.size_parts(plan, job)
+    with Progress("Reading") as progress:
+        job, plan = planned(options, progress)
+        rows = changes_of(plan, job)
+    yield {**plan_json(plan, job), "messages": [_json(row) for row in rows]}
+    yield from size_parts(plan, job)
     yield Styled(HEAD, "bold", is_row=True)
-    for run in [[row] for row in rows] if full else cli.changes.runs_of(rows):
+    for run in [[row] for row in rows] if full else _runs(rows):
         style = STYLES.get(run[0].fate, "")
         for line in _lines(run, full=full):
             yield Styled(line, style, is_row=not full)
     yield SIGNS_SAID
     yield ""
-    yield from cli.views.fate_parts(plan, job)
-    yield cli.views.window_bar(plan, job)
+    yield from fate_parts(plan, job)
+    yield window_bar(plan, job)
 
 
 def _json(change: ShownChange) -> dict[str, Any]:
@@ -84,7 +95,7 @@ def _lines(run: Sequence[ShownChange], *, full: bool) -> list[str]:
     if full and first.why:
         lines.append(f"    {first.why}")
     if first.after is not None and first.fate in SIGNS:
-        new = cli.views.words_of(first.after).splitlines()
+        new = views.words_of(first.after).splitlines()
         shown = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
         lines += [f"    | {line}" for line in shown]
         if 0 < len(shown) < len(new):
@@ -96,7 +107,7 @@ def _row(change: ShownChange, *, full: bool) -> str:
     sign = SIGNS.get(change.fate, " ")
     number = "" if change.number is None else f"{change.number}"
     told = change.after if change.fate in ("masked", "clipped") and not full else change.before
-    words = one_line(cli.views.words_of(told), 200) if told is not None else ""
+    words = one_line(views.words_of(told), 200) if told is not None else ""
     size = f"{change.tokens_before:,}"
     if change.tokens_after != change.tokens_before:
         size = f"{change.tokens_before:,} > {change.tokens_after:,}"
@@ -113,3 +124,13 @@ def _summary(run: Sequence[ShownChange]) -> str:
         size += " > 0"
     sign = SIGNS.get(first.fate, " ")
     return f"{sign} {numbers:>11}  {first.fate:<10} {len(run):>5,} messages {size:>14}  {who}"
+
+
+def _runs(changes: Sequence[ShownChange]) -> Iterator[list[ShownChange]]:
+    """The changes, neighbours of one dull fate together, all others alone."""
+    for fate, group in groupby(changes, key=lambda change: change.fate):
+        run = list(group)
+        if fate == "covered" or (fate == "kept" and len(run) > LEAST_RUN):
+            yield run
+        else:
+            yield from ([change] for change in run)

@@ -1,18 +1,15 @@
-"""`compactctl memory backup` and `restore-backup`: a whole store as a folder, and back."""
+"""`compactctl memory backup`: a whole store as a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from compact.apps import cli
-from compact.apps.cli.options import JsonOptions, StoreOptions, argument, command, text_option
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import argument, command
+from compact.apps.cli.progress import Progress, share_done
+from compact.apps.cli.stores import StoreOptions, memory_of, opened
 from compact.apps.cli.told import Telling
-from compact.apps.cli.words import counted
-
-if TYPE_CHECKING:
-    from compact.core.backups import BackupReport
+from compact.apps.cli.views import backup_line
 
 
 @command
@@ -31,50 +28,12 @@ def memory_backup(
       compactctl memory backup /backups/chat --store chat.db --json
     """
     if options.scope is not None:
-        raise cli.errors.Stop("a backup holds all scopes of the store: leave --scope out")
+        raise Stop("a backup holds all scopes of the store: leave --scope out")
     with (
-        cli.stores.opened(options) as catalog,
-        cli.progress.Progress("Copying the store") as progress,
+        opened(options) as catalog,
+        Progress("Copying the store") as progress,
     ):
-        memory = cli.stores.memory_of(catalog)
-        report = memory.backup(folder, progress=_shown(progress, "Copying the store"))
+        memory = memory_of(catalog)
+        report = memory.backup(folder, progress=share_done(progress, "Copying the store"))
     yield report.model_dump(mode="json")
-    yield _told(report)
-
-
-@command
-def memory_restore_backup(
-    options: JsonOptions,
-    *,
-    folder: Annotated[str, argument("FOLDER", "The backup's folder.")],
-    to: Annotated[str, text_option("FILE", "A new file for the store.")],
-) -> Telling:
-    """Make a store of a backup, in a new file.
-
-    Every checksum is verified first, and the new store is checked before it gets its name. Archives
-    go to NAME-archive beside it. The backup stays as it is.
-
-    Examples:
-      compactctl memory restore-backup backup-monday --to chat.db
-      compactctl sessions list --store chat.db
-    """
-    words = "Verifying the backup"
-    with cli.progress.Progress(words) as progress:
-        report = cli.stores.restore_backup(folder, to, progress=_shown(progress, words))
-    yield report.model_dump(mode="json")
-    yield _told(report)
-
-
-def _told(report: BackupReport) -> str:
-    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
-    parts += [counted(report.archives, "archive")] if report.archives else []
-    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"
-
-
-def _shown(progress: cli.progress.Progress, words: str) -> Callable[[int, int], None]:
-    """Show on a terminal how much is done."""
-
-    def show(done: int, of: int) -> None:
-        progress.now(f"{words}, {100 * done // max(1, of)} %")
-
-    return show
+    yield backup_line(report)

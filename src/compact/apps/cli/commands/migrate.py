@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from threading import Event
+from typing import Annotated
 
 import typer
 
-from compact.apps import cli
+from compact import wiring
+from compact.apps.cli.errors import Stop, say
 from compact.apps.cli.interrupts import INTERRUPTED
-from compact.apps.cli.options import (
-    CountOptions,
-    StoreOptions,
-    argument,
-    command,
-    flag,
-)
-from compact.apps.cli.told import Aside, Cell, Part, PathCell, Styled, Table, Telling
+from compact.apps.cli.options import CountOptions, argument, command, flag
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.settings import name_of_store, settings_of
+from compact.apps.cli.stores import SessionCatalog, StoreOptions, opened
+from compact.apps.cli.told import Aside, Cell, Part, Styled, Table, Telling
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
+from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.core.sessions import DEFAULT_SCOPE
+from compact.errors import NotFound
 from compact.files import named_path
-
-if TYPE_CHECKING:
-    from compact.core.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.managers.exchange import migrating
+from compact.managers.exchange.rolling_back import roll_back
 
 MOST_TOLD = 10
 """Files of which it is said what of them was left out."""
@@ -48,9 +52,6 @@ class MigrateOptions(StoreOptions, CountOptions):
     """Whose conversations come along, and counted by what."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
-    verbose: Annotated[bool, flag("--verbose", "Also list files that hold no conversation.")] = (
-        False
-    )
 
 
 @command
@@ -92,47 +93,103 @@ def migrate(
         yield from _rolled_back(options, paths or [], force=force)
         return
     if not paths:
-        raise cli.errors.Stop("name the files and folders to bring along")
+        raise Stop("name the files and folders to bring along")
     if force:
-        raise cli.errors.Stop("--force is for --rollback")
+        raise Stop("--force is for --rollback")
     report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _Told(report, paths, is_verbose=options.verbose).parts()
-    if failed := cli.migrations.failed(report, paths):
+    yield from _Told(report, paths).parts()
+    if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
-        raise cli.errors.Stop(f"{what} could not be brought along; the list says why")
+        raise Stop(f"{what} could not be brought along; the list says why")
+
+
+@contextmanager
+def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
+    """The store that the options mean, made where there is none; where nothing is to be changed, an
+    empty one in memory stands for it.
+    """
+    with ExitStack() as stack:
+        try:
+            catalog = stack.enter_context(opened(options, create=not dry_run))
+        except NotFound:
+            settings = settings_of(options)
+            empty = stack.enter_context(closing(wiring.session_store(None)))
+            catalog = SessionCatalog(empty, name_of_store(settings), settings, options.scope)
+        yield catalog
 
 
 def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     words = "Reading"
     with (
-        cli.stores.opened_for(options, dry_run=options.dry_run) as catalog,
-        cli.progress.Progress(words) as progress,
+        _opened_for(options, dry_run=options.dry_run) as catalog,
+        Progress(words) as progress,
     ):
         try:
-            return cli.migrations.migrated(
-                catalog,
-                paths,
-                dry_run=options.dry_run,
-                progress=lambda done, of: progress.now(f"{words} file {done + 1:,} of {of:,}"),
-            )
+            with _asked_to_stop() as asked:
+
+                def told(done: int, of: int) -> None:
+                    _end_if(asked)
+                    progress.now(f"{words} file {done + 1:,} of {of:,}")
+
+                return migrating.migrate(
+                    paths,
+                    store=catalog.store,
+                    scope=catalog.scope or DEFAULT_SCOPE,
+                    dry_run=options.dry_run,
+                    settings=catalog.settings,
+                    progress=told,
+                )
         except KeyboardInterrupt:
             stays = "what was imported stays, and the same command goes on from there"
-            cli.errors.say("interrupted" if options.dry_run else f"interrupted: {stays}")
+            say("interrupted" if options.dry_run else f"interrupted: {stays}")
             raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """An event that Ctrl-C sets, for work that goes on until then: no exception that could be lost
+    in between. A second Ctrl-C ends the process.
+    """
+    asked, before = Event(), signal.getsignal(signal.SIGINT)
+
+    def ask(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end_if(asked: Event) -> None:
+    """End where Ctrl-C was pressed; the conversation that was begun is stored whole.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    if asked.is_set():
+        raise KeyboardInterrupt
 
 
 def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
     """Take back the migration of that name, or the newest."""
     if len(names) > 1:
-        raise cli.errors.Stop("--rollback takes one migration, or none for the newest")
+        raise Stop("--rollback takes one migration, or none for the newest")
     with (
-        cli.stores.opened(options) as catalog,
-        cli.progress.Progress("Taking back") as progress,
+        opened(options) as catalog,
+        Progress("Taking back") as progress,
     ):
         progress.now("Putting the backup back")
-        report = cli.migrations.rolled_back(
-            catalog, names[0] if names else None, force=force, dry_run=options.dry_run
+        report = roll_back(
+            names[0] if names else None,
+            store=catalog.store,
+            scope=catalog.scope or DEFAULT_SCOPE,
+            force=force,
+            dry_run=options.dry_run,
+            settings=catalog.settings,
         )
     yield report.model_dump(mode="json")
     would = "would be " if options.dry_run else ""
@@ -156,7 +213,6 @@ class _Told:
 
     report: MigrationReport
     paths: Sequence[str]
-    is_verbose: bool
 
     def parts(self) -> Iterator[Part]:
         """A row for each conversation, what there is to say of some, and the sum."""
@@ -192,7 +248,7 @@ class _Told:
         would, done, colour = WORDS[each.outcome]
         added = f", {each.added:,} more" if each.outcome == "grown" else ""
         return [
-            PathCell(one_line(self._name(each), LONGEST_LINE)),
+            one_line(self._name(each), LONGEST_LINE),
             _title_of(each.format),
             whole(each.session_id or ""),
             each.messages,
@@ -218,14 +274,13 @@ class _Told:
         paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
         named = {str(named_path(path)) for path in self.paths}
         for path in paths:
-            if self.is_verbose or path in named:
+            if path in named:
                 line = f"{_below(path, self.paths)}: holds no conversation"
                 yield Aside(one_line(line, LONGEST_LINE))
         others = len(paths) - len(named.intersection(paths))
         if others:
             hold = "holds" if others == 1 else "hold"
-            more = "" if self.is_verbose else ": --verbose lists them"
-            yield Aside(f"{counted(others, 'file')} {hold} no conversation{more}")
+            yield Aside(f"{counted(others, 'file')} {hold} no conversation: --json lists them")
 
 
 def _below(path: str, named: Sequence[str]) -> str:
@@ -242,7 +297,7 @@ def _title_of(name: str | None) -> str:
     """What people call a format, without the kind of its files."""
     if name is None:
         return ""
-    return cli.wiring.file_formats().get(name, "compact").partition(" (")[0]
+    return wiring.file_formats().get(name, "compact").partition(" (")[0]
 
 
 def _summary(report: MigrationReport) -> str:

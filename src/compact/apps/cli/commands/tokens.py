@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from compact.apps import cli
-from compact.apps.cli.options import FileOptions, command
-from compact.apps.cli.told import Share, Styled, Table, Telling
+from compact import wiring
+from compact.apps.cli.jobs import FileOptions, job_of
+from compact.apps.cli.options import command
+from compact.apps.cli.plans import source_json, source_parts
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.told import Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line
+from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from compact.core.speakers import person_text, speaker_of
+from compact.core.tokens import TokenCounter, image_tokens
 
-if TYPE_CHECKING:
-    from compact.apps.cli.usage import WindowUsage
-
+KINDS: Mapping[str, str] = {
+    "system": "system prompt",
+    "tools": "tool schemas",
+    "person": "person",
+    "assistant": "assistant",
+    "reasoning": "reasoning",
+    "tool_calls": "tool calls",
+    "tool_results": "tool results",
+    "observation": "observations",
+    "images": "images",
+    "injected": "injected reminders",
+    "checkpoint": "checkpoints",
+    "framing": "framing",
+}
+"""Kind → its name in words, in the order they are shown."""
 TOOLS_SHOWN = 15
 """Tools that get a row, those with most tokens; the others are counted in one line."""
 
@@ -27,13 +47,13 @@ def tokens(options: FileOptions) -> Telling:
       compactctl tokens session.jsonl
       compactctl tokens session.jsonl --tokenizer o200k --json
     """
-    with cli.progress.Progress("Counting"):
-        job = cli.jobs.job_of(options)
-        usage = cli.usage.usage_of(job.transcript, job.counter)
-    yield {**cli.views.source_json(job), "messages": len(job.messages), **_json(usage)}
+    with Progress("Counting"):
+        job = job_of(options)
+        usage = usage_of(job.transcript, job.counter)
+    yield {**source_json(job), "messages": len(job.messages), **_json(usage)}
     total = f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}"
     yield Styled(total, "bold")
-    yield from cli.views.source_parts(job)
+    yield from source_parts(job)
     window = job.settings.window()
     if window is not None:
         share = usage.tokens / max(1, window.usable)
@@ -78,9 +98,8 @@ def _kinds(usage: WindowUsage) -> Table:
     for kind, amount in usage.kinds.items():
         if amount.tokens:
             share = amount.tokens / usage.tokens
-            counts = (amount.pieces, amount.tokens, f"{share:.1%}", Share(share, "blue"))
-            rows.append((cli.usage.KINDS[kind], *counts))
-    return Table(("kind", *numbers, ""), rows, right=numbers)
+            rows.append((KINDS[kind], amount.pieces, amount.tokens, f"{share:.1%}"))
+    return Table(("kind", *numbers), rows, right=numbers)
 
 
 def _tools(usage: WindowUsage) -> Table:
@@ -89,5 +108,104 @@ def _tools(usage: WindowUsage) -> Table:
     for name, calls, results in usage.by_tool()[:TOOLS_SHOWN]:
         share = (calls.tokens + results.tokens) / usage.tokens
         counts = (calls.pieces, calls.tokens, results.tokens, f"{share:.1%}")
-        rows.append((one_line(name, 40), *counts, Share(share, "green")))
-    return Table(("tool", *numbers, ""), rows, right=numbers)
+        rows.append((one_line(name, 40), *counts))
+    return Table(("tool", *numbers), rows, right=numbers)
+
+
+# --- counting -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Amount:
+    """Tokens, and of how many pieces."""
+
+    pieces: int = 0
+    tokens: int = 0
+
+    def add(self, tokens: int) -> None:
+        """Count one more piece."""
+        self.pieces += 1
+        self.tokens += tokens
+
+
+@dataclass
+class WindowUsage:
+    """Tokens by kind, and by tool what its calls and its results took."""
+
+    kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
+    tools: dict[str, tuple[Amount, Amount]] = field(default_factory=dict)
+    """By tool: its calls, and their results."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens: what a prompt of this conversation counts."""
+        return sum(amount.tokens for amount in self.kinds.values())
+
+    def of_tool(self, name: str) -> tuple[Amount, Amount]:
+        """What a tool's calls and its results took."""
+        return self.tools.setdefault(name, (Amount(), Amount()))
+
+    def by_tool(self) -> list[tuple[str, Amount, Amount]]:
+        """Tools with their calls and results, the costliest first."""
+        rows = [(name, calls, results) for name, (calls, results) in self.tools.items()]
+        return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
+
+
+def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
+    """Where the tokens of the conversation go."""
+    usage = WindowUsage()
+    names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
+    for message in transcript.messages:
+        around = counter.message(message)
+        for kind, tokens in _kinds_of(message, counter):
+            usage.kinds[kind].add(tokens)
+            around -= tokens
+        usage.kinds["framing"].add(around)
+        for part in message.parts:
+            match part:
+                case ToolCall():
+                    usage.of_tool(part.name)[0].add(counter.part(part))
+                case ToolResult():
+                    name = part.name or names.get(part.call_id, "(unknown)")
+                    usage.of_tool(name)[1].add(counter.part(part))
+    usage.kinds["framing"].tokens += counter.framing.priming
+    schemas = counter.tools(transcript.tools)
+    usage.kinds["tools"] = Amount(len(transcript.tools), schemas)
+    return usage
+
+
+def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
+    """The kinds of a message's parts, each with its tokens."""
+    speaker = speaker_of(message)
+    kind = "tool_results" if speaker == "tool" else speaker
+    for part in message.parts:
+        match part:
+            case Thinking():
+                yield "reasoning", counter.part(part)
+            case ToolCall():
+                yield "tool_calls", counter.part(part)
+            case ToolResult():
+                pictures = _pictures(part.images, counter)
+                yield "tool_results", counter.part(part) - pictures
+                if pictures:
+                    yield "images", pictures
+            case Image():
+                yield "images", counter.part(part)
+            case Text() if speaker == "person":
+                yield from _person(message, part, counter)
+            case _:
+                yield kind, counter.part(part)
+
+
+def _person(message: Message, part: Text, counter: TokenCounter) -> Iterator[tuple[str, int]]:
+    """A person's words, and what a tool injected beside them."""
+    total = counter.part(part)
+    alone = message.model_copy(update={"content": part.text})
+    spoken = min(total, counter.text(person_text(alone))) if "<" in part.text else total
+    yield "person", spoken
+    if total - spoken:
+        yield "injected", total - spoken
+
+
+def _pictures(images: Sequence[Image], counter: TokenCounter) -> int:
+    return sum(image_tokens(image, counter.framing.images) for image in images)

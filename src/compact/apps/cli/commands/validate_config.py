@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from compact.apps import cli
+from compact import wiring
 from compact.apps.cli.options import JsonOptions, SettingsOptions, argument, command
+from compact.apps.cli.settings import settings_of
 from compact.apps.cli.told import Styled, Table, Telling
 
 
@@ -25,8 +26,8 @@ def validate_config(
       compactctl validate-config compact.yaml
       COMPACT_TRIGGER_RATIO=0.8 compactctl validate-config compact.yaml --json
     """
-    settings = cli.settings.settings_of(SettingsOptions(config=file))
-    cli.wiring.token_counter_of(settings, "chat_completions")  # refuses a tokenizer that is none
+    settings = settings_of(SettingsOptions(config=file))
+    wiring.token_counter_of(settings, "chat_completions")  # refuses a tokenizer that is none
     window = settings.window()
     values = settings.model_dump(mode="json")
     origins = {name: settings.origin(name) for name in settings.names()}

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from compact.apps import cli
-from compact.apps.cli.options import OpenOptions, command, flag
+from compact import wiring
+from compact.apps.cli import output, stores
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import command, flag
+from compact.apps.cli.progress import Progress, counting
+from compact.apps.cli.settings import settings_of
+from compact.apps.cli.stores import OpenOptions, SessionCatalog
 from compact.apps.cli.told import Aside, Telling
 from compact.apps.cli.words import counted
+from compact.apps.pages import page, replay, session_data
+from compact.config import CompactConfig
+from compact.core.redactor import Redactor
+from compact.core.resolving import DEFAULT_WINDOW
+from compact.core.sessions import Session
 from compact.files import is_file
+from compact.managers.context_manager import ContextManager
+
+START = 200
+"""Bytes by which a page of ours is known."""
 
 
 @command
@@ -40,17 +54,17 @@ def view(
       compactctl view harbour -o harbour.html --open
       compactctl view session.jsonl --window 32000
     """
-    cli.output.check_name("-o", out)
-    with cli.progress.Progress("Reading") as progress:
+    output.check_name("-o", out)
+    with Progress("Reading") as progress:
         if is_file(Path(options.session)):
             name = _named(out, Path(options.session).stem, force=force)
-            data = cli.session_page.replayed(options, progress, verbatim=verbatim)
+            data = _replayed(options, progress, verbatim=verbatim)
         else:
-            with cli.stores.opened(options) as catalog:
+            with stores.opened(options) as catalog:
                 session = catalog.find(options.session)
                 name = _named(out, session.id, force=force)
-                data = cli.session_page.told(catalog, session, verbatim=verbatim)
-        size = cli.output.write(name, cli.session_page.written(data))
+                data = _told(catalog, session, verbatim=verbatim)
+        size = output.write(name, page.written(data))
     messages = len(data["messages"]["text"])
     yield {
         "session": data["session"]["id"],
@@ -75,12 +89,48 @@ def _named(out: str | None, session_id: str, *, force: bool) -> str:
         Stop: another file is there, which is no page.
     """
     name = out or f"{_file_name(session_id)}.html"
-    start = cli.output.beginning_of(name, cli.session_page.START)
-    if start and not cli.session_page.is_page(start) and not force:
-        raise cli.errors.Stop(f"{name} is no page of compact's: --force replaces it")
+    start = output.beginning_of(name, START)
+    if start and not page.is_page(start) and not force:
+        raise Stop(f"{name} is no page of compact's: --force replaces it")
     return name
 
 
 def _file_name(session_id: str) -> str:
     """The id as a file may be called on every system."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
+
+
+def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
+    """What the page tells; without secrets, unless they are to stay or the settings say so."""
+    redactor = _redactor_of(catalog.settings, verbatim=verbatim)
+    with stores.context_of(catalog, session) as ctx:
+        return session_data.told(ctx, session, redactor=redactor)
+
+
+def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
+    """What the page tells of a conversation in a file, as if it had been held in that window:
+    compressed by extraction wherever it would have been. Nothing is stored.
+
+    Raises:
+        InvalidTranscript: the file is unknown or broken.
+        CannotFit: a message of it fits in no prompt of that window.
+    """
+    settings, file = settings_of(options), options.session
+    transcript = wiring.read_transcript(file)
+    window = settings.window()
+    with ContextManager(
+        window=window.size if window else DEFAULT_WINDOW,
+        session_id=Path(file).stem,
+        tokenizer=wiring.token_counter_of(settings, transcript.wire).estimator.name,
+        format=transcript.wire,
+        tools=transcript.tools or None,
+        policy=settings.policy(),
+    ) as ctx:
+        shown = counting(progress, "Replaying")
+        replay.replay(ctx, transcript.messages, on_message=shown)
+        redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
+        return session_data.told(ctx, session, redactor=redactor, replayed=True)
+
+
+def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
+    return settings.redactor() if settings.redact and not verbatim else None
