@@ -19,7 +19,7 @@ WORDS_SHARE = 0.25
 
 
 @checked_methods
-class ContextBudget(BaseModel, frozen=True):
+class ContextBudget(BaseModel, frozen=True, defer_build=True):
     """Tokens allowed, used and still available."""
 
     max_tokens: int = Field(ge=0)
@@ -32,7 +32,7 @@ class ContextBudget(BaseModel, frozen=True):
         return max(0, self.max_tokens - self.used_tokens)
 
 
-class WindowUse(BaseModel, frozen=True):
+class WindowUse(BaseModel, frozen=True, defer_build=True):
     """Where the tokens of a prompt are, by part."""
 
     system: int = 0
@@ -69,7 +69,7 @@ at nearly every turn."""
 
 
 @checked_methods
-class ContextWindow(BaseModel, frozen=True):
+class ContextWindow(BaseModel, frozen=True, defer_build=True):
     """The budget of one model's window, in tokens."""
 
     size: int = Field(gt=0)

@@ -29,7 +29,7 @@ NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
 """Who makes summaries beside models."""
 
 
-class Span(BaseModel, frozen=True):
+class Span(BaseModel, frozen=True, defer_build=True):
     """The messages a checkpoint stands in for: positions in the log, the last one included."""
 
     first: int = Field(ge=0)
@@ -41,7 +41,7 @@ class Span(BaseModel, frozen=True):
 
 
 @checked_methods
-class Summary(BaseModel, frozen=True):
+class Summary(BaseModel, frozen=True, defer_build=True):
     """What a summarizer wrote."""
 
     text: str
@@ -60,7 +60,7 @@ class Summary(BaseModel, frozen=True):
 
 
 @checked_methods
-class SummaryRequest(BaseModel, frozen=True):
+class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     """What a summarizer is asked for."""
 
     messages: Sequence[Message]
@@ -95,7 +95,7 @@ class SummaryRequest(BaseModel, frozen=True):
     """The summary of what came before these messages, to be carried on."""
 
 
-class Verdict(BaseModel, frozen=True):
+class Verdict(BaseModel, frozen=True, defer_build=True):
     """What the gate found by one of its rules."""
 
     rule: str
@@ -113,7 +113,7 @@ TOLD_IN_RECORD = "What was said and done is told in the record below."
 
 
 @checked_methods
-class Checkpoint(BaseModel, frozen=True):
+class Checkpoint(BaseModel, frozen=True, defer_build=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
 
     id: str

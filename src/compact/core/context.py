@@ -17,7 +17,7 @@ from compact.errors import WrongLayer
 
 
 @checked_methods
-class ActiveContext(BaseModel, frozen=True):
+class ActiveContext(BaseModel, frozen=True, defer_build=True):
     """Messages in the order of the log, a checkpoint standing at its span's start."""
 
     messages: tuple[Message, ...]

@@ -16,7 +16,7 @@ from compact.core.tokens import TokenCounter
 
 
 @checked_methods
-class Conversation(BaseModel, frozen=True):
+class Conversation(BaseModel, frozen=True, defer_build=True):
     """A sequence of messages. Frozen: appending makes a new one."""
 
     messages: tuple[Message, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, Field
 
 
-class EnrichedReport(BaseModel, frozen=True):
+class EnrichedReport(BaseModel, frozen=True, defer_build=True):
     """Which sessions were given titles and topics."""
 
     titles: Mapping[str, str] = Field(default_factory=dict)

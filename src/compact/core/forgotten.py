@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, Field
 
 
-class ForgottenReport(BaseModel, frozen=True):
+class ForgottenReport(BaseModel, frozen=True, defer_build=True):
     """The proof that a session is deleted: what was removed, and what a search for it still found
     afterwards.
     """

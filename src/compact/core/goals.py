@@ -36,7 +36,7 @@ _STATUS_WORDS: dict[SubtaskStatus, str] = {
 
 
 @checked_methods
-class Subtask(BaseModel, frozen=True):
+class Subtask(BaseModel, frozen=True, defer_build=True):
     """A step towards a goal."""
 
     text: str = Field(min_length=1)
@@ -46,7 +46,7 @@ class Subtask(BaseModel, frozen=True):
 
 
 @checked_methods
-class Decision(BaseModel, frozen=True):
+class Decision(BaseModel, frozen=True, defer_build=True):
     """Something that was decided for a goal; what is locked stays word for word."""
 
     text: str = Field(min_length=1)
@@ -55,7 +55,7 @@ class Decision(BaseModel, frozen=True):
 
 
 @checked_methods
-class Artifact(BaseModel, frozen=True):
+class Artifact(BaseModel, frozen=True, defer_build=True):
     """A file that was worked on for a goal."""
 
     path: str = Field(min_length=1)
@@ -63,7 +63,7 @@ class Artifact(BaseModel, frozen=True):
 
 
 @checked_methods
-class Goal(BaseModel, frozen=True):
+class Goal(BaseModel, frozen=True, defer_build=True):
     """One goal of a session, and how far it is."""
 
     text: str = Field(min_length=1)

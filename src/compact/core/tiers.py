@@ -19,7 +19,7 @@ NUMBERS = (1, 2, 3, 4, 5)
 
 
 @checked_methods
-class TierSettings(BaseModel, frozen=True, extra="forbid"):
+class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What a person sets for one tier; None leaves the setting of all tiers, or the tier's own.
 
     They count more than the same settings without a tier, wherever those come from.

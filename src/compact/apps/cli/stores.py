@@ -6,7 +6,6 @@ by how the id begins.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from compact.apps.cli.settings import name_of_store, settings_of
 from compact.apps.tui.opening import NOTE
 from compact.config import CompactConfig, did_you_mean
 from compact.core.events import Event
+from compact.core.patterns import regex
 from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
@@ -26,7 +26,7 @@ from compact.managers.backup import restore_backup as restore_backup
 from compact.managers.context_manager import ContextManager
 from compact.managers.memory_manager import MemoryManager
 
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = regex(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
 """Ids that an error names."""
 
