@@ -32,6 +32,8 @@ Item = Message | Mapping[str, Any]
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
 """For histories that nobody goes on with."""
+FEW_MESSAGES = 1_000
+"""Messages up to which a history is read whole without being counted."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool)
 GAP = 256

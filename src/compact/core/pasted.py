@@ -228,11 +228,12 @@ def _is_code(line: str) -> bool:
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """What a line announces that ends in a colon, or that points to a text below."""
     tail = line[-LONGEST_MARKER:]
-    found = _ANNOUNCES.match(tail) or _POINTS_ON.search(tail)
+    announces = _ANNOUNCES.match(tail)
+    found = announces or _POINTS_ON.search(tail)
     if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
         return None
     said = _words(found["said"])
-    if found.re is _POINTS_ON:
+    if announces is None:
         points = _POINTS.intersection(said) and MATERIAL.intersection(said)
         return Pasted(len(line), len(lines)) if points else None
     if _ALONE.match(lines[below]) or lines.is_marked(below):

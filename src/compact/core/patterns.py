@@ -9,7 +9,10 @@ ATTRIBUTES = tuple(name for name in dir(re.Pattern) if not name.startswith("_"))
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The pattern that `re.compile` makes of this, made at the first use."""
+    """The pattern that `re.compile` makes of this, made at the first use.
+
+    A match's `re` is the compiled pattern, which is another object than this.
+    """
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
 
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from compact.compression import pipeline, reporting
+from compact.compression import reporting
 from compact.compression.emergency import LadderRung
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget, Wanted
@@ -410,6 +410,8 @@ class View:
         Raises:
             CompactError: there is none; the context before stays.
         """
+        from compact.compression import pipeline  # the first compression loads it
+
         state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
             ground, history = self.ground(), counted.history
