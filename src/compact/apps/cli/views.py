@@ -7,24 +7,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.apps.cli.changes import FATES, changes_of, fates_by_speaker
-from compact.apps.cli.jobs import Job
 from compact.apps.cli.told import PARTS, Bar, Cell, Shown, Styled, Table
 from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
-from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext, render_text
 from compact.core.formats.known import prompt_of
 from compact.core.messages import Message
-from compact.core.plan import Plan, RungName
 from compact.core.remembered import KIND
-from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
-from compact.core.tokens import TokenCounter
-from compact.managers.context_manager import ContextManager
-from compact.managers.session.history import SessionHistory
 from compact.wiring import file_formats
+
+if TYPE_CHECKING:
+    from compact.apps.cli.jobs import Job
+    from compact.core.checkpoints import Checkpoint
+    from compact.core.plan import Plan, RungName
+    from compact.core.sessions import Session
+    from compact.core.tokens import TokenCounter
+    from compact.managers.context_manager import ContextManager
+    from compact.managers.session.history import SessionHistory
 
 SPEAKERS: Mapping[str, str] = {
     "system": "blue",
