@@ -16,8 +16,6 @@ from typing import Any, Protocol, overload
 from pydantic import TypeAdapter, ValidationError
 
 from compact.core.formats.wire import WireFormat, record_at
-from compact.core.importance import importance
-from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
 from compact.core.messages import SYSTEM_ROLES, Message, is_compaction, metadata_in
 from compact.core.own_text import OwnText, keyed
@@ -270,6 +268,8 @@ class History:
         """How important the message there is, its age left out; asked once."""
         known = self._importance.get(position)
         if known is None:
+            from compact.core.importance import importance
+
             known = self._importance[position] = importance(self[position], age=math.inf)
         return known
 
@@ -285,6 +285,8 @@ class History:
         """Tokens of what a person said there that may be an instruction; asked once."""
         known = self._instructions.get(position)
         if known is None:
+            from compact.core.instructions import find_instructions
+
             words = own_words_of(self[position], opens=position == self.first_request())
             found = find_instructions(words, "", position)
             known = sum(self.counter.text(x.text) + 2 for x in found)

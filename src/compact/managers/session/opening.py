@@ -49,7 +49,6 @@ from compact.errors import (
 from compact.managers.entering import new_branch
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop
-from compact.managers.session.archiving import Archive
 from compact.managers.session.prompt_parts import checked_size, parts_beside
 from compact.managers.session.prompting import Prompting, mode_in
 from compact.managers.session.state import SessionState
@@ -325,6 +324,8 @@ def _state(
     redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, emit)
     archive = None
     if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
+        from compact.managers.session.archiving import Archive
+
         archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
 
