@@ -28,9 +28,9 @@ from typing import (
     cast,
     get_args,
     get_origin,
+    get_type_hints,
     runtime_checkable,
 )
-from typing import get_type_hints as hints_of
 from weakref import WeakSet
 
 from compact.core.options import show_options
@@ -63,6 +63,16 @@ _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 _GIVEN = (*_PLACED, inspect.Parameter.KEYWORD_ONLY)
 
 
+def hints_of(kind: Any, names: Mapping[str, Any] | None = None) -> dict[str, Any]:  # noqa: ANN401
+    """The annotations of a function or a class; what is imported for them alone may be anything."""
+    known = dict(names or {})
+    while True:
+        try:
+            return get_type_hints(kind, localns=known)
+        except NameError as error:
+            known[str(error.name)] = Any
+
+
 class _Parameters:
     """What a function takes."""
 
@@ -78,7 +88,7 @@ class _Parameters:
             names = (
                 function.__globals__
             )  # an `Options` of a light module leaves its types to this one
-            hints, self._takes_any = {**hints, **hints_of(options, localns=names)}, False
+            hints, self._takes_any = {**hints, **hints_of(options, names)}, False
         self._hints = {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)}
         most = sum(p.kind in _PLACED for p in parameters.values())
         needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}

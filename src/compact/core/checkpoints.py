@@ -106,7 +106,9 @@ class Verdict(BaseModel, frozen=True, defer_build=True):
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
-IN_RECORD = Verdict(rule="record", passed=True, detail="a model sees it told in the record")
+IN_RECORD = Verdict.model_construct(
+    rule="record", passed=True, detail="a model sees it told in the record"
+)
 """Stands with a session's checkpoint of which nobody wrote a story: its summary is for people."""
 TOLD_IN_RECORD = "What was said and done is told in the record below."
 """What a model sees of it."""

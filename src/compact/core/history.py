@@ -13,7 +13,7 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, overload
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from compact.core.formats.wire import WireFormat, record_at
 from compact.core.message_redaction import redact_message
@@ -33,7 +33,7 @@ NOBODYS = keyed(b"compact")
 FEW_MESSAGES = 1_000
 """Messages up to which a history is read whole without being counted."""
 FLAGS = ("pinned", "protected")
-_BOOL = TypeAdapter(bool)
+_BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
 """New messages from which on persons are looked for from the end again, not from where one was."""
 

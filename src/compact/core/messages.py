@@ -168,7 +168,7 @@ class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
     important: bool = False
 
 
-NO_METADATA = MessageMetadata()
+NO_METADATA = MessageMetadata.model_construct()
 META = ("metadata", "meta")
 """What a message's metadata are called, in a dictionary too; what is said by either name counts."""
 

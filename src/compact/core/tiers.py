@@ -7,7 +7,7 @@ the server is told (`num_ctx`, 6,963).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -49,10 +49,12 @@ class Tier:
     """Tokens of the largest window it holds; None for no limit."""
     prompt_tokens: int
     """Tokens the assembled system prompt may take. What is over it is said, never cut."""
-    settings: TierSettings = field(default_factory=TierSettings)
+    settings: TierSettings | None = None
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
         """The policy with this tier's own thresholds."""
+        if self.settings is None:
+            return policy
         own = self.settings.model_dump(exclude_none=True, exclude={"prompt_tokens"})
         return policy.model_copy(update=own) if own else policy
 

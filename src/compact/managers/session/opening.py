@@ -56,8 +56,6 @@ from compact.managers.session.state import SessionState
 if TYPE_CHECKING:
     from compact.managers.memory_manager import MemoryManager
     from compact.managers.session.recalling import TurnRecall
-else:
-    MemoryManager = Any  # `core.calls` reads the annotations; `_recall` looks at what is given
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
