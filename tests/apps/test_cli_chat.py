@@ -10,7 +10,7 @@ from compact import CompactConfig, ContextManager
 from compact.apps.cli import chats, stores
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import StoreOptions
-from compact.apps.tui.opening import NOTE
+from compact.apps.tui import NOTE
 from compact.errors import NotFound
 
 

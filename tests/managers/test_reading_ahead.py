@@ -69,7 +69,7 @@ def test_what_cannot_be_read_ahead_is_read_when_it_is_needed(
     def fails(*_: object, **__: object) -> notes.Notes:
         raise StoreFailed("the disk is away")
 
-    monkeypatch.setattr("compact.managers.session.reading_ahead.notes_of", fails)
+    monkeypatch.setattr("compact.compression.extraction.notes.notes_of", fails)
     with ContextManager(window=8_192) as ctx:
         for message in TALK[:200]:
             ctx.add_message(message)

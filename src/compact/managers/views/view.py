@@ -34,7 +34,6 @@ from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
 from compact.managers.views.drafts import DRAFT, Draft, DraftBase, projected
 from compact.managers.views.recalled_turns import RecalledTurns
-from compact.managers.views.shared_checkpoints import standing_in
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
@@ -410,7 +409,8 @@ class View:
         Raises:
             CompactError: there is none; the context before stays.
         """
-        from compact.compression import pipeline  # the first compression loads it
+        from compact.compression import pipeline  # the first compression loads the engine
+        from compact.managers.views.shared_checkpoints import standing_in
 
         state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
