@@ -39,6 +39,9 @@ class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         return value
 
 
+NO_SETTINGS = TierSettings.model_construct()
+
+
 @dataclass(frozen=True, slots=True)
 class Tier:
     """A class of windows."""
@@ -49,12 +52,10 @@ class Tier:
     """Tokens of the largest window it holds; None for no limit."""
     prompt_tokens: int
     """Tokens the assembled system prompt may take. What is over it is said, never cut."""
-    settings: TierSettings | None = None
+    settings: TierSettings = NO_SETTINGS
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
         """The policy with this tier's own thresholds."""
-        if self.settings is None:
-            return policy
         own = self.settings.model_dump(exclude_none=True, exclude={"prompt_tokens"})
         return policy.model_copy(update=own) if own else policy
 
