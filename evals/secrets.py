@@ -27,7 +27,7 @@ from evals.split import half_of
 
 CORPORA = ("dev", "held_out", "keys", "keys_2", "keys_3", "keys_4")
 FOLDER = data.REPO_ROOT / "tests" / "fixtures" / "secrets"
-PERSONAL = Redactor(OPTIONAL)
+PERSONAL = Redactor(tuple(OPTIONAL))
 SHORTEST = 4
 """Characters of a line of a secret that must not be left."""
 PIECE = 20_000
