@@ -397,7 +397,7 @@ def _recall(
             )
         memory = MemoryManager(store, scope=scope)
     if not isinstance(memory, MemoryManager):
-        raise InvalidArgument("memory", f"expected True or a MemoryManager, got {got(memory)}")
+        raise InvalidArgument("memory", f"memory must be True or a MemoryManager, got {got(memory)}")
     return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
 
 
