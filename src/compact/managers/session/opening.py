@@ -397,7 +397,8 @@ def _recall(
             )
         memory = MemoryManager(store, scope=scope)
     if not isinstance(memory, MemoryManager):
-        raise InvalidArgument("memory", f"memory must be True or a MemoryManager, got {got(memory)}")
+        reason = f"memory must be True or a MemoryManager, got {got(memory)}"
+        raise InvalidArgument("memory", reason)
     return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
 
 
