@@ -250,9 +250,13 @@ def classes(tree: ast.Module) -> Iterator[str]:
 
 
 def patterns(tree: ast.Module) -> int:
-    """Patterns that are compiled."""
+    """Patterns that are compiled, at once (`re.compile`) or at the first use (`regex`)."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return sum(isinstance(each, ast.Attribute) and each.attr == "compile" for each in calls)
+    return sum(
+        (isinstance(each, ast.Attribute) and each.attr == "compile")
+        or (isinstance(each, ast.Name) and each.id == "regex")
+        for each in calls
+    )
 
 
 class NamedNumber(NamedTuple):

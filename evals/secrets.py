@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from compact.core.messages import Part, ToolCall
+from compact.core.personal import OPTIONAL
 from compact.core.redaction import Known, find_secrets, redact
-from compact.core.redactor import KINDS, Redactor
+from compact.core.redactor import Redactor
 from evals import data
 from evals.split import half_of
 
 CORPORA = ("dev", "held_out", "keys", "keys_2", "keys_3", "keys_4")
 FOLDER = data.REPO_ROOT / "tests" / "fixtures" / "secrets"
-PERSONAL = Redactor(KINDS)
+PERSONAL = Redactor(tuple(OPTIONAL))
 SHORTEST = 4
 """Characters of a line of a secret that must not be left."""
 PIECE = 20_000

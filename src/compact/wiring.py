@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.config import OTEL, CompactConfig
 from compact.core.asking import PATIENCE, Patience
 from compact.core.events import ErrorRaised, Event, RedactionOff
 from compact.core.formats.known import format_named
@@ -39,6 +38,7 @@ from compact.files import named_path
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.config import CompactConfig
     from compact.providers.clients import check_package as check_package
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
@@ -519,6 +519,7 @@ def event_bus(
     Raises:
         InvalidConfig: a package that an exporter needs is not installed.
     """
+    from compact.config import OTEL, CompactConfig
     from compact.telemetry.bus import LINGER, EventBus
 
     settings = settings or CompactConfig()

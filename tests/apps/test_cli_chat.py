@@ -11,7 +11,7 @@ from compact.apps.cli import stores
 from compact.apps.cli.commands import chat as chats
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.stores import StoreOptions
-from compact.apps.tui.opening import NOTE
+from compact.apps.tui import NOTE
 from compact.errors import NotFound
 
 

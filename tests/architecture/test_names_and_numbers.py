@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "adapters": (0, 0, 0),
     "apps": (8, 39, 0),
     "compression": (60, 217, 0),
-    "core": (283, 154, 0),
+    "core": (284, 154, 0),
     "estimators": (0, 0, 0),
     "exporters": (0, 0, 0),
     "integrations": (0, 0, 0),
@@ -110,9 +110,9 @@ def test_the_guards_see_what_they_are_for(tmp_path):
     one, other = tmp_path / "core/one.py", tmp_path / "core/other.py"
     one.write_text('"""See `core.gone` and `core.other.X`."""\nimport re\nclass X: ...\n')
     other.write_text(
-        "import re\n_A = re.compile('a')\nMOST = 3\nLEAST, FEW = 1, 2.5\n"
+        "import re\n_A = re.compile('a'), regex('b')\nMOST = 3\nLEAST, FEW = 1, 2.5\n"
         '"""Tokens."""\nNAME = "x"\nDAY = 24 * 60\nclass X: ...\n'
     )
     assert [name for each in modules(tmp_path) for name in classes(each.tree)] == ["X", "X"]
-    assert counted(tmp_path) == {"core": (1, 4, 2)}
+    assert counted(tmp_path) == {"core": (2, 4, 2)}
     assert dead_names(tmp_path) == ["core/one.py: `core.gone`"]

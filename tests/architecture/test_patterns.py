@@ -4,13 +4,16 @@ import importlib
 import pkgutil
 import re
 
+import pytest
+
 import compact
+from compact.core.patterns import LazyPattern, UsedPattern, regex
 
 
 def patterns_in(value: object, depth: int = 3) -> list[re.Pattern]:
     """The patterns in a module's value."""
-    if isinstance(value, re.Pattern):
-        return [value]
+    if isinstance(value, re.Pattern | UsedPattern):
+        return [value]  # type: ignore[list-item]  # as good as one
     if isinstance(value, dict):
         value = tuple(value.values())
     if depth and isinstance(value, list | tuple | set | frozenset):
@@ -39,3 +42,35 @@ def test_no_pattern_needs_a_newer_engine():
 def test_a_possessive_repeat_is_seen():
     assert newer(re.compile("a*+b"))
     assert newer(re.compile("(?>a|b)c"))
+
+
+def test_a_pattern_is_compiled_at_its_first_use():
+    source = "a lazy (?P<name>pattern)"
+    lazy, real = regex(source, re.IGNORECASE), re.compile(source, re.IGNORECASE)
+    assert isinstance(lazy, LazyPattern)
+    assert lazy.pattern == source
+    assert isinstance(lazy, LazyPattern), "its source alone compiles nothing"
+    found = lazy.search("A LAZY PATTERN")
+    assert found is not None
+    assert found.re is real, "the very pattern of re's own store"
+    assert type(lazy) is UsedPattern
+    for name in dir(re.Pattern):
+        if not name.startswith("_"):
+            assert getattr(lazy, name) == getattr(real, name), name
+
+
+def test_a_wrong_pattern_fails_at_its_first_use_and_every_other():
+    wrong = regex("(")
+    for _ in range(2):
+        with pytest.raises(re.error):
+            wrong.search("x")
+
+
+def test_what_no_pattern_has_a_lazy_one_has_not():
+    lazy = regex("a")
+    assert not hasattr(lazy, "missing")
+    assert isinstance(lazy, LazyPattern)
+
+
+def test_bytes_are_searched_by_bytes():
+    assert regex(rb"\d+").findall(b"1 22") == [b"1", b"22"]

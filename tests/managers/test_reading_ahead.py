@@ -69,7 +69,7 @@ def test_what_cannot_be_read_ahead_is_read_when_it_is_needed(
     def fails(*_: object, **__: object) -> notes.Notes:
         raise StoreFailed("the disk is away")
 
-    monkeypatch.setattr("compact.managers.session.reading_ahead.notes_of", fails)
+    monkeypatch.setattr("compact.compression.extraction.notes.notes_of", fails)
     with ContextManager(window=8_192) as ctx:
         for message in TALK[:200]:
             ctx.add_message(message)
@@ -89,6 +89,7 @@ def test_closing_waits_for_no_long_reading() -> None:
 LEFT_OPEN = """
 from threading import Event
 from types import SimpleNamespace
+from compact.compression.extraction import notes
 from compact.core.history import History
 from compact.core.formats.known import format_named
 from compact.core.redaction import find_secrets
@@ -103,7 +104,7 @@ def reads(history, until):
     begun.set()
     return SimpleNamespace(position=0)
 
-reading_ahead.notes_of = reads
+notes.notes_of = reads
 reader = reading_ahead.ReadingAhead()
 wire = format_named("chat_completions")
 talk = [{"role": "user", "content": "word"}]
@@ -114,7 +115,7 @@ begun.wait()
 
 def test_a_process_ends_while_a_session_that_nobody_closed_is_read() -> None:
     command = [sys.executable, "-c", LEFT_OPEN]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -31,6 +31,7 @@ from compact.core.messages import (
     ToolResult,
     visible_texts,
 )
+from compact.core.patterns import regex
 from compact.core.redaction import redact, secrets_of
 from compact.core.speakers import speaker_of
 
@@ -59,16 +60,16 @@ LONGEST_NAME = 40
 """Characters of a speaker's name."""
 BLANK = "0" * 8
 """Stands for a marker where there are no data yet, and is as long as one."""
-_FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
-_FENCE_LINE = re.compile(r"< ?<<data\b|\bend of data ?>")
-_SPEAKER = re.compile(
+_FENCE = regex(r"<{3}(?=data\b)|(?<=of data)>{3}")
+_FENCE_LINE = regex(r"< ?<<data\b|\bend of data ?>")
+_SPEAKER = regex(
     r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|known already|"
     r"story of part|already written|open goals|still to do|to be kept|told before|stays in view)"
     r"\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,
 )
 """Where a line begins as a block does."""
-_UNSEEN = re.compile(
+_UNSEEN = regex(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
 )
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.compression import shorten
-from compact.compression.layout import Form, Layout
 from compact.compression.standing import record_in
-from compact.compression.values import Budget, Selection
 from compact.core.alternation import seams_of
-from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.groups import groups_of
-from compact.core.history import History
-from compact.core.messages import Message
 from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Reason, Rung, RungName
+
+if TYPE_CHECKING:
+    from compact.compression.layout import Form, Layout
+    from compact.compression.values import Budget, Selection
+    from compact.core.checkpoints import Checkpoint
+    from compact.core.history import History
+    from compact.core.messages import Message
 
 MOST_NAMED = 10
 """Positions that one line of a plan names."""

@@ -6,19 +6,19 @@ asked for, what came of it, and how large it was. The output is found again by i
 
 from __future__ import annotations
 
-import re
-
 from compact.core.messages import ToolCall, ToolResult
-from compact.core.outcomes import command_of, outcome_of, target_of
+from compact.core.patterns import regex
 
 TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
 """Characters that may say what was done, and what came of it, and of a line that is read for it."""
-_PATH = re.compile(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
-_FOLDERS = re.compile(r"(?:[\w.@-]+/)+")
+_PATH = regex(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
+_FOLDERS = regex(r"(?:[\w.@-]+/)+")
 
 
 def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
     """What stands in for a tool's output: id, tool, target, outcome or beginning, and size."""
+    from compact.core.outcomes import command_of, outcome_of, target_of
+
     lines = result.text.strip().splitlines()
     name, target = call.name if call else result.name or "tool", target_of(call) if call else ""
     outcome = str(outcome_of(result, call) or "")

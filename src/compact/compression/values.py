@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from compact.compression.aging import Ageing
-from compact.compression.composition import Composer
-from compact.compression.extraction.notes import Notes
-from compact.compression.forms import ClosedMessages
-from compact.compression.ladder import Ladder
-from compact.compression.layout import Layout
-from compact.compression.seen import Seen
-from compact.compression.standing import Standing
-from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
-from compact.core.history import History
-from compact.core.policy import CompactPolicy
+if TYPE_CHECKING:
+    from compact.compression.aging import Ageing
+    from compact.compression.composition import Composer
+    from compact.compression.extraction.notes import Notes
+    from compact.compression.forms import ClosedMessages
+    from compact.compression.ladder import Ladder
+    from compact.compression.layout import Layout
+    from compact.compression.seen import Seen
+    from compact.compression.standing import Standing
+    from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
+    from compact.core.history import History
+    from compact.core.policy import CompactPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import AnyHttpUrl, TypeAdapter, ValidationError
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter, ValidationError
 
-_ADDRESS = TypeAdapter(AnyHttpUrl)
+_ADDRESS = TypeAdapter(AnyHttpUrl, config=ConfigDict(defer_build=True))
 
 
 ARIADNE = "http://127.0.0.1:5175"

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from compact.core.arguments import leaves, read_json
 from compact.core.commands import CALLS_AT_HAND
+from compact.core.patterns import regex
 
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
@@ -29,16 +30,16 @@ Origin = Literal["person", "assistant", "arguments", "result"]
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
-_WORD = re.compile(
+_WORD = regex(
     r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
     r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}"
 )
 """What may be an anchor: no plain word of prose, which is the most frequent kind, and never one."""
-_ESCAPE = re.compile(r"\\[nrt](?![a-z]{3,}\\)")
+_ESCAPE = regex(r"\\[nrt](?![a-z]{3,}\\)")
 """A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
-_URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
-_LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
-_FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
+_URL = regex(r"https?://[^\s\"'<>)\]}`\\]+")
+_LINE_NUMBER = regex(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
+_FILE = regex(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
 _EXTENSIONS = frozenset(
     """
     go py pyi ts tsx js jsx mjs cjs rs java kt kts swift c h cc cpp cxx hpp cs rb php pl lua r
@@ -48,7 +49,7 @@ _EXTENSIONS = frozenset(
     gif svg webp pdf zip tar gz tgz whl exe dll so dylib pem key crt
     """.split()  # noqa: SIM905 - a table to read, not ninety quoted words
 )
-_SHAPE = re.compile(
+_SHAPE = regex(
     r"(?P<version>v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+)"
     r"|(?P<fraction>[\d./:-]+)"
     r"|(?P<hash>(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}"
@@ -63,13 +64,13 @@ _KINDS: Mapping[str, AnchorKind] = {
     "reference": "reference",
     "flag": "flag",
 }
-_SIGN = re.compile(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
+_SIGN = regex(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
 """What every anchor has somewhere; most words have none."""
-_IDENTIFIER = re.compile(
+_IDENTIFIER = regex(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
     r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
 )
-_PAIR = re.compile(r"[A-Za-z-]+/[A-Za-z-]+")
+_PAIR = regex(r"[A-Za-z-]+/[A-Za-z-]+")
 """Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
 _PROSE = frozenset(
     """
@@ -78,7 +79,7 @@ _PROSE = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
-ERROR_LINE = re.compile(
+ERROR_LINE = regex(
     r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./()-]*[ \t]?:\s*){0,6}(?:error|fatal|panic|fehler|"
     r"warning: unused)\b\s*(?:\[\w+\])?:?"
     r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|"
@@ -88,12 +89,12 @@ ERROR_LINE = re.compile(
     r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
     re.IGNORECASE,
 )
-EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
+EXIT_CODE = regex(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
 """A line that says that something failed, but not what."""
-_KEY = re.compile(r'"[\w-]+"\s?:')
+_KEY = regex(r'"[\w-]+"\s?:')
 """A key of JSON: it says how data are laid out, not what somebody works on."""
-_TAG = re.compile(r"</?[A-Za-z][\w-]*>")
-_LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
+_TAG = regex(r"</?[A-Za-z][\w-]*>")
+_LISTED_LINE = regex(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
 """A line of a file that was read, or of a diff: code, not something that happened."""
 
 

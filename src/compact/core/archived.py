@@ -8,7 +8,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 
-class ArchivedConversation(BaseModel, frozen=True):
+class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
     """A conversation whose originals are in the archive."""
 
     session_id: str
@@ -31,7 +31,7 @@ class ArchivedConversation(BaseModel, frozen=True):
     """Of the originals, as they are kept."""
 
 
-class ArchiveReport(BaseModel, frozen=True):
+class ArchiveReport(BaseModel, frozen=True, defer_build=True):
     """What became of conversations that were to be archived."""
 
     archived: tuple[ArchivedConversation, ...] = ()
@@ -45,7 +45,7 @@ class ArchiveReport(BaseModel, frozen=True):
     bytes_after: int = 0
 
 
-class ArchiveFault(BaseModel, frozen=True):
+class ArchiveFault(BaseModel, frozen=True, defer_build=True):
     """Something that is wrong with an archive."""
 
     session_id: str

@@ -14,10 +14,11 @@ from itertools import accumulate
 from typing import Any
 
 from compact.core.characters import all_carried
+from compact.core.patterns import regex
 
 DEEPEST = 100
 """How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
-_NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
+_NESTING = regex(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 """A text, to its end or cut off in it, or what opens and closes."""
 
 

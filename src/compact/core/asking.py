@@ -20,7 +20,7 @@ HOTTEST = 2.0
 """The highest temperature that a provider takes."""
 
 
-class Ask(BaseModel, frozen=True):
+class Ask(BaseModel, frozen=True, defer_build=True):
     """How an answer is wanted. What a server does not know is left out, never sent in vain."""
 
     max_tokens: int | None = Field(default=None, ge=1)
@@ -44,7 +44,7 @@ class Ask(BaseModel, frozen=True):
     """Seconds that were waited for the model's server already: they count as time of the answer."""
 
 
-ASK = Ask()
+ASK = Ask.model_construct()  # validates nothing: no schema is built at import
 """Nothing special."""
 OURS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -119,7 +119,7 @@ PATIENCE = Patience()
 """That of whoever says nothing of it."""
 
 
-class Abilities(BaseModel, frozen=True):
+class Abilities(BaseModel, frozen=True, defer_build=True):
     """What a model and its server can do; None where it is not known before it was tried."""
 
     tools: bool | None = None
@@ -130,7 +130,7 @@ class Abilities(BaseModel, frozen=True):
     """Whether the server counts the tokens of a prompt before it is sent."""
 
 
-class Limits(BaseModel, frozen=True):
+class Limits(BaseModel, frozen=True, defer_build=True):
     """What a server says of a model's limits, in tokens; None where it does not say."""
 
     window: int | None = Field(default=None, ge=1)

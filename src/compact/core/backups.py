@@ -17,7 +17,7 @@ class BackupCounts(NamedTuple):
     archives: int
 
 
-class BackupReport(BaseModel, frozen=True):
+class BackupReport(BaseModel, frozen=True, defer_build=True):
     """A backup that was made, or the store that was made of one."""
 
     path: str

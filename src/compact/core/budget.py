@@ -16,7 +16,7 @@ WORDS_SHARE = 0.25
 """Share of the window: more keeps more of a person's words, and less of the rest (decision 033)."""
 
 
-class ContextBudget(BaseModel, frozen=True):
+class ContextBudget(BaseModel, frozen=True, defer_build=True):
     """Tokens allowed, used and still available."""
 
     max_tokens: int = Field(ge=0)
@@ -29,7 +29,7 @@ class ContextBudget(BaseModel, frozen=True):
         return max(0, self.max_tokens - self.used_tokens)
 
 
-class WindowUse(BaseModel, frozen=True):
+class WindowUse(BaseModel, frozen=True, defer_build=True):
     """Where the tokens of a prompt are, by part."""
 
     system: int = 0
@@ -65,7 +65,7 @@ MOST_TARGET = 6 / 7
 at nearly every turn."""
 
 
-class ContextWindow(BaseModel, frozen=True):
+class ContextWindow(BaseModel, frozen=True, defer_build=True):
     """The budget of one model's window, in tokens."""
 
     size: int = Field(gt=0)

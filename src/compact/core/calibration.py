@@ -28,7 +28,7 @@ LEAST_LIMIT = 512
 is left of it beside the answer)."""
 
 
-class Calibration(BaseModel, frozen=True):
+class Calibration(BaseModel, frozen=True, defer_build=True):
     """The learned ratio, and the limits that providers have shown to have."""
 
     ratio: float = Field(default=1.0, ge=LOWEST, le=HIGHEST)

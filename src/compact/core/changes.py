@@ -14,14 +14,14 @@ from pydantic import BaseModel, Field
 from compact.core.goals import Goal
 
 
-class GoalsSet(BaseModel, frozen=True, extra="forbid"):
+class GoalsSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Somebody set the goals."""
 
     kind: Literal["goals"] = "goals"
     goals: tuple[Goal, ...]
 
 
-class GoalsTracked(BaseModel, frozen=True, extra="forbid"):
+class GoalsTracked(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What the messages up to there say of the goals that were set, by a model's markers: it can be
     read from them again. Prompts show it from the next compression on: until then the markers are
     in view themselves, and what stands before them keeps its bytes.
@@ -33,7 +33,7 @@ class GoalsTracked(BaseModel, frozen=True, extra="forbid"):
     """The number of the entry that set them; 0 where nobody had set any."""
 
 
-class ModeSet(BaseModel, frozen=True, extra="forbid"):
+class ModeSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What the session is used for from now on."""
 
     kind: Literal["mode"] = "mode"
@@ -41,14 +41,14 @@ class ModeSet(BaseModel, frozen=True, extra="forbid"):
     """None for the one that whoever opens the session gives."""
 
 
-class PinSet(BaseModel, frozen=True, extra="forbid"):
+class PinSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """The message there stays word for word, or does no longer."""
 
     kind: Literal["pin"] = "pin"
     is_pinned: bool
 
 
-class PutAside(BaseModel, frozen=True, extra="forbid"):
+class PutAside(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Of the message there no more than head and tail is shown."""
 
     kind: Literal["aside"] = "aside"
@@ -56,7 +56,7 @@ class PutAside(BaseModel, frozen=True, extra="forbid"):
     """About how many are shown."""
 
 
-class SystemShown(BaseModel, frozen=True, extra="forbid"):
+class SystemShown(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Other words are shown in the place of so many leading system messages."""
 
     kind: Literal["system"] = "system"
@@ -70,7 +70,7 @@ class SystemShown(BaseModel, frozen=True, extra="forbid"):
     """What of a single message is the client's own words, where others stand around them."""
 
 
-class RecalledTurn(BaseModel, frozen=True, extra="forbid"):
+class RecalledTurn(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """An old turn by where it stands. It holds none of its words: they are read where they are."""
 
     session_id: str
@@ -83,7 +83,7 @@ class RecalledTurn(BaseModel, frozen=True, extra="forbid"):
     """The one behind the last; None for all."""
 
 
-class TurnsRecalled(BaseModel, frozen=True, extra="forbid"):
+class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Old turns stand before the message there, in the prompts of a window that go on from a
     projection; a compression leaves them out.
     """
@@ -102,7 +102,7 @@ KINDS = frozenset(each.model_fields["kind"].default for each in get_args(What))
 """How the entries are told apart where they are stored."""
 
 
-class Change(BaseModel, frozen=True, extra="forbid"):
+class Change(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """An entry of a session's log that is no message."""
 
     number: int = 0

@@ -28,7 +28,7 @@ NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
 """Who makes summaries beside models."""
 
 
-class Span(BaseModel, frozen=True):
+class Span(BaseModel, frozen=True, defer_build=True):
     """The messages a checkpoint stands in for: positions in the log, the last one included."""
 
     first: int = Field(ge=0)
@@ -39,7 +39,7 @@ class Span(BaseModel, frozen=True):
     """Their tokens, where they were counted."""
 
 
-class Summary(BaseModel, frozen=True):
+class Summary(BaseModel, frozen=True, defer_build=True):
     """What a summarizer wrote."""
 
     text: str
@@ -57,7 +57,7 @@ class Summary(BaseModel, frozen=True):
     """What a model was told beside the messages, so that it is recognized when it comes back."""
 
 
-class SummaryRequest(BaseModel, frozen=True):
+class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     """What a summarizer is asked for."""
 
     messages: Sequence[Message]
@@ -92,7 +92,7 @@ class SummaryRequest(BaseModel, frozen=True):
     """The summary of what came before these messages, to be carried on."""
 
 
-class Verdict(BaseModel, frozen=True):
+class Verdict(BaseModel, frozen=True, defer_build=True):
     """What the gate found by one of its rules."""
 
     rule: str
@@ -103,13 +103,15 @@ class Verdict(BaseModel, frozen=True):
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
-IN_RECORD = Verdict(rule="record", passed=True, detail="a model sees it told in the record")
+IN_RECORD = Verdict.model_construct(
+    rule="record", passed=True, detail="a model sees it told in the record"
+)
 """Stands with a session's checkpoint of which nobody wrote a story: its summary is for people."""
 TOLD_IN_RECORD = "What was said and done is told in the record below."
 """What a model sees of it."""
 
 
-class Checkpoint(BaseModel, frozen=True):
+class Checkpoint(BaseModel, frozen=True, defer_build=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
 
     id: str

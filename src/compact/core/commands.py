@@ -6,11 +6,12 @@ program that is called so. Nothing here runs anything, or knows what came of it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-_CHECK = re.compile(
+from compact.core.patterns import regex
+
+_CHECK = regex(
     r"(?<![\w./-])(?P<program>pytest|jest|vitest|mypy|ruff|tsc|clippy|tox|nox|ctest|gradle|mvn|make)"
     r"(?![\w./])"
     r"|(?<![\w./])(?P<kind>tests?|build|lint|check|vet|verify|compile)(?![\w./])"
@@ -25,14 +26,14 @@ _LOOKS = frozenset(
 """Programs that look, move and set up: their arguments may well be called like a check."""
 _FAILS = frozenset(("git", "gh", "curl"))
 """Of these, whose failure is told like a check's."""
-_PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
-_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
+_PROGRAM = regex(r"[a-z][a-z0-9_.+-]*")
+_STEP = regex(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
 """A step of a command: what stands between separators; quoted text has none."""
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
-_REDIRECTED = re.compile(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
+_HEREDOC = regex(r"<<-?\s*['\"]?(\w+)")
+_REDIRECTED = regex(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
 MOST_READ = 4_000
 """Characters of a command that are read: its beginning."""
-_SETTING = re.compile(r"[A-Za-z_]\w*=")
+_SETTING = regex(r"[A-Za-z_]\w*=")
 CALLS_AT_HAND = 64
 """Calls whose command and arguments are not read again, the newest: several readers ask of the same
 one, and again when its result comes. More keep more texts in memory."""

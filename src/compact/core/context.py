@@ -15,7 +15,7 @@ from compact.core.messages import Image, Message, ToolCall
 from compact.errors import WrongLayer
 
 
-class ActiveContext(BaseModel, frozen=True):
+class ActiveContext(BaseModel, frozen=True, defer_build=True):
     """Messages in the order of the log, a checkpoint standing at its span's start."""
 
     messages: tuple[Message, ...]

@@ -12,8 +12,9 @@ import re
 from typing import Any
 
 from compact.core.characters import with_texts
+from compact.core.patterns import regex
 
-_BEGINNING = re.compile(
+_BEGINNING = regex(
     r"<(?=[|\uff5c])"
     r"|<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|SYS|think|tools|"
     r"tool_calls?|tool_responses?|tool_results?|"

@@ -14,7 +14,7 @@ from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
 
 
-class Conversation(BaseModel, frozen=True):
+class Conversation(BaseModel, frozen=True, defer_build=True):
     """A sequence of messages. Frozen: appending makes a new one."""
 
     messages: tuple[Message, ...] = ()

@@ -45,7 +45,7 @@ class CompressionLevel(StrEnum):
         return self in (CompressionLevel.ARCHIVED, CompressionLevel.METADATA)
 
 
-class Survival(BaseModel, frozen=True):
+class Survival(BaseModel, frozen=True, defer_build=True):
     """What of a conversation its digest still says, as shares 0 to 1; None where there was none."""
 
     entities: float | None = None
@@ -59,7 +59,7 @@ class Survival(BaseModel, frozen=True):
     """Of a person's questions."""
 
 
-class ConversationMetadata(BaseModel, frozen=True):
+class ConversationMetadata(BaseModel, frozen=True, defer_build=True):
     """What is known about a conversation without reading it."""
 
     id: str
@@ -78,7 +78,7 @@ class ConversationMetadata(BaseModel, frozen=True):
     """The names that are needed again likeliest, the likeliest first."""
 
 
-class Written(BaseModel, frozen=True):
+class Written(BaseModel, frozen=True, defer_build=True):
     """A digest as it was written."""
 
     text: str
@@ -157,7 +157,7 @@ class Lease(NamedTuple):
     holder: str
 
 
-class AgeingRow(BaseModel, frozen=True):
+class AgeingRow(BaseModel, frozen=True, defer_build=True):
     """What ageing does, or would do, with one session."""
 
     session_id: str
@@ -188,7 +188,7 @@ class AgeingRow(BaseModel, frozen=True):
         return self.action.endswith("archive")
 
 
-class AgeingReport(BaseModel, frozen=True):
+class AgeingReport(BaseModel, frozen=True, defer_build=True):
     """What ageing did, or would do."""
 
     rows: tuple[AgeingRow, ...] = ()

@@ -24,7 +24,7 @@ CONTENT: JsonDict = {"content": True}
 """Marks a field whose text may quote a conversation, or a model or server that was told of it."""
 
 
-class Event(BaseModel, frozen=True, extra="forbid"):
+class Event(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What every event carries. Its name is that of its class, where it gives no other."""
 
     name: ClassVar[str] = "compact.event"

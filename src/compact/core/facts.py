@@ -19,12 +19,13 @@ from itertools import pairwise
 from typing import Literal
 
 from compact.core.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
+from compact.core.patterns import regex
 from compact.core.speakers import Speaker
 from compact.core.terms import CJK, STOP_WORDS
 
 EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
 
-_OWN_LETTERS = re.compile(
+_OWN_LETTERS = regex(
     r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
     re.IGNORECASE,
 )
@@ -35,7 +36,7 @@ _LETTER = rf"[^\W\d_{CJK}]"
 _CAPITAL = rf"[{_UPPER}][^\W_{CJK}]{{1,40}}(?:['’&.-][^\W_{CJK}]{{1,40}}){{0,3}}"
 _CURRENCY = "$€£¥₹₩₽"
 _HAN_NUMBER = "二两三四五六七八九十百千万亿"
-_ENTITY = re.compile(
+_ENTITY = regex(
     rf"""(?=[\d"“„«\u2018'「『《{_CURRENCY}{_HAN_NUMBER}{_UPPER}])(?:
     (?P<title> ["“„«][^"”“»\n]{{2,70}}["”“»] | (?<!\w)['\u2018][^'\u2018’\n]{{3,70}}['’](?!\w)
       | [「『《][^」』》\n]{{1,70}}[」』》] )
@@ -49,22 +50,22 @@ _ENTITY = re.compile(
     )""",
     re.VERBOSE,
 )
-_MONTH = re.compile(
+_MONTH = regex(
     r"\b(?:jan|feb|fév|mar|mär|apr|avr|abr|may|mai|jun|juin|jul|juil|aug|août|ago|sep|set|okt|oct|"
     r"out|nov|dec|déc|dez|dic)[a-zäéèûç]{0,7}\b",
     re.IGNORECASE,
 )
-_DATE = re.compile(
+_DATE = regex(
     r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\b(?:19|20)\d\d\b|\d(?:st|nd|rd|th)\b|[年月日号]"
 )
-_TIME = re.compile(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
-_START = re.compile(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
+_TIME = regex(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
+_START = regex(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
 _BEFORE = 12
 """Characters before a capital that are looked at."""
-_WORD = re.compile(rf"{_LETTER}+|\d+|[{CJK}]+")
+_WORD = regex(rf"{_LETTER}+|\d+|[{CJK}]+")
 
 
-_GERMAN_NOUN = re.compile(
+_GERMAN_NOUN = regex(
     r"(?:d(?:er|ie|as|en|em|es)|(?:[kmds]?ein|unser|eue?r|ihr|dies|jed)\w{0,2}|zu[mr]|vom|beim|[ia]m)"
 )
 """Words after which a German capital is a noun's."""

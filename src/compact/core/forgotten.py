@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, Field
 
 
-class ForgottenReport(BaseModel, frozen=True):
+class ForgottenReport(BaseModel, frozen=True, defer_build=True):
     """What was removed of a deleted session, and what is still left of it."""
 
     session_id: str

@@ -14,7 +14,7 @@ Method = Literal["lexical", "semantic", "hybrid"]
 """By words, by meaning, or by both."""
 
 
-class SearchFilter(BaseModel, frozen=True):
+class SearchFilter(BaseModel, frozen=True, defer_build=True):
     """Which messages may be found. Their neighbours may still speak for them."""
 
     sessions: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class SearchFilter(BaseModel, frozen=True):
     """Of the importance stored with a message, 0 to 1; one without it is not found then."""
 
 
-class Neighbour(BaseModel, frozen=True):
+class Neighbour(BaseModel, frozen=True, defer_build=True):
     """A message that stands beside one that was found."""
 
     position: int
@@ -38,7 +38,7 @@ class Neighbour(BaseModel, frozen=True):
     """Its beginning."""
 
 
-class Hit(BaseModel, frozen=True):
+class Hit(BaseModel, frozen=True, defer_build=True):
     """A message that was found."""
 
     session_id: str
@@ -59,7 +59,7 @@ class Hit(BaseModel, frozen=True):
     after: tuple[Neighbour, ...] = ()
 
 
-class FoundSession(BaseModel, frozen=True):
+class FoundSession(BaseModel, frozen=True, defer_build=True):
     """A session that was found."""
 
     session_id: str
@@ -73,7 +73,7 @@ class FoundSession(BaseModel, frozen=True):
     """0 to 1, the best of the search 1."""
 
 
-class TimelineEntry(BaseModel, frozen=True):
+class TimelineEntry(BaseModel, frozen=True, defer_build=True):
     """What was said in a session on a day."""
 
     day: date
@@ -86,7 +86,7 @@ class TimelineEntry(BaseModel, frozen=True):
     """Of that day."""
 
 
-class SearchResult(BaseModel, frozen=True):
+class SearchResult(BaseModel, frozen=True, defer_build=True):
     """What a search found, the best first."""
 
     query: str

@@ -35,7 +35,7 @@ _STATUS_WORDS: dict[SubtaskStatus, str] = {
 }
 
 
-class Subtask(BaseModel, frozen=True):
+class Subtask(BaseModel, frozen=True, defer_build=True):
     """A step towards a goal."""
 
     text: str = Field(min_length=1)
@@ -44,7 +44,7 @@ class Subtask(BaseModel, frozen=True):
     """What blocks it."""
 
 
-class Decision(BaseModel, frozen=True):
+class Decision(BaseModel, frozen=True, defer_build=True):
     """Something that was decided for a goal; what is locked stays word for word."""
 
     text: str = Field(min_length=1)
@@ -52,14 +52,14 @@ class Decision(BaseModel, frozen=True):
     reason: str = ""
 
 
-class Artifact(BaseModel, frozen=True):
+class Artifact(BaseModel, frozen=True, defer_build=True):
     """A file that was worked on for a goal."""
 
     path: str = Field(min_length=1)
     action: Action
 
 
-class Goal(BaseModel, frozen=True):
+class Goal(BaseModel, frozen=True, defer_build=True):
     """One goal of a session, and how far it is."""
 
     text: str = Field(min_length=1)

@@ -13,11 +13,9 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, overload
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from compact.core.formats.wire import WireFormat, record_at
-from compact.core.importance import importance
-from compact.core.instructions import find_instructions
 from compact.core.message_redaction import redact_message
 from compact.core.messages import SYSTEM_ROLES, Message, is_compaction, metadata_in
 from compact.core.own_text import OwnText, keyed
@@ -32,8 +30,10 @@ Item = Message | Mapping[str, Any]
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
 """For histories that nobody goes on with."""
+FEW_MESSAGES = 1_000
+"""Messages up to which a history is read whole without being counted."""
 FLAGS = ("pinned", "protected")
-_BOOL = TypeAdapter(bool)
+_BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
 """New messages from which on persons are looked for from the end again, not from where one was."""
 
@@ -268,6 +268,8 @@ class History:
         """How important the message there is, its age left out; asked once."""
         known = self._importance.get(position)
         if known is None:
+            from compact.core.importance import importance
+
             known = self._importance[position] = importance(self[position], age=math.inf)
         return known
 
@@ -283,6 +285,8 @@ class History:
         """Tokens of what a person said there that may be an instruction; asked once."""
         known = self._instructions.get(position)
         if known is None:
+            from compact.core.instructions import find_instructions
+
             words = own_words_of(self[position], opens=position == self.first_request())
             found = find_instructions(words, "", position)
             known = sum(self.counter.text(x.text) + 2 for x in found)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from compact.core.patterns import regex
 from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
@@ -21,7 +22,7 @@ PASTE_LINES, PASTE_ENDS = 40, 15
 """A message of more lines than the former is read as pasted text: only what stands among its first
 and last lines, so many at either end and up to an empty one, are candidates."""
 
-_STRONG = re.compile(
+_STRONG = regex(
     r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
     r"under no circumstances|make sure|ensure|"
     r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
@@ -30,7 +31,7 @@ _STRONG = re.compile(
     r"绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别",
     re.IGNORECASE,
 )
-_MILD = re.compile(
+_MILD = regex(
     r"\b(?:please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
     r"changed? (?:my|our) minds?|"
     r"at (?:most|least)|no more than|maximum|minimum|höchstens|mindestens|"
@@ -47,7 +48,7 @@ _MILD = re.compile(
     r"请|应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
     re.IGNORECASE,
 )
-_IMPERATIVE = re.compile(
+_IMPERATIVE = regex(
     r"^(?:and |also |then |now |so |but |ok,? |yes,? |no,? )*"
     r"(?:add|apply|ask|avoid|build|call|change|check|commit|copy|create|delete|do|document|drop|"
     r"explain|fix|focus|follow|give|ignore|"
@@ -57,7 +58,7 @@ _IMPERATIVE = re.compile(
     r"update|use|verify|wait|write)\b",
     re.IGNORECASE,
 )
-_CHATTER = re.compile(
+_CHATTER = regex(
     r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|"
     r"go(?: on| ahead)?|continue|"
     r"proceed|done|hi|hello|hey|(?:good )?morning|moin|lovely|ouch|wow|fine|convinced|agreed|back|"
@@ -69,8 +70,8 @@ _CHATTER = re.compile(
 FEW_WORDS = 4
 """Words below which a sentence is a fragment."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
-_WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
-_CODE = re.compile(
+_WORDS = regex(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
+_CODE = regex(
     r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|"
     r"#include)|=>"
 )

@@ -11,6 +11,7 @@ from functools import partial
 from compact.core.credentials import Place, SecretFinder
 from compact.core.near_names import words_of
 from compact.core.occurring import Spots
+from compact.core.patterns import regex
 from compact.core.secret_values import (
     Check,
     has_digit,
@@ -40,7 +41,7 @@ def _is_typed_in(value: str) -> bool:
     return is_number(value) and not _YEAR.fullmatch(value)
 
 
-_YEAR = re.compile(r"(?:19|20)\d\d")
+_YEAR = regex(r"(?:19|20)\d\d")
 _CHECKS: dict[str, Check] = {"password": _is_joined, "pin": _is_typed_in, "api_key": _is_key}
 _LONGEST = 80
 """Characters of the line with the name."""
@@ -51,7 +52,7 @@ _ENDS = (
 )
 """Up to the value's line: a remark in brackets, a colon, a line below it."""
 _LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
-_VALUE = re.compile(
+_VALUE = regex(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"
     r"(?P<value>[^\s\"'`]{4,128}?|[a-z]{3,12}(?:[ -][a-z]{3,12}){2,11})"
     r"[\"'`*]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
@@ -74,7 +75,7 @@ def _values(kind: str, label: re.Pattern[str], spots: Spots, text: str) -> Itera
 def _finder(kind: str) -> SecretFinder:
     names = "|".join(_NAMES[kind])
     ends = f"(?:{names}){_ENDS}"
-    label = re.compile(_LABEL % names)
+    label = regex(_LABEL % names)
     return SecretFinder(f"(?i:{ends})", partial(_values, kind, label, Spots(ends)))
 
 

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.resources import files
 
+from compact.core.patterns import regex
+
 LEAST_WORDS = 20
 """Words of Latin letters from which their language can be told."""
 LEAST_LETTERS = 12
@@ -47,23 +49,23 @@ CHARACTERS = frozenset(
 )
 """Chinese characters that do the same."""
 
-_NO_PROSE = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|https?://\S+|(?m:^#{1,6} .*$)")
-_RUN = re.compile(r"[!-~]+")
-_NAME = re.compile(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
+_NO_PROSE = regex(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|https?://\S+|(?m:^#{1,6} .*$)")
+_RUN = regex(r"[!-~]+")
+_NAME = regex(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
 """What a path, an identifier, a version, a call or markup holds: they are of no language."""
-_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
+_LATIN = regex(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _SCRIPTS: Mapping[str, re.Pattern[str]] = {
-    "han": re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
-    "kana": re.compile(r"[\u3040-\u30fa\u30fc-\u30ff]"),
-    "hangul": re.compile(r"[\uac00-\ud7af\u1100-\u11ff]"),
-    "cyrillic": re.compile(r"[\u0400-\u052f]"),
-    "arabic": re.compile(r"[\u0600-\u06ff\u0750-\u077f]"),
-    "el": re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]"),
-    "he": re.compile(r"[\u0590-\u05ff]"),
-    "hi": re.compile(r"[\u0900-\u097f]"),
-    "bn": re.compile(r"[\u0980-\u09ff]"),
-    "ta": re.compile(r"[\u0b80-\u0bff]"),
-    "th": re.compile(r"[\u0e00-\u0e7f]"),
+    "han": regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
+    "kana": regex(r"[\u3040-\u30fa\u30fc-\u30ff]"),
+    "hangul": regex(r"[\uac00-\ud7af\u1100-\u11ff]"),
+    "cyrillic": regex(r"[\u0400-\u052f]"),
+    "arabic": regex(r"[\u0600-\u06ff\u0750-\u077f]"),
+    "el": regex(r"[\u0370-\u03ff\u1f00-\u1fff]"),
+    "he": regex(r"[\u0590-\u05ff]"),
+    "hi": regex(r"[\u0900-\u097f]"),
+    "bn": regex(r"[\u0980-\u09ff]"),
+    "ta": regex(r"[\u0b80-\u0bff]"),
+    "th": regex(r"[\u0e00-\u0e7f]"),
 }
 _WEIGHT: Mapping[str, float] = {"han": 3.0, "kana": 2.0, "hangul": 2.5}
 """How many Latin letters say as much as one letter of these."""

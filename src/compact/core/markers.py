@@ -24,6 +24,7 @@ from typing import Literal, TypeAlias, assert_never, cast
 from compact.core.characters import carried
 from compact.core.goals import Action, Artifact, Decision, Priority, Subtask, SubtaskStatus
 from compact.core.passages import own_lines
+from compact.core.patterns import regex
 
 LONGEST = 300
 """Letters of a marker's line at most: a longer one is prose, and no marker."""
@@ -55,9 +56,9 @@ class NextMarker:
 Marker: TypeAlias = GoalMarker | EndMarker | NextMarker | Subtask | Decision | Artifact
 """What a step, a decision or a file marks is what its goal holds of it."""
 
-_TAG = re.compile(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
+_TAG = regex(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
-_LINE = re.compile(
+_LINE = regex(
     r"[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)]|\#{1,6})[ \t]{1,4})?(?P<around>[*_`]{0,4})"
     r"(?:\[(?P<tag>(?i:goal|checkpoint|decision|artifact|next))\](?!\(|\[|:[ \t]*\w+://)"
     r"(?P<after>[*_`]{0,4}):?"
@@ -66,7 +67,7 @@ _LINE = re.compile(
 )
 
 _SEPARATOR = r"(?: -{1,3} ?| ?[–—] ?| ?\| ?| ?: | ?[\[(] ?)"
-_STATUS = re.compile(
+_STATUS = regex(
     rf"(?P<text>.*?\S){_SEPARATOR}[*_`]{{0,4}}(?:(?P<completed>completed?|done|finished)"
     r"|(?P<in_progress>in[-_ ]?progress|ongoing|started)|(?P<pending>pending|to[- ]?do|open"
     r"|not[- ](?:yet[- ])?(?:completed?|done|started|finished))"
@@ -74,16 +75,16 @@ _STATUS = re.compile(
     r"(?(blocked)(?: ?[:(–—-] ?(?P<note>.*?)\)?)?)",
     re.IGNORECASE,
 )
-_BARE_STATUS = re.compile(
+_BARE_STATUS = regex(
     r"(?P<text>.*?\S) (?:(?P<completed>COMPLETED|DONE)|(?P<in_progress>IN[-_ ]?PROGRESS)"
     r"|(?P<pending>PENDING|NOT (?:YET )?(?:COMPLETED|DONE|STARTED))|(?P<blocked>BLOCKED))"
 )
-_LOCK = re.compile(
+_LOCK = regex(
     rf"(?P<text>.*?\S)(?:{_SEPARATOR}[*_`]{{0,4}}(?i:(?P<lock>(?:un)?locked))"
     r"| (?P<bare>(?:UN)?LOCKED))"
     r"[*_`]{0,4}[\])]?[.!]?"
 )
-_ACTION = re.compile(
+_ACTION = regex(
     r"(?P<action>created?|modified|modify|changed|updated?|deleted?|removed?)\b ?:? ?(?P<path>.+)",
     re.IGNORECASE,
 )

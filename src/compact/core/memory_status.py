@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from compact.core.digests import CompressionLevel
 
 
-class MemoryStatus(BaseModel, frozen=True):
+class MemoryStatus(BaseModel, frozen=True, defer_build=True):
     """What a memory holds of one scope; the file may hold other scopes as well."""
 
     scope: str

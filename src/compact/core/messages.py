@@ -8,7 +8,6 @@ decided in `core.speakers`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +24,7 @@ from pydantic import (
 
 from compact.core import clock_and_ids
 from compact.core.arguments import readable_arguments
+from compact.core.patterns import regex
 from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -90,7 +90,7 @@ class ToolCall:
         return readable_arguments(self.arguments)
 
 
-_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
+_RANDOM_ID = regex(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _FREE_TEXT = ("custom", "custom_tool_call")
 """How providers call a call whose arguments need not be JSON; what is given may be no text."""
 
@@ -151,7 +151,7 @@ class PersonWords:
     call_id: str = ""
 
 
-class MessageMetadata(BaseModel, frozen=True, extra="allow"):
+class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
     """What is known about a message beside its content. Unknown keys are kept."""
 
     source: str | None = None
@@ -166,7 +166,7 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
     important: bool = False
 
 
-NO_METADATA = MessageMetadata()
+NO_METADATA = MessageMetadata.model_construct()
 META = ("metadata", "meta")
 """What a message's metadata are called, in a dictionary too; what is said by either name counts."""
 
@@ -179,7 +179,7 @@ def metadata_in(raw: Raw) -> object:
     return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
 
 
-class Message(BaseModel, frozen=True, extra="forbid"):
+class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """One message of a conversation. Frozen: a change makes a new one."""
 
     role: Annotated[

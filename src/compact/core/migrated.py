@@ -15,7 +15,7 @@ of a session. The others change nothing: `there` is stored already, `differs` ha
 the session that its file made, `broken` cannot be read, `unknown` is no conversation."""
 
 
-class MigratedConversation(BaseModel, frozen=True):
+class MigratedConversation(BaseModel, frozen=True, defer_build=True):
     """A conversation of a file, or a file that holds none, and what became of it."""
 
     path: str
@@ -42,7 +42,7 @@ class MigratedConversation(BaseModel, frozen=True):
     """What its format has and a message has no place for, in words."""
 
 
-class MigrationReport(BaseModel, frozen=True):
+class MigrationReport(BaseModel, frozen=True, defer_build=True):
     """A migration that was done, or that would be."""
 
     id: str
@@ -64,7 +64,7 @@ class MigrationReport(BaseModel, frozen=True):
         return Counter(each.outcome for each in self.conversations)
 
 
-class RollbackReport(BaseModel, frozen=True):
+class RollbackReport(BaseModel, frozen=True, defer_build=True):
     """A migration that was taken back."""
 
     id: str

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compact.core.patterns import regex
 from compact.core.profiles import profile_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
@@ -78,10 +79,10 @@ PROVIDERS: Mapping[str, Provider] = {
 DEFAULT = "openai"
 """Whose API most servers speak: it needs no name before an address."""
 _SPOKEN: Mapping[str, str] = {p.spoken: p.name for p in PROVIDERS.values() if p.spoken}
-_ADDRESS = re.compile(
+_ADDRESS = regex(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
-_IS_ADDRESS = re.compile(r"(?:^|[:/+])https?://", re.IGNORECASE)
+_IS_ADDRESS = regex(r"(?:^|[:/+])https?://", re.IGNORECASE)
 _BESIDE = frozenset("@?;&")
 """What stands in an address between the server's name and path and what may be a secret."""
 _WAYS = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from compact.core.patterns import regex
 from compact.core.redaction import without_credentials
 from compact.core.templates import template
 from compact.errors import InvalidConfig
@@ -20,7 +21,7 @@ ModeName = Literal["assistant", "developer", "planning", "debugger", "user"]
 MODES: tuple[ModeName, ...] = get_args(ModeName)
 Length = Literal["short", "medium", "long"]
 
-_SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_SUMMARIES = regex(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 """The heading in a person's file below which it says what a summary keeps."""
 
 

@@ -20,6 +20,7 @@ from typing import Literal
 from compact.core import anchors
 from compact.core.commands import checks_in, others_in
 from compact.core.messages import ToolCall, ToolResult
+from compact.core.patterns import regex
 from compact.core.said_within import verdict_of
 
 Status = Literal["refused", "failed", "passed", "found"]
@@ -27,9 +28,9 @@ Status = Literal["refused", "failed", "passed", "found"]
 _COMMANDS = ("command", "cmd", "script")
 _TARGETS = (*_COMMANDS, "pattern", "query", "url")
 """Arguments that say best what a call is about, the first that is there; else the first text."""
-_FOLDER = re.compile(r"cd [^\s&;]+\s*(?:&&|;)\s*")
+_FOLDER = regex(r"cd [^\s&;]+\s*(?:&&|;)\s*")
 """What goes before a command to be in the right folder."""
-_EXIT_CODE = re.compile(
+_EXIT_CODE = regex(
     r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
     re.IGNORECASE,
 )
@@ -37,7 +38,7 @@ _ENDS = 3
 """Lines at either end of an output among which an exit code is looked for."""
 _RUNNER = r"(?:\[[\w:.-]+\] +)?"
 """How a line may begin: by the name of the task that printed it."""
-_FAILED = re.compile(
+_FAILED = regex(
     _RUNNER
     + r"(?:(?:--- )?FAIL(?:ED|URE)?\b|BUILD FAILED|test result: FAILED|make: \*\*\*|npm ERR!"
     r"|E  |Traceback \(most recent|error(?:\[\w+\]|:)"
@@ -47,23 +48,21 @@ _FAILED = re.compile(
     r"|\[[\w:.-]+\] ERROR\b"
 )
 """How a line begins by which programs that test, build or lint say that something failed."""
-_PASSED = re.compile(
+_PASSED = regex(
     _RUNNER + r"(?:(?:--- )?PASS(?:ED)?\b|ok\b|OK\b|\[?(?:BUILD )?SUCCESS|test result: ok"
     r"|All checks passed|Success: no issues|Compiled successfully|\W*built in \d"
     r"|\W*(?:(?:Found|Tests:?|\d+ skipped,)\s+)*"
     r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
 )
-_PLACED = re.compile(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
+_PLACED = regex(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
 """A line that says where something is wrong, as compilers and tests print it."""
-_NAMED = re.compile(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
+_NAMED = regex(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
 """How a line begins that names a test that failed."""
-_COMPILED = re.compile(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
-_VERDICT = re.compile(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
-_MATCH = re.compile(r"(?:[^\s:][^:\n]*:)?\d+:")
-_COUNTED = re.compile(r"Found (\d+) ")
-_TOTAL = re.compile(
-    r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b"
-)
+_COMPILED = regex(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
+_VERDICT = regex(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
+_MATCH = regex(r"(?:[^\s:][^:\n]*:)?\d+:")
+_COUNTED = regex(r"Found (\d+) ")
+_TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b")
 """What a line holds that says how many checks came out how."""
 _NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
 """Parts of steps that run no tests: what passed was another check's."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from compact.core.patterns import regex
+
 NOW, STORY, SAID, NAMES = "Now", "Story", "Said", "Names"
 
 OUTLINE: Sequence[str] = (NOW, STORY, SAID, NAMES)
@@ -22,7 +24,7 @@ ALSO: Mapping[str, Sequence[str]] = {
 _BY_NAME: Mapping[str, str] = {
     name: title for title in OUTLINE for name in (title.lower(), *ALSO.get(title, ()))
 }
-_HEADING = re.compile(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
+_HEADING = regex(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
 
 
 def section_named(name: str) -> str | None:

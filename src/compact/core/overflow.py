@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from compact.core.patterns import regex
 from compact.errors import ContextOverflow
 
 _CONTEXT = r"maximum context length (?:is|of) (?P<limit>#)"
@@ -69,7 +70,7 @@ _LIMITS: Mapping[str, str] = {
     "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
 }
 """Sentences that name no tokens of the prompt."""
-_NAMED = re.compile(
+_NAMED = regex(
     r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
     r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
     r"context (?:window|length|size|limit) (?:has been |was )?exceed|"
@@ -78,7 +79,7 @@ _NAMED = re.compile(
     r"reduce the length of (?:the|your) (?:messages|prompt|input)",
     re.IGNORECASE,
 )
-_RATE = re.compile(
+_RATE = regex(
     r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
     re.IGNORECASE,
 )
@@ -87,7 +88,7 @@ _RATE = re.compile(
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
     number = r"\d[\d,_]*"
-    return tuple(re.compile(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
+    return tuple(regex(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
 
 
 _WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)

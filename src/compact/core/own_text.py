@@ -15,13 +15,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from compact.core.characters import carried
+from compact.core.patterns import regex
 
-_HEADING = re.compile(
+_HEADING = regex(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b[^\]\n]{0,200} "
     r"digest (?P<digest>[0-9]{15})\]\r?\n"
 )
 
-_ENDS = re.compile(r"(?<=\S)(?=[\s<]|\Z)")
+_ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
 """Where a text of ours may end that others stand behind."""
 MOST_AROUND = 8
 """Headings of a text that may have others inside them: each costs a look at the whole text."""

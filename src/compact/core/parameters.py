@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from compact.core.patterns import regex
+
 SHARED = 0.83
 """What is left of experts times size where they share their attention."""
 ASSUMED = 7.0
@@ -21,7 +23,7 @@ is better than the model's."""
 LARGE = 70.0
 """Billions that a provider's model counts as, where its maker does not say."""
 _BILLIONS = {"m": 0.001, "b": 1.0, "t": 1_000.0}
-_SIZE = re.compile(
+_SIZE = regex(
     r"(?<![a-z\d.])(?:(\d{1,3})\s?x\s?)?e?(\d{1,4}(?:\.\d{1,3})?)\s?([bmt])(?![a-z\d])",
     re.IGNORECASE,
 )

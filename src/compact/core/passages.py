@@ -23,8 +23,9 @@ from typing import NamedTuple
 from compact.core.cached import cached_property
 from compact.core.characters import piecewise
 from compact.core.pasted import MATERIAL, block, closing
+from compact.core.patterns import regex
 
-FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
+FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
 """Lines within which a quotation mark is closed."""
 MOST_TRIED = 50
@@ -51,7 +52,7 @@ _PERSONS = frozenset(("user", "human"))
 """A tag whose name begins so says that a person typed what stands in it."""
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
 """One that begins so is somebody else's."""
-_SOURCED = re.compile(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
+_SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
 """What else in a tag tells where its text is from."""
 _HTML = frozenset(
     (  # noqa: SIM905
@@ -61,18 +62,18 @@ _HTML = frozenset(
 )
 """Elements of a sentence or a paragraph: an editor put them around words."""
 
-_TAG = re.compile(
+_TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = regex(r"-?\d+")
 """What a tag holds that tells how a call ended: its output follows."""
-_BEFORE = re.compile(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
-_BULLET = re.compile(r"[-*+•>][ \t]")
-_AFTER = re.compile(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
-_AFTER_OPEN = re.compile(r"[^\[\]<>\n]{0,200}[\]>]")
+_BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
+_BULLET = regex(r"[-*+•>][ \t]")
+_AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
+_AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
 """How a label ends, and one in brackets."""
-_STATED = re.compile(
+_STATED = regex(
     r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
     r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
     r"(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?"
@@ -81,32 +82,32 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 """Other lines that say that a tool's words follow: the call and `Result:`, a sentence."""
-_ACTION = re.compile(
+_ACTION = regex(
     r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
     re.IGNORECASE | re.MULTILINE,
 )
 """How an agent announces a call in plain text."""
 _LONGEST_LABEL = 200
 """Characters of a line that are looked at for a label."""
-_ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
+_ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
 """A tool's turn, as templates of chats write it."""
-_BANNER = re.compile(
+_BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
 """How a text begins that a line says the end of; where it says `begin`, it need not end."""
-_END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
-_NO_SPACE = re.compile(r"\S")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
-_CODE = re.compile(r"[={}<>;\\|$`_]")
-_LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
+_HEADING = regex(r"^#{1,6} ", re.MULTILINE)
+_NO_SPACE = regex(r"\S")
+_WORD = regex(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_QUOTED = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
+_CODE = regex(r"[={}<>;\\|$`_]")
+_LISTED = regex(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
     '"""': ('"""',),
 }
-_OPENS = re.compile(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
-_CLOSED = re.compile(r"[ \t.,;:!?)*_]*$")
+_OPENS = regex(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
+_CLOSED = regex(r"[ \t.,;:!?)*_]*$")
 _JSON = json.JSONDecoder()
 
 

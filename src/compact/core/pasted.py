@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Protocol
 
+from compact.core.patterns import regex
+
 MATERIAL = frozenset(
     (  # noqa: SIM905
         "document doc page webpage website site article file content text context source data "
@@ -52,44 +54,40 @@ _HEADS = frozenset(
 
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
-_WORD = re.compile(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
-_ITEM = re.compile(
-    r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])"
-)
+_WORD = regex(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
+_ITEM = regex(r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])")
 """A line of a list, or a heading."""
-_ANNOUNCES = re.compile(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
-_POINTS_ON = re.compile(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
-_LABEL = re.compile(
+_ANNOUNCES = regex(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_POINTS_ON = regex(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
+_LABEL = regex(
     r"[ \t*_\"'\[]{0,12}(?:[^:：=\n]{0,60}[.!?] )?"
     r"(?P<label>[^\s:：=\[\]{}][^:：={}\n]{0,60}?)[*_\"'\]]{0,4}"
     r"(?:[:：]|[ \t]=)[ \t*_]{1,8}(?P<rest>\S.*)"
 )
-_KEY = re.compile(
+_KEY = regex(
     r"[ \t]*(?:- (?=[a-z_][\w.-]*[:=]))?(?P<key>[\w\"'][\w.\"'/ -]{0,40})"
     r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
 )
-_ALONE = re.compile(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
+_ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
 """Indented code and names of pictures: they end by themselves."""
 _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
-_NAME = re.compile(r"[\w.-]+")
-_ADDRESSED = re.compile(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
+_NAME = regex(r"[\w.-]+")
+_ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """Who sent a mail, as its head gives it in any language."""
-_EMPTY, _FULL = re.compile(r"\s*$"), re.compile(r"\s*\S")
-_SENTENCE = re.compile(
-    r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})"
-)
-_PATH = re.compile(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
-_MARKER = re.compile(
+_EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
+_SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
+_PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
+_MARKER = regex(
     r"(?P<marks>[=*~<>+_-])(?P=marks){2,}[ \t]*(?P<words>[\w./ :-]{1,80}?)[ \t]*"
     r"(?:[=*~<>+_-]{2,}[ \t]*)?$"
 )
-_TITLE = re.compile(
+_TITLE = regex(
     r"[ \t]*(?:[\w./-]{1,100}\.[a-z]{1,5}"
     r"|(?:forwarded|original|quoted|pasted|copied) \w{1,20})[ \t]*",
     re.IGNORECASE,
 )
 """A line that is nothing but the name of what follows."""
-_TO_THE_END = re.compile(
+_TO_THE_END = regex(
     r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
     r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
     r"|\[!\[|(?:ticket|case|issue|incident|bug) #?\d{2,}(?: ?[—–-] \w{1,16})?$"
@@ -102,7 +100,7 @@ _TO_THE_END = re.compile(
     re.IGNORECASE,
 )
 """Prompts, and the beginnings of answers, documents and posts."""
-_LEAD = re.compile(
+_LEAD = regex(
     # no word, quotation, list, tag or emoji: a sign of code, data, drawing
     r"[=;^\\%|\u2300-\u2bff]|[<'][ \t]|//|/\*|\*/|<!--|-- \w|\+(?:[ \t]{2}|(?![\s\d+]))|@@ |#!"
     r"|\"{3}|'{3}|REM "
@@ -120,29 +118,29 @@ _LEAD = re.compile(
     r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
 )
 """How lines of data, code and logs begin."""
-_CODE = re.compile(
+_CODE = regex(
     r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
     r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
 )
-_DIFF = re.compile(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
-_DIFF_LINE = re.compile(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
-_COMMENT = re.compile(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
-_COLUMNS = re.compile(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$))+$")
-_PICTURE = re.compile(
+_DIFF = regex(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
+_DIFF_LINE = regex(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
+_COMMENT = regex(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
+_COLUMNS = regex(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$))+$")
+_PICTURE = regex(
     r"!\[[^\]\n]{0,500}\](?:\([^)\n]{0,500}\)|\[[^\]\n]{0,200}\])?|<img\b[^>\n]{0,500}>", re.I
 )
-_SALUTATION = re.compile(
+_SALUTATION = regex(
     r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
 )
-_CAPTION = re.compile(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
-_TIMED = re.compile(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
-_FORMAL = re.compile(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
+_CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
+_TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
+_FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """What no sentence holds: an address, a time, brackets or marks around a line."""
-_ENDED = re.compile(r".*[.!?:…。！？：][\"”»]?$")
-_TREE, _DEEPER = re.compile(r"(?P<key>[a-z_][\w-]*):$"), re.compile(r"  |- ")
+_ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
+_TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
 """A key of YAML that has lines below it."""
-_PROMPT = re.compile(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
-_ASKS = re.compile(r"[^.!。\n]{3,400}[?？]\s*")
+_PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
+_ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph of one question."""
 LONG_COMMENT = 6
 """Words from which a line behind one `#` is a comment, and no heading."""
@@ -230,11 +228,12 @@ def _is_code(line: str) -> bool:
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """What a line announces that ends in a colon, or that points to a text below."""
     tail = line[-LONGEST_MARKER:]
-    found = _ANNOUNCES.match(tail) or _POINTS_ON.search(tail)
+    announces = _ANNOUNCES.match(tail)
+    found = announces or _POINTS_ON.search(tail)
     if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
         return None
     said = _words(found["said"])
-    if found.re is _POINTS_ON:
+    if announces is None:
         points = _POINTS.intersection(said) and MATERIAL.intersection(said)
         return Pasted(len(line), len(lines)) if points else None
     if _ALONE.match(lines[below]) or lines.is_marked(below):

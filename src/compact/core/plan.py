@@ -38,7 +38,7 @@ _FORMS: Mapping[str, str] = {
 }
 
 
-class Rung(BaseModel, frozen=True):
+class Rung(BaseModel, frozen=True, defer_build=True):
     """One step of the ladder: what it did, why, and the tokens it freed (negative if it added)."""
 
     name: RungName
@@ -48,7 +48,7 @@ class Rung(BaseModel, frozen=True):
     """Tokens; None if the messages were not counted."""
 
 
-class Plan(BaseModel, frozen=True):
+class Plan(BaseModel, frozen=True, defer_build=True):
     """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
     its rungs add up to the total freed.
     """

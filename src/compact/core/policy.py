@@ -22,7 +22,7 @@ file. `mask` masks and leaves a receipt for the rest; `off` is a sliding window:
 messages word for word, and the receipt."""
 
 
-class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
+class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What is kept, and when and how far to compress. Ratios and shares are fractions of 1."""
 
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)

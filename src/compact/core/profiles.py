@@ -26,6 +26,7 @@ from pydantic import (
 
 from compact.core.given import did_you_mean
 from compact.core.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
+from compact.core.patterns import regex
 from compact.core.redaction import without_credentials
 from compact.core.tool_support import ToolSource, ToolSupport
 from compact.errors import InvalidConfig, UnknownModel
@@ -56,7 +57,7 @@ ReasoningSent = Literal["none", "turn", "calls", "all"]
 all that call tools, as some answer 400 without; all. Of others it drops it, or refuses it."""
 
 
-class ContextRow(BaseModel, frozen=True, extra="forbid"):
+class ContextRow(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """One size that a local model may be set up for."""
 
     size: Tokens
@@ -68,7 +69,7 @@ class ContextRow(BaseModel, frozen=True, extra="forbid"):
     vram_estimate_gb: float | None = None
 
 
-class Profile(BaseModel, frozen=True, extra="forbid"):
+class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What is known of a model, or of a family of models."""
 
     id: str = ""
@@ -395,16 +396,16 @@ def profile_of(model: str) -> Profile | None:
 
 # --- names ----------------------------------------------------------------------------------------
 
-_LOCAL = re.compile(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
+_LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
 """How the keys of models begin that are set up by whoever asks them."""
-_REMOTE = re.compile(r"/|^ft:")
-_VENDOR = re.compile(
+_REMOTE = regex(r"/|^ft:")
+_VENDOR = regex(
     r"(?:openai|openai-responses|anthropic|google|gemini|mistral|deepseek|xai|cohere|azure|bedrock)"
     r"[:/]"
 )
 """How the keys of models begin whose providers serve large ones."""
-_PIECE = re.compile(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
-_IS_SIZE = re.compile(r"[\d.]+[bmt]")
+_PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
+_IS_SIZE = regex(r"[\d.]+[bmt]")
 
 
 def _pieces(name: str) -> tuple[str, ...]:

@@ -22,14 +22,14 @@ SMALL, MEDIUM = 500, 1_000
 the one takes the short texts, below the other the medium ones, else the long ones."""
 
 
-class Note(BaseModel, frozen=True, extra="forbid"):
+class Note(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """A named text: a skill, what is to be known of a tool, a hook, an MCP prompt."""
 
     name: str = Field(min_length=1)
     text: str = Field(min_length=1)
 
 
-class PromptParts(BaseModel, frozen=True, extra="forbid"):
+class PromptParts(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What a system prompt is assembled of, beside the mode's own text."""
 
     mandates: str | None = None

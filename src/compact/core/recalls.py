@@ -26,7 +26,7 @@ RECALL, EXPAND = "recall", "expand"
 """Names of the tools."""
 
 
-class Recalled(BaseModel, frozen=True):
+class Recalled(BaseModel, frozen=True, defer_build=True):
     """A message that a search brought back."""
 
     id: str
@@ -38,7 +38,7 @@ class Recalled(BaseModel, frozen=True):
     score: float
 
 
-class Expansion(BaseModel, frozen=True):
+class Expansion(BaseModel, frozen=True, defer_build=True):
     """A page of a span's original messages: as many as fit, or as much of one as fits."""
 
     messages: tuple[Message, ...]

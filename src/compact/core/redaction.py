@@ -5,6 +5,8 @@ What a secret looks like is told in `core.credentials`; what names one, or stand
 `core.secret_columns`; cards in `core.personal`; an application's own in `core.redactor`. Not found
 are secrets that nothing names and that look like words; of passphrases those behind `passphrase`:
 three words or more in quotes, or four up to the line's end.
+
+What finds them is loaded when a text is looked at for the first time.
 """
 
 from __future__ import annotations
@@ -13,37 +15,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from compact.core import (
-    credentials,
-    labelled_lines,
-    lone_values,
-    named_credentials,
-    near_names,
-    personal,
-    secret_columns,
-)
-from compact.core.credentials import Place, SecretFinder
-from compact.core.occurring import Occurring, encoded
-from compact.core.secret_values import is_wordlike
+if TYPE_CHECKING:
+    from compact.core.credentials import Place, SecretFinder
+    from compact.core.occurring import Occurring
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
-TABLES = (
-    credentials.FINDERS,
-    (
-        *named_credentials.FINDERS,
-        *near_names.FINDERS,
-        *labelled_lines.FINDERS,
-        *secret_columns.FINDERS,
-        *personal.FINDERS,
-        *lone_values.FINDERS,
-    ),
-)
-"""Finders of one scan each: one automaton of all of them outgrows the memory that RE2 gives it."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
@@ -79,6 +60,8 @@ class Known(dict[str, str]):
 
     def learn(self, secret: str, kind: str) -> None:
         """Take one more, unless it is a word that may well be said otherwise."""
+        from compact.core.secret_values import is_wordlike
+
         if not is_wordlike(secret):
             self.add(secret, kind)
 
@@ -94,6 +77,8 @@ class Known(dict[str, str]):
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
         """Where one of them stands that begins at one of these places, which ascend."""
+        from compact.core.credentials import Place
+
         least = 0
         for start in starts:
             lengths = self._lengths.get(text[start : start + _KNOWN_LENGTH], ())
@@ -140,18 +125,48 @@ def secrets_of(texts: Iterable[str]) -> Known:
     )
 
 
+def tables() -> tuple[tuple[SecretFinder, ...], ...]:
+    """Finders of one scan each: one automaton of all outgrows the memory that RE2 gives it."""
+    from compact.core import (
+        credentials,
+        labelled_lines,
+        lone_values,
+        named_credentials,
+        near_names,
+        personal,
+        secret_columns,
+    )
+
+    return (
+        credentials.FINDERS,
+        (
+            *named_credentials.FINDERS,
+            *near_names.FINDERS,
+            *labelled_lines.FINDERS,
+            *secret_columns.FINDERS,
+            *personal.FINDERS,
+            *lone_values.FINDERS,
+        ),
+    )
+
+
 @cache
 def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
     """A scan for each table."""
+    from compact.core.credentials import STARTS
+    from compact.core.occurring import Occurring
+
     return [
-        (Occurring([finder.hint for finder in table], rare=credentials.STARTS), table)
-        for table in TABLES
+        (Occurring([finder.hint for finder in table], rare=STARTS), table) for table in tables()
     ]
 
 
 def places_in(text: str) -> Iterator[Place]:
     """Where patterns find secrets, in no order, and none within what is public."""
-    scanned, public = encoded(text), credentials.public_blocks(text)
+    from compact.core.credentials import public_blocks
+    from compact.core.occurring import encoded
+
+    scanned, public = encoded(text), public_blocks(text)
     for scan, finders in _scans():
         for number in scan.places(scanned):
             for place in finders[number].places(text):
@@ -173,6 +188,8 @@ def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Plac
     """
     if not any(map(text.__contains__, _UNSEEN_MARKS)):
         return _find(text, known)
+    from compact.core.credentials import Place
+
     starts, lost, seen = [0], [0], _UNSEEN.split(text)
     for piece, hidden in zip(seen, _UNSEEN.finditer(text), strict=False):
         starts.append(starts[-1] + len(piece))

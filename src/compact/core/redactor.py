@@ -10,28 +10,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import re2
-
-from compact.core.credentials import Place
-from compact.core.personal import GROUPS, OPTIONAL
+from compact.core.patterns import regex
 from compact.errors import InvalidArgument
 
-KINDS = (*OPTIONAL, *GROUPS)
-"""The kinds that are taken out where they are named, and the groups of these."""
+if TYPE_CHECKING:
+    from compact.core.credentials import Place
+
 Validator = Callable[[str], bool]
 """Says of a text that was matched whether it counts."""
-_NAME = re2.compile("[a-z][a-z0-9_]{0,63}")
-_MARK = re2.compile("<REDACTED:[a-z0-9_]+>")
+_NAME = regex("[a-z][a-z0-9_]{0,63}")
+_MARK = regex("<REDACTED:[a-z0-9_]+>")
 
 
 class Redactor:
     """Secrets of an application's own, found in a text; immutable.
 
-    `kinds` are of `KINDS`. `patterns` are regular expressions in RE2's syntax by the kinds that
-    they find: what a group called `value` matched is taken out, else the whole match. `validators`
-    say of a match of a pattern, or of one of `kinds`, whether it counts.
+    `kinds` are those of `core.personal`, or groups of these. `patterns` are regular expressions in
+    RE2's syntax by the kinds that they find: what a group called `value` matched is taken out, else
+    the whole match. `validators` say of a match of a pattern, or of one of `kinds`, whether it
+    counts.
 
     Raises:
         InvalidArgument: no such kind, a name or an expression that is none, or a validator of
@@ -44,8 +43,7 @@ class Redactor:
         patterns: Mapping[str, str] | None = None,
         validators: Mapping[str, Validator] | None = None,
     ) -> None:
-        named = (each for kind in kinds for each in GROUPS.get(kind, (kind,)))
-        self._finders = {kind: OPTIONAL[kind] for kind in map(_known_kind, named)}
+        self._finders = dict(_personal(kinds))
         self._patterns = {name: _compiled(name, x) for name, x in (patterns or {}).items()}
         self._validators = dict(validators or {})
         for name in self._validators:
@@ -82,6 +80,8 @@ class Redactor:
             yield from places(text)
 
     def _own(self, text: str) -> Iterator[Place]:
+        from compact.core.credentials import Place
+
         for name, pattern in self._patterns.items():
             group = pattern.groupindex.get("value", 0)
             for found in pattern.finditer(text):
@@ -102,16 +102,28 @@ class Redactor:
             return True
 
 
-def _known_kind(kind: str) -> str:
-    if kind not in OPTIONAL:
-        raise InvalidArgument("kinds", f"no kind {kind!r}; there are {', '.join(KINDS)}")
-    return kind
+def _personal(kinds: Iterable[str]) -> Iterator[tuple[str, Callable[[str], Iterator[Place]]]]:
+    """What finds these kinds; nothing is loaded for none.
+
+    Raises:
+        InvalidArgument: there is no such kind.
+    """
+    for kind in kinds:
+        from compact.core.personal import GROUPS, OPTIONAL
+
+        for each in GROUPS.get(kind, (kind,)):
+            if each not in OPTIONAL:
+                known = ", ".join((*OPTIONAL, *GROUPS))
+                raise InvalidArgument("kinds", f"no kind {each!r}; there are {known}")
+            yield each, OPTIONAL[each]
 
 
 def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no types
     if not _NAME.fullmatch(name):
         reason = f"{name!r} should be a name such as ticket_id: small letters, digits and _"
         raise InvalidArgument("patterns", reason)
+    import re2
+
     options = re2.Options()
     options.log_errors = False
     try:

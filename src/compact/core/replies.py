@@ -16,7 +16,7 @@ Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
 filter would not go on, or the provider does not say."""
 
 
-class Usage(BaseModel, frozen=True):
+class Usage(BaseModel, frozen=True, defer_build=True):
     """Tokens as a provider reports them."""
 
     prompt_tokens: int = Field(ge=0)
@@ -43,7 +43,7 @@ def is_tokens(value: object) -> TypeGuard[int]:
     return type(value) is int and value >= 0
 
 
-class Reply(BaseModel, frozen=True):
+class Reply(BaseModel, frozen=True, defer_build=True):
     """A model's answer."""
 
     message: InstanceOf[Message] | Mapping[str, Any]
@@ -67,7 +67,7 @@ class Reply(BaseModel, frozen=True):
         return not (says or said.get("tool_calls"))
 
 
-class Delta(BaseModel, frozen=True):
+class Delta(BaseModel, frozen=True, defer_build=True):
     """A piece of an answer as it is written; the last one carries the whole."""
 
     text: str = ""

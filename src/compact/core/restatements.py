@@ -21,6 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from compact.core.anchors import is_file
 from compact.core.instructions import score_of
+from compact.core.patterns import regex
 from compact.core.sentences import bare, sentences_of
 from compact.core.terms import STOP_WORDS
 
@@ -44,18 +45,18 @@ _NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
 _STOPS = _WORDS["break"].union(_STATES, _CHANGED)
 """Words at which it is known whether a value behind them is stated."""
 _PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
     r"|[$€£#]?\w(?:[\w.,:/@%+'’-]*[\w%€])?|[:=,;(?]"
 )
-_LABEL = re.compile(
+_LABEL = regex(
     r"(?:(?:Quick )?(?:Update|Correction)|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No"
     r"|Actually)[:,] "
 )
 """How a sentence opens that is news, or an answer."""
-NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
+NAMED = regex(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
 """How words open that say themselves who speaks, or what they are."""
-_RULE = re.compile(
+_RULE = regex(
     r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))"
     r"|(?P<always>always|you must)"
     r"|(?P<free>(?:there is |there's )?no need to|you (?:no longer|don't|do not) (?:need|have) to"

@@ -22,6 +22,7 @@ from typing import Literal
 
 from compact.core.arguments import json_or
 from compact.core.messages import Message, PersonWords, ToolResult
+from compact.core.patterns import regex
 
 ASKING = frozenset(("askuserquestion", "requestuserinput", "question"))
 """Tools that ask a person and wrap the answers: their names in lower case, without `_` and `-`."""
@@ -30,19 +31,19 @@ RELAYING = frozenset(("askuser", "askhuman", "askfollowupquestion", "humaninput"
 PLANNING = frozenset(("exitplanmode",))
 """Tools that show a person a plan to agree to."""
 
-_REFUSED = re.compile(
+_REFUSED = regex(
     r"(?:Error: )?(?:(?:The )?[Uu]ser (?:doesn't want to|rejected|denied|declined)\b"
     r"|Permission for this tool use was denied)"
 )
-_REASON = re.compile(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
+_REASON = regex(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
 _REASON_WITHIN = 400
 """Characters of a refusal within which the phrase stands that announces the reason."""
 _ADVICE = "\n\nNote: The user's next message may contain"
-_CLARIFYING = re.compile(r"The user (?:wants to clarify|has indicated)\b")
-_ANSWERED = re.compile(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
-_CLOSING = re.compile(r'"\. (?=[A-Z][^"]*\Z)|\. (?=You can now continue\b[^"\n]{0,200}\Z)')
-_BESIDE = re.compile(r'"? (selected preview:\n|user notes: )')
-_OPENING = re.compile(r"\A(?:The )?[Uu]ser (?:answered|responded|replied|selected|said): ?")
+_CLARIFYING = regex(r"The user (?:wants to clarify|has indicated)\b")
+_ANSWERED = regex(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
+_CLOSING = regex(r'"\. (?=[A-Z][^"]*\Z)|\. (?=You can now continue\b[^"\n]{0,200}\Z)')
+_BESIDE = regex(r'"? (selected preview:\n|user notes: )')
+_OPENING = regex(r"\A(?:The )?[Uu]ser (?:answered|responded|replied|selected|said): ?")
 _USER_NOTE = "user_note: "
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from compact.core.patterns import regex
+
 Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
 
 LONG_LINE = 320
@@ -19,14 +21,14 @@ LONG_LINE = 320
 SHORTEST = 25
 """Characters below which a line is a fragment."""
 
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
-_BULLET = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
-_EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
-_SENTENCE_END = re.compile(
+_FENCE = regex(r"^\s*(?:```|~~~)")
+_BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
+_EMPHASIS = regex(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
+_SENTENCE_END = regex(
     r"(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\b(?:Mrs|Sra|Mme)\.)"
     r"[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
 )
-_LOG_LINE = re.compile(
+_LOG_LINE = regex(
     r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |"
     r"#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
     r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
@@ -35,7 +37,7 @@ _LOG_LINE = re.compile(
 _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "decisions",
-        re.compile(
+        regex(
             r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|"
             r"we(?:'ll| will| should) "
             r"(?:use|keep|go)|going with|go with|settled|by design|entschieden|"
@@ -46,7 +48,7 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ),
     (
         "open",
-        re.compile(
+        regex(
             r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|"
             r"pending|follow-?up|"
             r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|"
@@ -57,7 +59,7 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ),
     (
         "errors",
-        re.compile(
+        regex(
             r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|"
             r"traceback|panic|root cause|"
             r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|"
@@ -68,7 +70,7 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ),
     (
         "done",
-        re.compile(
+        regex(
             r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|"
             r"merged|refactored|"
             r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|"
@@ -78,20 +80,20 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         ),
     ),
 )
-_DEED = re.compile(
+_DEED = regex(
     r"(?:✅|✓|\[x\]|done\b|(?:i(?:'ve| have)? )?(?:fixed|added|created|implemented|updated|removed|"
     r"renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b)",
     re.IGNORECASE,
 )
 """A sentence that opens with a deed."""
-_PLAN = re.compile(
+_PLAN = regex(
     r"(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
     r"add|update|create|use|move|change|replace|make|extend|refactor|rename|remove|implement|"
     r"ensure|check|verify|write|fix|store|pass|return|keep|set|run|call|modify|handle|include)\b",
     re.IGNORECASE,
 )
 """A step that is announced or proposed, not done: an imperative, a need, a possibility."""
-_WEIGHED = re.compile(
+_WEIGHED = regex(
     r"\b(?:option|approach|alternative|variant) ?[0-9A-D]?\b|\b(?:i'd|i would|i) recommend|"
     r"[?？]\s*$",
     re.IGNORECASE,

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     marks: int = 0
 
 
-class Branch(BaseModel, frozen=True):
+class Branch(BaseModel, frozen=True, defer_build=True):
     """One line of a session's history."""
 
     id: str
@@ -73,7 +73,7 @@ def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], boo
     return name
 
 
-class Session(BaseModel, frozen=True):
+class Session(BaseModel, frozen=True, defer_build=True):
     """A conversation with an id."""
 
     id: str
@@ -119,7 +119,7 @@ class CheckpointRef:
 Piece = Run | Shown | CheckpointRef
 
 
-class Projection(BaseModel, frozen=True):
+class Projection(BaseModel, frozen=True, defer_build=True):
     """The recipe of an active context: its pieces, in order. Messages from `at` on follow."""
 
     id: str = Field(default_factory=clock_and_ids.new_id)
@@ -160,7 +160,7 @@ class Destination(NamedTuple):
     """Entries of the session's log that are made with it."""
 
 
-class Step(BaseModel, frozen=True):
+class Step(BaseModel, frozen=True, defer_build=True):
     """A change of what is in force, to be committed in one transaction or not at all."""
 
     kind: MoveKind
@@ -196,7 +196,7 @@ class Step(BaseModel, frozen=True):
         )
 
 
-class Move(BaseModel, frozen=True):
+class Move(BaseModel, frozen=True, defer_build=True):
     """A step that was committed."""
 
     number: int = Field(ge=1)
@@ -211,7 +211,7 @@ class Move(BaseModel, frozen=True):
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
-class Snapshot(BaseModel, frozen=True):
+class Snapshot(BaseModel, frozen=True, defer_build=True):
     """A recovery point: a position, and what was in force there. Never sent to a model."""
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])

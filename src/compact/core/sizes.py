@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
+from compact.core.patterns import regex
+
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
-_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
+_GROUPED = regex(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
 
 
 def size_in(text: str) -> int | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, islice
 
+from compact.core.patterns import regex
 from compact.core.terms import looked_for
 
 AROUND = 240
@@ -18,7 +18,7 @@ LEAST_STEM, MOST_ENDING = 4, 3
 which they may differ."""
 _ENDS = (". ", "! ", "? ", "\n", "。", "！", "？")
 """What a sentence ends with."""
-_WORD = re.compile(r"[^\W_]+")
+_WORD = regex(r"[^\W_]+")
 
 
 class Sought:

@@ -29,6 +29,7 @@ from typing import Literal, NamedTuple, get_args
 from compact.core.messages import Image, Message, Opaque, Text
 from compact.core.own_text import OwnText
 from compact.core.passages import begins_as_typed, ends_in_call, not_pasted, own_words, said_in
+from compact.core.patterns import regex
 
 Speaker = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
@@ -39,7 +40,7 @@ _SOURCES: dict[str | None, Speaker] = {
 OURS = "ours"
 """The source of text of ours that is no checkpoint."""
 
-_INJECTED = re.compile(
+_INJECTED = regex(
     r"(?:# \S{1,80}\.md instructions[^\n]{0,300}\s+<(?P<host>INSTRUCTIONS)"
     r"|<(?P<tag>system-reminder|local-command-caveat|local-command-stdout|local-command-stderr|"
     r"command-name|command-message|command-args|bash-input|bash-stdout|bash-stderr|"
@@ -52,20 +53,20 @@ _INJECTED = re.compile(
 """Text that coding tools put into user messages, up to its closing tag where it has one."""
 _REPORTS = frozenset(("task-notification", "agent-notification"))
 """Such tags behind which the tool goes on to the end of the paragraph."""
-_QUEUED = re.compile(
+_QUEUED = regex(
     r"\s*(?:\[\s*)?\{[^{}]{0,2000}?\"(?:(?:task|agent|sub_?agent|job|run|queue|worker)[_-]?id\"\s*:"
     r"|type\"\s*:\s*\"(?:task|agent|job|queue)[_\W])",
     re.IGNORECASE,
 )
 """A row of an agent's queue of tasks, alone in its message: a program's record of a task."""
-_STANDING = re.compile(
+_STANDING = regex(
     r"^[^\n]*\b(?:[A-Z]{4,20}\.md|copilot-instructions\.md|\.cursorrules)\b[^\n]*$", re.M
 )
 """The line that names the file of standing instructions whose text a host passes on."""
 _TYPED = frozenset(("command-args", "bash-input"))
 """Such tags around what a person typed: the tags are the tool's, the words are not."""
 
-_LEFT_OUT = re.compile(r"\s*\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$")
+_LEFT_OUT = regex(r"\s*\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$")
 """A tool's output of which `compression.shorten` left nothing."""
 
 

@@ -6,18 +6,18 @@ name such as `retry_budget` or `src/auth/token.py` counts as its pieces one afte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 from compact.core.languages import words_of
 from compact.core.messages import Message, ToolCall, ToolResult
+from compact.core.patterns import regex
 from compact.core.recalls import asks
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_EACH = re.compile(rf"([{CJK}])")
-_PIECE = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
-_NAME = re.compile(rf"[{CJK}]+|[^\s{CJK}]+")
+_EACH = regex(rf"([{CJK}])")
+_PIECE = regex(rf"[{CJK}]|[^\W_{CJK}]+")
+_NAME = regex(rf"[{CJK}]+|[^\s{CJK}]+")
 _LONGEST_NAME = 12
 """Pieces of the longest name that is looked for as one."""
 MOST_NAMES = 64

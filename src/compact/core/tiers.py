@@ -7,7 +7,7 @@ the server is told (`num_ctx`, 6,963).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -17,7 +17,7 @@ NUMBERS = (1, 2, 3, 4, 5)
 """The tiers, from the smallest windows to the largest."""
 
 
-class TierSettings(BaseModel, frozen=True, extra="forbid"):
+class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """What a person sets for one tier; None leaves the setting of all tiers, or the tier's own.
 
     They count more than the same settings without a tier, wherever those come from.
@@ -37,6 +37,9 @@ class TierSettings(BaseModel, frozen=True, extra="forbid"):
         return value
 
 
+NO_SETTINGS = TierSettings.model_construct()
+
+
 @dataclass(frozen=True, slots=True)
 class Tier:
     """A class of windows."""
@@ -47,7 +50,7 @@ class Tier:
     """Tokens of the largest window it holds; None for no limit."""
     prompt_tokens: int
     """Tokens the assembled system prompt may take. What is over it is said, never cut."""
-    settings: TierSettings = field(default_factory=TierSettings)
+    settings: TierSettings = NO_SETTINGS
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
         """The policy with this tier's own thresholds."""

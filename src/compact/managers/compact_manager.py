@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from compact import forks, wiring
 from compact.compression.fold import RequestExtras
@@ -27,13 +27,15 @@ from compact.core.protocols import (
 from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import StoreFailed, Superseded
-from compact.managers.compress import acompress
 from compact.managers.context_manager import ContextManager
 from compact.managers.lists.system_prompt import MOST_TRIES
-from compact.managers.memory_manager import MemoryManager
+from compact.managers.one_call import acompress
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import off_loop
-from compact.managers.session.state import SessionState
+
+if TYPE_CHECKING:
+    from compact.managers.memory_manager import MemoryManager
+    from compact.managers.session.state import SessionState
 
 MOST_OPEN = 64
 """Sessions that stay open; one that was used longer ago is opened again when it is next used. Each
@@ -95,11 +97,11 @@ class CompactManager:
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
         """Of all its sessions."""
-        self._memory = (
-            MemoryManager(self.store, scope=self.scope, settings=self.config)
-            if self.config.memory
-            else None
-        )
+        self._memory: MemoryManager | None = None
+        if self.config.memory:
+            from compact.managers.memory_manager import MemoryManager
+
+            self._memory = MemoryManager(self.store, scope=self.scope, settings=self.config)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
         self._lock = forks.Lock()

@@ -11,7 +11,6 @@ from compact import wiring
 from compact.core.formats.known import format_named
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.given import Given, message_given
-from compact.core.importance import lasting
 from compact.core.messages import META, SYSTEM_ROLES, Message
 from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry, Session, free_branch_id
@@ -55,6 +54,8 @@ def scored(message: Message) -> Message:
     """The message with its importance, as far as that does not depend on its age."""
     if message.importance_score is not None:
         return message
+    from compact.core.importance import lasting
+
     return message.model_copy(update={"importance_score": round(lasting(message), 3)})
 
 

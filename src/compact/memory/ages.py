@@ -17,7 +17,7 @@ RESTORED = "restored_at"
 """The name in a session's metadata of when it came back from the archive."""
 
 
-class Ages(BaseModel, frozen=True):
+class Ages(BaseModel, frozen=True, defer_build=True):
     """The last day of each level. The defaults are a choice, not a measurement (A-2)."""
 
     full: int = Field(default=7, ge=0)

@@ -63,7 +63,7 @@ WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
 """What each part counts; together 1."""
 
 
-class Importance(BaseModel, frozen=True):
+class Importance(BaseModel, frozen=True, defer_build=True):
     """How much a conversation is worth to be kept whole."""
 
     score: float = Field(ge=0, le=1)
@@ -134,7 +134,7 @@ def _much(count: float, typical: float) -> float:
     return 1 - math.exp(-count / typical)
 
 
-class RetentionPolicy(BaseModel, frozen=True):
+class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
     """Decides which conversations keep every word. Frozen: `update_retention_policy` makes another
     one.
     """

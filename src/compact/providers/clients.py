@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import cache
@@ -21,12 +20,13 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
 from compact.core.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.core.patterns import regex
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
-_NAME = re.compile(r"[\w-]+")
+_NAME = regex(r"[\w-]+")
 _HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 

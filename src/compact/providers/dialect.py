@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from compact.core.patterns import regex
 from compact.errors import ModelRefused
 
-_UNKNOWN = re.compile(
+_UNKNOWN = regex(
     r"un(?:supported|known|recognized|expected)|not (?:supported|permitted|allowed)|extra|"
     r"does(?: not|n't) support",
     re.IGNORECASE,

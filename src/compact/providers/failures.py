@@ -17,6 +17,7 @@ from typing import Any
 
 from compact.core.model_keys import PROVIDERS, ModelKey, parse_key
 from compact.core.overflow import refusal_of
+from compact.core.patterns import regex
 from compact.core.redaction import redact, without_credentials
 from compact.errors import (
     CompactError,
@@ -66,22 +67,20 @@ _STATUS: Mapping[str, int] = {
     "overloaded_error": 529,
 }
 """What servers call an error, as the status that means it: errors within an answer have none."""
-_QUOTA = re.compile(
+_QUOTA = regex(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|out of credits|"
     r"insufficient (?:balance|funds|credits)",
     re.IGNORECASE,
 )
-_KEY = re.compile(
-    r"api[ _-]?key|credential|unauthori[sz]ed|authentication|access token", re.IGNORECASE
-)
-_NO_MODEL = re.compile(
+_KEY = regex(r"api[ _-]?key|credential|unauthori[sz]ed|authentication|access token", re.IGNORECASE)
+_NO_MODEL = regex(
     r"\bmodel\b.{0,200}\b(?:not found|does(?: not|n't) exist)|not a valid model|"
     r"^model: \S+$",
     re.IGNORECASE,
 )
 
 _PARTS: Mapping[str, re.Pattern[str]] = {
-    "file": re.compile(
+    "file": regex(
         r"\b(?:image|audio)(?:_url|s)?\b.{0,60}\b(?:formats?|mime|media[ _]type|scheme)\b|"
         r"\b(?:formats?|mime|media[ _]type)\b.{0,60}\b(?:image|audio)\b|"
         r"\bimage urls? .{0,10}only supported with\b|\byour (?:image|audio)\b|"
@@ -89,15 +88,15 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:failed to|could not|unable to) \w+ (?:\w+ )?(?:image|audio)\b(?! input)",
         re.IGNORECASE,
     ),
-    "turns": re.compile(
+    "turns": regex(
         r"\broles? (?:must|should(?: be)?) alternat|raise_exception|jinja exception|"
         r"unexpected role .{1,20} after role|(?:system|tool|user|assistant) roles? (?:is |are )?"
         r"(?:not|only) supported|only user,? .{0,40}roles are supported",
         re.IGNORECASE,
     ),
-    "media": re.compile(r"not a multi-?modal model", re.IGNORECASE),
+    "media": regex(r"not a multi-?modal model", re.IGNORECASE),
     **{
-        kind: re.compile(
+        kind: regex(
             rf"\b{kind}(?![ _]generation).{{0,30}}\b(?:not|only|un)[ -]?supported|"
             rf"unsupported.{{0,30}}\b{kind}|does(?: not|n't) support {kind}|at most 0 {kind}|"
             rf"required for {kind} input|no endpoints found that support {kind}|"
@@ -106,7 +105,7 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
         )
         for kind in ("image", "audio")
     },
-    "part": re.compile(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
+    "part": regex(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
 }
 """How servers say what of a prompt they do not take, as `ModelRefused.part` names it. The first
 that fits counts: what is said of one file must not take sight from a model that sees.
@@ -119,7 +118,7 @@ _REFUSED: Mapping[str, str] = {
     "part": "takes no parts of some kind in it: ask another model",
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
-_STAYS = re.compile(r"Failed to parse (?:messages|tool call arguments)")
+_STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
 """What llama.cpp says of a request that it cannot read, with the status of an error of its own."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from compact.core.characters import carried
+from compact.core.patterns import regex
 from compact.core.profiles import profile_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
@@ -82,7 +82,7 @@ class TiktokenEstimator:
         return pieces
 
 
-_SAME_COUNT = re.compile(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
+_SAME_COUNT = regex(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
 """Where a text can be cut and OpenAI's vocabularies count its parts as they count the whole: each
 begins a word anew there."""
 
@@ -148,12 +148,12 @@ class NoopEstimator:
         return size
 
 
-_PIECE = re.compile(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
-_SHORT_PIECE = re.compile(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
-_FOREIGN = re.compile("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
+_PIECE = regex(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
+_SHORT_PIECE = regex(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
+_FOREIGN = regex("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
 """Words beside a letter with an accent. Further ones are counted better (German has an umlaut in 60
 letters, about), and what is added to a text may then take more of it."""
-_RARE = re.compile("[\U00010000-\U0010ffff]")
+_RARE = regex("[\U00010000-\U0010ffff]")
 
 
 _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {

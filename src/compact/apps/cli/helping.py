@@ -25,7 +25,7 @@ GONE: Mapping[str, str] = {
     "history": "compactctl show SESSION history",
     "memory archived": "compactctl memory status",
     "memory embed": "compactctl memory age",
-    "memory enrich": "MemoryManager.enrich()",
+    "memory enrich": "compactctl mark SESSION --title TEXT; topics are in the digest",
     "memory restore": "MemoryManager.restore(); who goes on with a session restores it too",
     "memory schedule": "compactctl memory age as a job of cron, and MemoryManager.run_schedule()",
     "memory verify": "compactctl doctor --check",

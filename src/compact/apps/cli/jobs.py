@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from compact.apps.cli.progress import Progress
 from compact.apps.cli.settings import check_choice, settings_of
 from compact.config import CompactConfig
 from compact.core.messages import Message, Thinking
+from compact.core.patterns import regex
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidInput, InvalidTranscript
@@ -33,7 +33,7 @@ from compact.managers.compress import plan
 from compact.managers.exchange import session_file
 
 STDIN = "-"
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = regex(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 20
 """Characters of the longest position that is read: a longer one is no message's, and Python refuses
 to read thousands of digits as a number."""

@@ -23,11 +23,12 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
+from compact.core.patterns import regex
 from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
 
-_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
-_LIVE = re.compile(
+_FENCE = regex(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+_LIVE = regex(
     r"!\[|<[A-Za-z/!?]|^[ \t>*+-]*\[[^\]]{1,1000}\]:|\]\(\s*<?[^)\s]{0,300}(?:script:|&#|&\w+;)",
     re.M | re.I,
 )
@@ -36,7 +37,7 @@ _STEERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u206
 """Characters that turn the direction of those around them."""
 SNIFFED = 4_096
 """Bytes within which a document says that it is one."""
-_HEAD = re.compile(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
+_HEAD = regex(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
 _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 

@@ -7,7 +7,6 @@ only `COMPACT_*` names are looked at, since the file belongs to a whole project.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ from compact.apps.cli.options import LARGEST, SettingsOptions
 from compact.config import ENV_FILE, OTEL, PREFIX, CompactConfig, did_you_mean
 from compact.core.events import RedactionOff
 from compact.core.model_keys import parse_key
+from compact.core.patterns import regex
 from compact.core.plain_words import sentence
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidConfig, UnknownModel
 
 DEFAULT_STORE = os.path.join(".compact", "sessions.db")
-_LINE = re.compile(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?)\s*$")
-_QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
-_COMMENT = re.compile(r"\s+#.*$")
+_LINE = regex(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?)\s*$")
+_QUOTED = regex(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
+_COMMENT = regex(r"\s+#.*$")
 
 _OTLP_KEYS = tuple(
     f"OTEL_EXPORTER_OTLP_{what}HEADERS" for what in ("", "TRACES_", "METRICS_", "LOGS_")

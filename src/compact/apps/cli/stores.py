@@ -6,29 +6,31 @@ by how the id begins.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from compact import wiring
 from compact.apps.cli.options import SettingsOptions, Store, argument, number_option, text_option
 from compact.apps.cli.settings import name_of_store, settings_of
-from compact.apps.tui.opening import NOTE
+from compact.apps.tui import NOTE
 from compact.config import CompactConfig, did_you_mean
 from compact.core.events import Event
+from compact.core.patterns import regex
 from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
-from compact.managers.context_manager import ContextManager
-from compact.managers.memory_manager import MemoryManager
 
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
+if TYPE_CHECKING:
+    from compact.managers.context_manager import ContextManager
+    from compact.managers.memory_manager import MemoryManager
+
+_NUMBER = regex(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
 """Ids that an error names."""
 
@@ -273,6 +275,8 @@ def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManage
     """The memory of a scope; of the one that was asked for, or the default one, where none is
     named.
     """
+    from compact.managers.memory_manager import MemoryManager
+
     chosen = scope or catalog.scope or DEFAULT_SCOPE
     return MemoryManager(catalog.store, scope=chosen, settings=catalog.settings)
 
@@ -293,6 +297,8 @@ def context_of(
     Raises:
         InvalidConfig: no such tokenizer.
     """
+    from compact.managers.context_manager import ContextManager  # a list of sessions opens none
+
     settings = catalog.settings
     tokenizer = settings.tokenizer or session.tokenizer
     if not wiring.names_tokenizer(tokenizer):

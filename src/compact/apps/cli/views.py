@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.apps.cli.told import PARTS, Shown, Styled, Table
 from compact.apps.cli.words import counted, one_line, whole
-from compact.core.archived import ArchivedConversation
-from compact.core.backups import BackupReport
-from compact.core.checkpoints import Checkpoint
 from compact.core.context import render_text
 from compact.core.messages import Message
 from compact.core.remembered import KIND
-from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
-from compact.core.tokens import TokenCounter
-from compact.managers.context_manager import ContextManager
+
+if TYPE_CHECKING:
+    from compact.core.archived import ArchivedConversation
+    from compact.core.backups import BackupReport
+    from compact.core.checkpoints import Checkpoint
+    from compact.core.sessions import Session
+    from compact.core.tokens import TokenCounter
+    from compact.managers.context_manager import ContextManager
 
 SPEAKERS: Mapping[str, str] = {
     "system": "blue",

@@ -6,3 +6,6 @@ widgets, one in a file. What is not, and needs no terminal: `opening` opens a se
 `actions` are what they do, `choices` says which models there are, `looks` what messages look like
 in words, `problems` what is told of an error. Only this package needs Textual, the extra `chat`.
 """
+
+NOTE = "chat"
+"""The name of the note that says which model a session talks to."""

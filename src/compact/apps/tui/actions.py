@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from compact import wiring
-from compact.apps.tui import choices, looks, slash
+from compact.apps.tui import NOTE, choices, looks, slash
 from compact.apps.tui.dialogue import Dialogue
 from compact.apps.tui.following import covered_by
-from compact.apps.tui.opening import NOTE, window_for
+from compact.apps.tui.opening import window_for
 from compact.core.goals import Goal, GoalStatus
 from compact.core.plain_words import counted
 from compact.core.recalls import PAGE

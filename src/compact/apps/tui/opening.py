@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compact import wiring
+from compact.apps.tui import NOTE
 from compact.apps.tui.choices import check_client
 from compact.config import ARGUMENT, CompactConfig
 from compact.core.events import Event
@@ -19,8 +20,6 @@ from compact.errors import NotFound
 from compact.managers.context_manager import ContextManager
 from compact.managers.session.opening import found_window
 
-NOTE = "chat"
-"""The name of the note that says which model a session talks to."""
 Write = Callable[[str, str], str]
 """Writes a session, by its id, to a file; what was written, in words."""
 

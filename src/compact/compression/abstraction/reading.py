@@ -16,28 +16,29 @@ from pydantic_core import from_json
 from compact.compression.gate.form import SPEAKERS
 from compact.core.arguments import leaves
 from compact.core.outline import section_named
+from compact.core.patterns import regex
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
 """Characters of a string that a server lets a model write; tokens of the cap for each, and how many
 there are at least and at most."""
 _HIDDEN = "think|thinking|thought|reasoning|analysis|scratchpad"
-_OPENS = re.compile(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
-_CLOSES = re.compile(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
-_WRAPPED = re.compile(
+_OPENS = regex(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
+_CLOSES = regex(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
+_WRAPPED = regex(
     r"\A\s*<(story|summary|answer|output|result)>(.*)</\1>\s*\Z", re.DOTALL | re.IGNORECASE
 )
-_CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
-_STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
-_MARKS = re.compile(r"^[\s#*_\d.)]+|[\s*_:]+$")
+_CODE_FENCE = regex(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
+_STOP_TOKEN = regex(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
+_MARKS = regex(r"^[\s#*_\d.)]+|[\s*_:]+$")
 LONGEST_STOP = 40
 """Characters of a token that ends an answer, at most."""
-_ANNOUNCEMENT = re.compile(
+_ANNOUNCEMENT = regex(
     r"(?:#{1,6} |\*\*)(?:the )?(?:story|summary)(?: of [^\n*]{1,40})?:?(?:\*\*)?:?"
     r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
     re.IGNORECASE,
 )
 """A first line that only says what follows: a title of our words for it, or `Here is …:`."""
-_TITLE = re.compile(
+_TITLE = regex(
     r"^[ \t]{0,3}(?:#{1,6}[ \t][^\n]{1,80}|(?:\d{1,2}[.)] )?(?:\*\*|__)[^\n*_]{1,80}(?:\*\*|__):?"
     r"|\d{1,2}[.)] [A-Z][^\n.:]{1,80}:)[ \t]*\n(?=[^\n]*\S|\n)",
     re.MULTILINE,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +21,7 @@ from compact.core.asking import Ask
 from compact.core.checkpoints import SummaryRequest
 from compact.core.formats.known import format_of
 from compact.core.messages import Message
+from compact.core.patterns import regex
 from compact.core.protocols import ChatModel
 from compact.core.replies import Finish, Reply
 from compact.core.tokens import TokenCounter
@@ -59,7 +59,7 @@ FITTINGS = 4
 """How often it is, because texts take more tokens together than one by one."""
 
 
-_END = re.compile(r"[.!?](?=\s)|[。！？]|(?=\n)")
+_END = regex(r"[.!?](?=\s)|[。！？]|(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ says how much is left out and where it is found.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compact.core import anchors
 from compact.core.cached import cached_property
+from compact.core.patterns import regex
 from compact.core.sentences import beginning
 from compact.core.terms import STOP_WORDS
 from compact.core.tokens import TokenCounter
@@ -30,12 +30,12 @@ LITTLE = 3.0
 """What a sentence tells below which it is left out first where others are."""
 FEW_TOKENS = 12
 """Tokens of room below which no unit is begun that does not fit."""
-UNIT = re.compile(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
+UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
-_PIECE = re.compile(r"\S+\s*")
-WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\b\d+\b")
-BLANK = re.compile(r"\n\s*\n")
+_PIECE = regex(r"\S+\s*")
+WORD = regex(r"\w+")
+_NUMBER = regex(r"\b\d+\b")
+BLANK = regex(r"\n\s*\n")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,9 @@
 """The extractive summarizer: a chronology, without any model. The same messages give the same
-one.
+one. What writes it is loaded when it is asked for the first time: every session has one of these.
 """
 
 from __future__ import annotations
 
-from compact.compression.extraction.chronology import Chronology
-from compact.compression.extraction.notes import Notes
-from compact.compression.seen import InView, Seen, Visible
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.modes import weights_of
 from compact.core.protocols import TokenEstimator
@@ -30,6 +27,10 @@ class ExtractiveSummarizer:
 
     def extracted(self, request: SummaryRequest) -> Summary:
         """The same for those who cannot wait."""
+        from compact.compression.extraction.chronology import Chronology
+        from compact.compression.extraction.notes import Notes
+        from compact.compression.seen import InView, Seen, Visible
+
         notes = request.notes
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)

@@ -24,6 +24,7 @@ from compact.compression.extraction.cutting import (
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.instructions import score_of
 from compact.core.messages import PersonWords, short_id
+from compact.core.patterns import regex
 from compact.core.restatements import Restatements, statements_in
 from compact.core.sentences import beginning, sentences_of
 from compact.core.terms import STOP_WORDS
@@ -53,13 +54,13 @@ FEW_WORDS = 12
 PROSE = 0.2
 """Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
 people write .29 and more."""
-_TOLD = re.compile(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
+_TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """How the lines of a chronology begin that tell who spoke."""
-_BEFORE = re.compile(r" ?\[before: ([^\]\n]{1,80})\]")
+_BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
 """The mark behind a sentence that was said before with another value, and in which messages."""
-_SUPERSEDED = re.compile(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
-_BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
-_PART = re.compile(r"[.!?]\s+|\n|[。！？]")
+_SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
+_BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
+_PART = regex(r"[.!?]\s+|\n|[。！？]")
 
 
 @dataclass(slots=True)

@@ -15,16 +15,15 @@ from compact.compression.extraction.work import WorkLog
 from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import summary_of
-from compact.core.history import History
+from compact.core.history import FEW_MESSAGES, History
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import NAMES, NOW, sections_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
 from compact.core.speakers import host_instructions, own_words_of, person_text, speaker_of
 
-MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
-"""Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
-up to which it is read whole without being counted."""
+MOST_READ = 1_000_000
+"""Tokens of a history that are read where nothing of it was read yet, the newest ones."""
 TRIM_EVERY = 64
 """Messages after which what is too much is forgotten."""
 MOST_ANCHORS = 2_500

@@ -17,6 +17,7 @@ from compact.core.arguments import leaves, read_json
 from compact.core.commands import program_of, steps_of
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import checks_came_to, outcome_of, target_of, verdict_of_check
+from compact.core.patterns import regex
 from compact.core.recalls import asks
 from compact.core.sentences import beginning
 
@@ -36,18 +37,18 @@ WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _PATCHES = frozenset(("patch", "diff"))
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
+_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
 """Arguments that hold a patch, and how it says which files it changes."""
 _LONGEST_PATH = 300
 """Characters from which an argument is no path that is written to, and not what a call is about."""
-_COMMITTED = re.compile(
+_COMMITTED = regex(
     r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
 )
-_BRANCH = re.compile(
+_BRANCH = regex(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
 )
 """How git says on which branch one is, and what was committed."""
-_ELSEWHERE = re.compile(r"/tmp\b|\bgit -C\b|\bmktemp\b")
+_ELSEWHERE = regex(r"/tmp\b|\bgit -C\b|\bmktemp\b")
 """A command that works in some other repository than the one at hand."""
 _LOOKED_FOR = frozenset(
     """
@@ -61,13 +62,13 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words of the names of functions that look something up."""
-_SPACE = re.compile(r"\s")
+_SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
 """Characters that one line tells of what a call was asked for, of what it gave, and of a command;
 and names that were defined in a file."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
 """Characters of data that are read, and facts that are remembered."""
-_DEFINED = re.compile(
+_DEFINED = regex(
     r"^[+ \t]*(?:[a-z]{1,20} ){0,3}?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
     r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})"
     r"(?=[ \t]*(?:[(:{<=;\[]|$|struct\b|interface\b|extends\b|implements\b))",
@@ -76,16 +77,16 @@ _DEFINED = re.compile(
 """How code says which functions and types it defines."""
 _DOCUMENTS = (".md", ".rst", ".txt")
 """Ends of the names of files whose code is an example."""
-_TASK_ID = re.compile(r"#(\d+)")
-_LISTED_TASK = re.compile(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
+_TASK_ID = regex(r"#(\d+)")
+_LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
-_WAY = re.compile(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
+_WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
 """What goes before a command to be in the right folder."""
-_PUBLISHES = re.compile(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
+_PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
 """A step of a command that others will see."""
 _TRACEBACK = "Traceback (most recent call last)"
 """How the report of an error begins whose last line names it."""
-_URL = re.compile(r"https?://[^\s\"'<>)]+")
+_URL = regex(r"https?://[^\s\"'<>)]+")
 
 Kind = Literal["changed", "called", "failed", "checked", "wrote", "looked"]
 """What a deed is: git or a page on it was changed; something else was called that may change

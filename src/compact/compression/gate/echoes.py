@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from compact.compression.fencing import is_fence_line
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.languages import ADDRESSES, language_of
+from compact.core.patterns import regex
 
 MOST_COPIED, LEAST_COPIED = 0.5, 16
 """Share of a story's letters in sentences that stand in its source as they are, and letters of a
@@ -28,13 +29,13 @@ ORDER_LINE = 20
 """Letters from which a line of the prompt is an order, and not a heading."""
 MOST_ADDRESSED = 0.1
 """Share of its sentences that may speak to somebody."""
-_UNIT = re.compile(rf"[{CJK}]{{1,2}}|[^\s{CJK}]{{1,32}}")
+_UNIT = regex(rf"[{CJK}]{{1,2}}|[^\s{CJK}]{{1,32}}")
 """A word; of languages without spaces two letters, of longer words pieces."""
-_BETWEEN = re.compile(r"[\W_]+")
+_BETWEEN = regex(r"[\W_]+")
 _LINE_START = " \t-*+•>#[{\"'"
-_QUOTED = re.compile(r"[\"“„][^\"“”\n]{1,400}[\"”“]|«[^»\n]{1,400}»|`[^`\n]{1,200}`|^>.*$", re.M)
-_WORD = re.compile(rf"[{CJK}]|[^\W\d_]+")
-_PAST = re.compile(
+_QUOTED = regex(r"[\"“„][^\"“”\n]{1,400}[\"”“]|«[^»\n]{1,400}»|`[^`\n]{1,200}`|^>.*$", re.M)
+_WORD = regex(rf"[{CJK}]|[^\W\d_]+")
+_PAST = regex(
     r"\b(?:[a-z]{2,}ed|was|were|had|did|said|told|made|went|took|got|gave|came|saw|found|left|"
     r"kept|began|wrote|chose|thought|knew|felt|sent|put|ran)\b"
 )

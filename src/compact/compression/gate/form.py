@@ -11,6 +11,7 @@ from compact.core.control_tokens import defused
 from compact.core.disguises import disguised
 from compact.core.languages import NAMES, language_of
 from compact.core.outline import STORY, section_named
+from compact.core.patterns import regex
 from compact.core.redaction import redact
 
 SMALLEST = 32
@@ -20,9 +21,9 @@ LEAST_SPOKEN, LEAST_TOLD = 150, 60
 LONG_SENTENCE = 20
 """Words from which a single line is a sentence, and has an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
-_PAGE = re.compile(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
+_PAGE = regex(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
 _BEFORE = r"^[ >*+•-]{0,8}(?:\d{1,2}[.)] ?)?"
-_TITLE = re.compile(
+_TITLE = regex(
     _BEFORE + r"#{1,6} ?(?P<hash>[^\n#]{1,60}?)[ #]{0,16}$"
     rf"|{_BEFORE}(?:\*\*|__)(?P<bold>[^\n*_]{{1,60}})(?:\*\*|__):? ?$"
     r"|<(?i:h[1-6]|b|strong|summary|dt|legend|caption)\b[^>\n]{0,200}>(?P<tag>[^<\n]{1,60})<"
@@ -31,13 +32,13 @@ _TITLE = re.compile(
     r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,})$",
     re.MULTILINE,
 )
-_AROUND = re.compile(r"^(?:\W|\d{1,2}[.):])+|\W+$")
+_AROUND = regex(r"^(?:\W|\d{1,2}[.):])+|\W+$")
 """What stands around the words of a title: numbers, marks, pictures."""
-_OUR_HEADING = re.compile(
+_OUR_HEADING = regex(
     r"^[^\w\n]{0,8}[\[\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b",
     re.MULTILINE,
 )
-_FETCHED = re.compile(
+_FETCHED = regex(
     r"!\[[^\]]{0,300}\](?:\(|\[)|^\[[^\]\n]{1,80}\]: ?<?(?:https?:|//)"
     r"|<(?:img|image|picture|source|iframe|frame|svg|object|embed|link|video|audio|style|script"
     r"|base|meta|form|input)\b"
@@ -46,13 +47,13 @@ _FETCHED = re.compile(
     r"(?:\w{1,20}script|data):",
     re.IGNORECASE | re.MULTILINE,
 )
-_CODE = re.compile(r"`[^`\n]{1,200}`")
+_CODE = regex(r"`[^`\n]{1,200}`")
 """A name in a line, which nothing fetches."""
 SPEAKERS = (
     "user|assistant|system|human|developer|tool|ai|model|benutzer|usuario|utilisateur|utente|用户"
 )
 """How whoever speaks in a conversation is called."""
-_SPEAKER = re.compile(
+_SPEAKER = regex(
     rf"^[ >*+•#_-]{{0,8}}[\[<(]?(?:{SPEAKERS})"
     r"(?:[\])>]?[*_]{0,2} ?:(?! ?//)|> |\][*_]{0,2} (?=\S))"
     r"|</?(?:user|assistant|system|human|developer|tool|instructions?|important|directive)\b"
@@ -60,18 +61,18 @@ _SPEAKER = re.compile(
     r"|[\"']role[\"'] ?: ?[\"']",
     re.IGNORECASE | re.MULTILINE,
 )
-_CALL = re.compile(
+_CALL = regex(
     r"</?(?:\w{1,20}:)?(?:function_calls?|invoke|parameter|tool_use|tool_calls?|tool_results?"
     r"|tool_code|function_results?)\b|<function=|\bto=functions\.|^Action Input ?:"
     r"|\"(?:tool_calls|function_call|tool_use)\""
     r"|\"name\" ?: ?\"[^\"]{1,80}\", ?\"(?:arguments|parameters|input)\" ?:",
     re.IGNORECASE | re.MULTILINE,
 )
-_UNREADABLE = re.compile(
+_UNREADABLE = regex(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ud800-\udfff\u202a-\u202e\u2066-\u2069"
     r"\U000e0000-\U000e007f]"
 )
-_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]{2,}")
+_LATIN_WORD = regex(r"[A-Za-zÀ-ɏ]{2,}")
 
 
 def finished(source: SummarySource) -> RuleResult:

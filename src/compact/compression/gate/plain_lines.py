@@ -5,8 +5,9 @@ one, what cannot be seen is gone, and a letter that looks like a Latin one is th
 from __future__ import annotations
 
 import html
-import re
 import unicodedata
+
+from compact.core.patterns import regex
 
 _LOOKS_LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
@@ -15,7 +16,7 @@ _LOOKS_LIKE = str.maketrans(
 """Letters of other scripts, and Latin ones that look the same."""
 _UNSEEN = frozenset(("Cf", "Mn", "Me"))
 """Kinds of characters that stand between or upon others: joiners, directions, accents, variants."""
-_BLANKS = re.compile(r"[^\S\n]+")
+_BLANKS = regex(r"[^\S\n]+")
 
 
 def plain_lines(text: str) -> str:

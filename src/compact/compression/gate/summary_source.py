@@ -19,6 +19,7 @@ from compact.core.cached import cached_property
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS
 from compact.core.messages import visible_texts
+from compact.core.patterns import regex
 from compact.core.redaction import secrets_of
 from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
@@ -31,16 +32,16 @@ SHORTEST_WORD = 3
 """Letters of a word that tells something."""
 SAMPLE, SAMPLE_CHARS = 60, 400
 """Of so many messages of a speaker, evenly chosen, so many characters are its sample."""
-_WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
+_WORD = regex(rf"[{CJK}]|[^\W_{CJK}]+")
 _FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
-_PROPER = re.compile(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
+_PROPER = regex(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
 """A word with a capital letter that does not begin a sentence."""
-_PLAIN = re.compile(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
+_PLAIN = regex(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
 """A word in small letters: with a capital one it is no name either."""
-_AMOUNT = re.compile(r"(?<![\w.])\d[\d.,:]{0,20}\d")
-_ROUND = re.compile(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
+_AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
+_ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
 """Numbers that say little by themselves: of days, years and hours, and small ones."""
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
+_SENTENCE_END = regex(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
 
 
 class RuleResult(NamedTuple):

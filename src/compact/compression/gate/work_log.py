@@ -13,9 +13,10 @@ from compact.compression.extraction.cutting import WORD
 from compact.compression.extraction.notes import Notes
 from compact.compression.gate.summary_source import RuleResult, SummarySource, sentences
 from compact.core.checkpoints import SummaryRequest
+from compact.core.patterns import regex
 
-_PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|clean)\b", re.IGNORECASE)
-_DOUBTED = re.compile(
+_PASSED = regex(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|clean)\b", re.IGNORECASE)
+_DOUBTED = regex(
     r"\b(?:fail\w*|not|never|error\w*|red|broke\w*|until|before|if|once|should|must|when)\b|n't",
     re.IGNORECASE,
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import chain, islice
 from typing import Any
 
 from compact.core.characters import all_carried
 from compact.core.context import ActiveContext, sendable
 from compact.core.copies import copied
-from compact.core.formats.anthropic import Anthropic
-from compact.core.formats.chat_completions import ChatCompletions
-from compact.core.formats.ollama import Ollama
-from compact.core.formats.responses import Responses
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat
 from compact.core.formats.wire_safe import SERVED
@@ -20,9 +17,40 @@ from compact.core.given import type_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
-FORMATS: Mapping[str, WireFormat] = {
-    f.name: f for f in (ChatCompletions(), Anthropic(), Responses(), Ollama())
+_CLASSES: Mapping[str, str] = {
+    "chat_completions": "ChatCompletions",
+    "anthropic": "Anthropic",
+    "responses": "Responses",
+    "ollama": "Ollama",
 }
+"""Name of a format, which is that of its module, and of the class in it."""
+
+
+class KnownFormats(Mapping[str, WireFormat]):
+    """The formats by name, each loaded when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, WireFormat] = {}
+
+    def __getitem__(self, name: str) -> WireFormat:
+        found = self._loaded.get(name)
+        if found is None:
+            kind = _CLASSES[name]
+            module = import_module(f"compact.core.formats.{name}")
+            found = self._loaded[name] = getattr(module, kind)()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+
+FORMATS = KnownFormats()
 LOOKED_AT = 400
 """Messages looked at from each end to tell a format by its content."""
 

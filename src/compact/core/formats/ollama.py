@@ -8,7 +8,6 @@ position, and a result is read with what stands before it. Ids that a newer serv
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -38,11 +37,12 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
+from compact.core.patterns import regex
 from compact.core.provider_rules import OPENAI_CHAT
 from compact.core.tokens import OLLAMA_FRAMING
 from compact.errors import InvalidMessage
 
-_MADE = re.compile(r"(?:call|result)-\d+(?:-\d+)?")
+_MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
 """Ids made here. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 """How base64 images begin; what begins otherwise is taken for a PNG."""

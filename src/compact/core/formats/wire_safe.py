@@ -15,6 +15,7 @@ from typing import Any
 
 from compact.core.arguments import arguments_of, readable_arguments
 from compact.core.messages import META, Raw
+from compact.core.patterns import regex
 
 Served = dict[str, Any]
 
@@ -22,14 +23,14 @@ _OURS = frozenset(("timestamp", *META))
 """Fields of a message that are read here, and are none of the APIs'."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that are read here, and what servers call them."""
-_CHAT_ID = re.compile(r".{1,40}", re.DOTALL)
-_ITEM_ID = re.compile(r".{1,64}", re.DOTALL)
-_BLOCK_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_NINE = re.compile(r"[a-zA-Z0-9]{9}")
+_CHAT_ID = regex(r".{1,40}", re.DOTALL)
+_ITEM_ID = regex(r".{1,64}", re.DOTALL)
+_BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
+_NINE = regex(r"[a-zA-Z0-9]{9}")
 """Ids of calls as OpenAI's two APIs, Anthropic's and Mistral's templates take them."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
 """How ids of items begin that OpenAI gave them; it refuses others, and needs none."""
-_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NO_NAME = regex(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
 """Letters of a tool's name: OpenAI's limit, and Anthropic's."""
 

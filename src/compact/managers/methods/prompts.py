@@ -11,7 +11,7 @@ from compact.errors import InvalidArgument
 from compact.managers.methods.looking import Looking
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import off_loop
-from compact.managers.views import review, session_summary
+from compact.managers.views import review
 from compact.managers.views.manual_compression import wanted_of
 from compact.managers.views.review import CompressionProposal
 
@@ -158,7 +158,9 @@ class Prompts(Looking):
         if not len(self.history):
             return ""
         session = self._session
-        return await off_loop(session_summary.summary_of(session.state, session.breaker))
+        from compact.managers.views.session_summary import summary_of
+
+        return await off_loop(summary_of(session.state, session.breaker))
 
 
 def _checked_ratio(ratio: float | None) -> float | None:

@@ -10,7 +10,6 @@ from compact.core.copies import copied_message
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.recalls import Expansion, Recalled
-from compact.managers import recall as recalling
 from compact.managers.methods.looking import Looking
 
 
@@ -19,7 +18,9 @@ class Recalling(Looking):
 
     def recall(self, query: str, *, limit: int = recalls.PAGE) -> list[Recalled]:
         """Messages of the whole history that share words with the query, the best match first."""
-        return recalling.recall(self._session.state, query, limit=limit)
+        from compact.managers.recall import recall
+
+        return recall(self._session.state, query, limit=limit)
 
     def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
         """The original messages behind the id of a checkpoint, a message or a tool call.
@@ -30,7 +31,9 @@ class Recalling(Looking):
         Raises:
             NotFound: nothing in the session has that id.
         """
-        found = recalling.expand(self._session.state, id, max_tokens=max_tokens, start=start)
+        from compact.managers.recall import expand
+
+        found = expand(self._session.state, id, max_tokens=max_tokens, start=start)
         return found.model_copy(update={"messages": tuple(map(copied_message, found.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
@@ -56,6 +59,8 @@ class Recalling(Looking):
             InvalidInput: there is no such tool, or its argument is missing.
             NotFound: nothing has that id.
         """
+        from compact.managers.recall import answer_tool
+
         session = self._session
         seen = session.view.shown_whole()
-        return recalling.answer_tool(session.state, name, arguments, max_tokens, seen)
+        return answer_tool(session.state, name, arguments, max_tokens, seen)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.compression.fold import Fold
 from compact.core.budget import ContextWindow
-from compact.core.calibration import Calibration
 from compact.core.events import TriggerDecision
-from compact.core.goals import Goal
 from compact.core.messages import SYSTEM_ROLES, Message
-from compact.core.sessions import Projection
-from compact.core.tokens import TokenCounter
-from compact.managers.session.history import SessionHistory
-from compact.managers.session.prompting import Preamble
-from compact.managers.session.state import SessionState
 from compact.wiring import nobody
+
+if TYPE_CHECKING:
+    from compact.core.calibration import Calibration
+    from compact.core.goals import Goal
+    from compact.core.sessions import Projection
+    from compact.core.tokens import TokenCounter
+    from compact.managers.session.history import SessionHistory
+    from compact.managers.session.prompting import Preamble
+    from compact.managers.session.state import SessionState
 
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""

@@ -20,6 +20,7 @@ from compact.core.events import ErrorRaised, Event, GoalsChanged
 from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, marked_lines, markers_in, stands_in
 from compact.core.messages import Message
+from compact.core.patterns import regex
 from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.speakers import speaker_of
@@ -35,7 +36,7 @@ MOST_TOLD = 100
 NOTED_AFTER = 100
 """Messages without progress after which a note says that they were looked through."""
 Fits = Callable[[Sequence[Goal]], bool]
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+_THOUGHTS = regex(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from compact import wiring
 from compact.compression.fold import RequestExtras
@@ -47,14 +47,15 @@ from compact.errors import (
     UnknownModel,
 )
 from compact.managers.entering import new_branch
-from compact.managers.memory_manager import MemoryManager
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import delivered_on_loop
-from compact.managers.session.archiving import Archive
 from compact.managers.session.prompt_parts import checked_size, parts_beside
 from compact.managers.session.prompting import Prompting, mode_in
-from compact.managers.session.recalling import TurnRecall
 from compact.managers.session.state import SessionState
+
+if TYPE_CHECKING:
+    from compact.managers.memory_manager import MemoryManager
+    from compact.managers.session.recalling import TurnRecall
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
@@ -318,6 +319,8 @@ def _state(
     redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, emit)
     archive = None
     if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
+        from compact.managers.session.archiving import Archive
+
         archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
 
@@ -372,7 +375,7 @@ def _choosing(
 def _recall(
     store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
 ) -> TurnRecall | None:
-    """What is recalled from, where that is asked for.
+    """What is recalled from, where that is asked for; a session without it knows no memory.
 
     Raises:
         InvalidArgument: the store keeps no index, or the memory is of another scope.
@@ -381,6 +384,9 @@ def _recall(
     tokens = None if tokens is None else checked_size("recall_tokens", tokens)
     if memory is None or memory is False:
         return None
+    from compact.managers.memory_manager import MemoryManager
+    from compact.managers.session.recalling import TurnRecall
+
     if memory is True:
         if not hasattr(store, "holding"):
             raise InvalidArgument(

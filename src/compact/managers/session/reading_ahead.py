@@ -1,5 +1,6 @@
 """Reading ahead: notes are taken of new messages between turns, so that the turn which compresses
-has little left to read. What they say is the same, whenever the messages were read.
+has little left to read. What they say is the same, whenever the messages were read. The engine is
+loaded in that thread, too.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from threading import Thread
 from weakref import WeakSet
 
 from compact import forks
-from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
-from compact.compression.forms import forms_of
-from compact.core.history import History
+from compact.core.history import FEW_MESSAGES, History
 
 
 class ReadingAhead:
@@ -71,6 +70,9 @@ class ReadingAhead:
         read = 0
         # It is read again at the compression, which says what failed; Python would print it all.
         with suppress(BaseException):
+            from compact.compression.extraction.notes import notes_of
+            from compact.compression.forms import forms_of
+
             while read < until and not self._stops:  # asked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
             for _ in forms_of(history).ahead(since, read) if history.counter.is_pure else ():

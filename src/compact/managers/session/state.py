@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact import forks
-from compact.compression.fold import RequestExtras
 from compact.core import clock_and_ids
 from compact.core.calibration import Calibration
 from compact.core.changes import (
@@ -25,29 +24,32 @@ from compact.core.changes import (
     What,
 )
 from compact.core.events import TriggerDecision, TrustFaded
-from compact.core.formats.wire import WireFormat
-from compact.core.goals import Goal
 from compact.core.levels import aged
-from compact.core.messages import Message
 from compact.core.model_keys import is_of_other
 from compact.core.own_text import OwnText
-from compact.core.policy import CompactPolicy
-from compact.core.protocols import Emit, SessionStore, Summarizer, Version
 from compact.core.redactor import NOTHING_ELSE, Redactor
-from compact.core.reliability import Reliability
-from compact.core.resolving import Setting
-from compact.core.sessions import Branch, Move, Projection
-from compact.core.tokens import TokenCounter
 from compact.errors import StoreFailed
 from compact.managers.entering import new_branch
 from compact.managers.running import blocking
-from compact.managers.session.archiving import Archive
 from compact.managers.session.history import SessionHistory
-from compact.managers.session.prompting import Prompting
 from compact.managers.session.reading_ahead import ReadingAhead
-from compact.managers.session.recalling import TurnRecall
 from compact.managers.session.session_log import KnownGoals, SessionLog
 from compact.wiring import Model, Writers, key_of
+
+if TYPE_CHECKING:
+    from compact.compression.fold import RequestExtras
+    from compact.core.formats.wire import WireFormat
+    from compact.core.goals import Goal
+    from compact.core.messages import Message
+    from compact.core.policy import CompactPolicy
+    from compact.core.protocols import Emit, SessionStore, Summarizer, Version
+    from compact.core.reliability import Reliability
+    from compact.core.resolving import Setting
+    from compact.core.sessions import Branch, Move, Projection
+    from compact.core.tokens import TokenCounter
+    from compact.managers.session.archiving import Archive
+    from compact.managers.session.prompting import Prompting
+    from compact.managers.session.recalling import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""

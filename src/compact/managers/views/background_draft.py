@@ -9,15 +9,17 @@ is done waits for it; if anything that it stands on has changed meanwhile, it is
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from compact.core.budget import ContextWindow
 from compact.core.events import DraftMade, ErrorRaised
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import in_thread
-from compact.managers.session.state import SessionState
-from compact.managers.views.breaker import Breaker
 from compact.managers.views.drafts import DRAFT, Draft, DraftBase, end_draft, is_under_way
+
+if TYPE_CHECKING:
+    from compact.core.budget import ContextWindow
+    from compact.managers.session.state import SessionState
+    from compact.managers.views.breaker import Breaker
 
 AGAIN_SHARE = 0.05
 """Share of the usable window by which a prompt has to grow before a draft is tried again, or its

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.pipeline import Proposal
 from compact.core import clock_and_ids
 from compact.core.events import BreakerOpened, SummarizerChosen
-from compact.core.protocols import Summarizer
-from compact.core.tokens import TokenCounter
 from compact.managers.running import blocking
 from compact.managers.running.timeout_summarizer import TimeoutSummarizer, name_of
-from compact.managers.session.state import SessionState
+
+if TYPE_CHECKING:
+    from compact.compression.pipeline import Proposal
+    from compact.core.protocols import Summarizer
+    from compact.core.tokens import TokenCounter
+    from compact.managers.session.state import SessionState
 
 PREFIX = "breaker:"
 """How the note's name begins; the summarizer's name follows."""

@@ -12,14 +12,16 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compact.compression.pipeline import Proposal
 from compact.core import clock_and_ids
 from compact.core.events import DraftDropped
 from compact.core.sessions import Destination, MoveKind, Projection, Run, Shown, Step
 from compact.errors import Superseded
-from compact.managers.session.state import SessionState
+
+if TYPE_CHECKING:
+    from compact.compression.pipeline import Proposal
+    from compact.managers.session.state import SessionState
 
 DRAFT = "draft"
 """What an error names as the stage that failed before those of the pipeline."""

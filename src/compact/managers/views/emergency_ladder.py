@@ -6,14 +6,18 @@ force. If none does, the error with the floor's breakdown.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, LadderRung
 from compact.core.events import EmergencyRung
-from compact.core.plan import Plan
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
-from compact.managers.session.state import SessionState
-from compact.managers.views.drafts import Draft
 from compact.managers.views.time_travel import take_snapshot
-from compact.managers.views.view import View
+
+if TYPE_CHECKING:
+    from compact.core.plan import Plan
+    from compact.managers.session.state import SessionState
+    from compact.managers.views.drafts import Draft
+    from compact.managers.views.view import View
 
 
 async def make_fit(

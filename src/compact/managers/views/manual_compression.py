@@ -1,6 +1,5 @@
 """What a compression that somebody asks for comes down to, or a message that is put aside."""
 
-from compact.compression.ladder import Ladder
 from compact.compression.values import Wanted
 from compact.managers.views.view import View
 
@@ -23,8 +22,7 @@ def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Want
     anyway, and made: without a ratio that one was it.
     """
     most, tokens = view.window.usable, view.tokens
-    history, policy = view.counted.history, view.counted.state.policy
-    floor = Ladder(history, policy).floor() + view.overhead_tokens
+    floor = _floor(view)
     if ratio is None:
         if was_due:
             return Wanted(most)
@@ -41,8 +39,15 @@ def shown_of_aside(view: View, position: int) -> int:
     floor and the checkpoints leave of the window's target; where that is less, half of what the
     floor leaves of the window, and no more than a share of it.
     """
-    counted = view.counted
-    floor = Ladder(counted.history, counted.state.policy).floor(but=position) + view.overhead_tokens
+    floor = _floor(view, but=position)
     free = (view.window.usable - floor) // 2
     left = view.window.target - floor - sum(c.token_count for c in view.checkpoints)
     return max(LEAST_SHOWN, left, min(free, int(SHOWN_SHARE * view.window.usable)))
+
+
+def _floor(view: View, but: int | None = None) -> int:
+    """Tokens of what may not be shortened, and of what stands beside the messages."""
+    from compact.compression.ladder import Ladder
+
+    ladder = Ladder(view.counted.history, view.counted.state.policy)
+    return ladder.floor(but=but) + view.overhead_tokens

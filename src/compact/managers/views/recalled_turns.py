@@ -9,17 +9,19 @@ messages is left out before anything is compressed, and never makes a compressio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from compact.compression.fold import Fold
 from compact.core.changes import Change, RecalledTurn, TurnsRecalled
 from compact.core.events import ErrorRaised, TurnsQuoted
-from compact.core.messages import Message
 from compact.core.remembered import memory_message
-from compact.core.sessions import Projection
 from compact.errors import CompactError
-from compact.managers.session.counted_session import CountedSession
-from compact.managers.session.recalling import FoundTurn
+
+if TYPE_CHECKING:
+    from compact.compression.fold import Fold
+    from compact.core.messages import Message
+    from compact.core.sessions import Projection
+    from compact.managers.session.counted_session import CountedSession
+    from compact.managers.session.recalling import FoundTurn
 
 STAGE = "recall"
 """What an error names as the stage that failed."""
@@ -170,7 +172,8 @@ class RecalledTurns:
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
         """The best turns whose message takes no more than so many tokens, and the message."""
-        counter, chosen, total = self._counted.counter, list[FoundTurn](), 0
+        counter, total = self._counted.counter, 0
+        chosen: list[FoundTurn] = []
         for each in found:
             tokens = counter.text(each.quote.text) + TURN_TOKENS
             if total + tokens <= room:

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from compact.compression import pipeline, reporting
+from compact.compression import reporting
 from compact.core.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
-from compact.core.plan import Plan
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.managers.views.drafts import Draft, end_draft
 from compact.managers.views.manual_compression import wanted_of
 from compact.managers.views.view import ASKED, View
+
+if TYPE_CHECKING:
+    from compact.core.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
     Raises:
         CompactError: there is no other context.
     """
+    from compact.compression.pipeline import rooms_of
+
     counted = view.counted
     with view.alone():
         with counted.state.lock:
@@ -95,7 +100,7 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, reporting.why_no_more(plan.floor, before))
-    rooms, known = pipeline.rooms_of(draft.proposal), {c.id for c in view.checkpoints}
+    rooms, known = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
     made = (c for c in draft.proposal.checkpoints if c.id not in known)
     return CompressionProposal(
         session_id=counted.state.id,
@@ -152,7 +157,9 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
                 "the session was compressed or changed since this was proposed; nothing was "
                 "stored: propose again"
             )
-    made = pipeline.rewritten(draft.proposal, edited)
+    from compact.compression.pipeline import rewritten
+
+    made = rewritten(draft.proposal, edited)
     view.commit(draft._replace(proposal=made))
     return made.plan.owned().model_copy(update={"why": proposal.why})
 

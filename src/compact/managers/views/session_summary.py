@@ -6,13 +6,16 @@ one. It is shown to people and sent on, so secrets in it are redacted, whoever w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.gate.rules import judge
 from compact.core.checkpoints import SummaryRequest
 from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.core.redaction import redact
-from compact.managers.session.state import SessionState
-from compact.managers.views.breaker import Breaker
+
+if TYPE_CHECKING:
+    from compact.managers.session.state import SessionState
+    from compact.managers.views.breaker import Breaker
 
 SUMMARY_TOKENS = 800
 """Size of the summary that is written where no checkpoint exists yet."""
@@ -24,6 +27,8 @@ async def summary_of(state: SessionState, breaker: Breaker) -> str:
 
 
 async def _told(state: SessionState, breaker: Breaker) -> str:
+    from compact.compression.gate.rules import judge
+
     request = SummaryRequest(
         messages=tuple(map(state.history.redacted, range(len(state.history)))),
         max_tokens=SUMMARY_TOKENS,

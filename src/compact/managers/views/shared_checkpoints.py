@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from compact.compression.standing import Standing, adopted, standing_of
-from compact.core.budget import ContextWindow
-from compact.core.history import History
 from compact.core.levels import Caps
-from compact.core.sessions import Projection
-from compact.managers.session.counted_session import CountedSession
-from compact.managers.session.state import SessionState
+
+if TYPE_CHECKING:
+    from compact.core.budget import ContextWindow
+    from compact.core.history import History
+    from compact.core.sessions import Projection
+    from compact.managers.session.counted_session import CountedSession
+    from compact.managers.session.state import SessionState
 
 MOST_LOOKED_AT = 8
 """Newest moves each of which is looked at."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
-from compact.compression.fold import Fold
 from compact.core.changes import Change, GoalsSet, ModeSet
-from compact.core.context import ActiveContext
-from compact.core.goals import Goal
-from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
 from compact.errors import InvalidConfig, NotFound
 from compact.managers.session.goal_tracking import goals_by
 from compact.managers.session.state import ALL_MOVES, SessionState
-from compact.managers.views.view import View
+
+if TYPE_CHECKING:
+    from compact.compression.fold import Fold
+    from compact.core.context import ActiveContext
+    from compact.core.goals import Goal
+    from compact.core.messages import Message
+    from compact.managers.views.view import View
 
 
 def take_snapshot(

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from compact.compression import pipeline, reporting
+from compact.compression import reporting
 from compact.compression.emergency import LadderRung
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget, Wanted
@@ -36,7 +36,6 @@ from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
 from compact.managers.views.drafts import DRAFT, Draft, DraftBase, projected
 from compact.managers.views.recalled_turns import RecalledTurns
-from compact.managers.views.shared_checkpoints import standing_in
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
@@ -418,6 +417,9 @@ class View:
         Raises:
             CompactError: there is none; the context before stays.
         """
+        from compact.compression import pipeline  # the first compression loads the engine
+        from compact.managers.views.shared_checkpoints import standing_in
+
         state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
             ground, history = self.ground(), counted.history

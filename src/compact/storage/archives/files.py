@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -14,14 +13,15 @@ from urllib.parse import quote
 from compact.core.events import Event
 from compact.core.kit_names import ARCHIVES
 from compact.core.messages import Message
+from compact.core.patterns import regex
 from compact.errors import StoreFailed
 from compact.files import sync_folder, write_whole
 from compact.storage.archives import contents
 
 LONGEST_NAME = 100
 """Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_NUMBER = re.compile(r"transcript-pre-compact-([0-9]+)\.jsonl")
+_PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
+_NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
 _OURS = ("transcript-pre-compact-", "summary-", contents.EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
 """How the names of our files begin and end, those included that a crash left half written."""

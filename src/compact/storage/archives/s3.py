@@ -7,7 +7,6 @@ the right to use the KMS key reads nothing.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,13 +15,14 @@ from itertools import count
 
 from compact.core.events import Event
 from compact.core.messages import Message
+from compact.core.patterns import regex
 from compact.errors import StoreFailed
 from compact.storage.archives import contents
 from compact.storage.archives.files import folder_name
 from compact.storage.blobs.s3_blobs import INSTALL, S3Blobs
 from compact.storage.blobs.sealing import KmsKeys, SealedBlobs
 
-_NUMBER = re.compile(r"transcript-pre-compact-([0-9]+)\.jsonl\Z")
+_NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl\Z")
 
 
 class S3Storage:

@@ -8,7 +8,6 @@ none is ever overwritten by what differs.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from compact.core.memory_protocols import BlobStore
+from compact.core.patterns import regex
 from compact.errors import StoreDamaged, StoreFailed, Superseded
 
 SCHEMA = "compact/archived-conversation"
@@ -26,7 +26,7 @@ DESCRIPTION, ORIGINALS = ".json", ".originals.zst"
 """How the names of the two files end."""
 _LONGEST = 60
 """Characters of a session's id in a name."""
-_NOT_NAMED = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_NAMED = regex(r"[^A-Za-z0-9._-]+")
 
 
 def name_for(session_id: str, ended: datetime, originals: bytes) -> str:

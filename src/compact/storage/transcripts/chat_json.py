@@ -11,7 +11,6 @@ before it, a call id that is used again while it is open and a call answered twi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from compact.core.formats.known import FORMATS, format_of, told_by
 from compact.core.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import COMPACTIONS, Message
+from compact.core.patterns import regex
 from compact.errors import InvalidTranscript, ServerHeldState
 from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose
@@ -36,7 +36,7 @@ _SYSTEM = ("system", "instructions")
 """Keys of a system prompt that stands beside the messages: Anthropic's, the Responses API's."""
 _SYSTEM_ID = "m0"
 """The system prompt stands first, wherever the file has it: ids tell positions."""
-_INDENT = re.compile(rb"\s*[\[{]\r?\n( *)")
+_INDENT = regex(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
 """A message's dictionary and the line it stands on, where a line can be named."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +18,11 @@ from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
 import orjson
 
 from compact.core.calls import got, whole_number
+from compact.core.patterns import regex
 from compact.errors import InvalidArgument, InvalidTranscript, unreadable
 
 Item = TypeVar("Item")
-_HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
+_HUGE_INTEGER = regex(rb"[:,\[\s]-?[0-9]{20}")
 _SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),

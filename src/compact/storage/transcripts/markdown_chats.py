@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compact.core.messages import Text
+from compact.core.patterns import regex
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, PlainText
 from compact.storage.transcripts.pairing import OBSERVATION
@@ -43,15 +44,15 @@ class MarkdownChats:
 
 AIDER = MarkdownChats(
     "aider",
-    re.compile(r"^# aider chat started at "),
-    re.compile(r"#### ?(?P<user>.*?)  |> ?(?P<tool>.*?)  |# aider chat started at (?P<time>.*)"),
-    re.compile(r"^> (?:Main m|M)odel: (\S+)", re.MULTILINE),
+    regex(r"^# aider chat started at "),
+    regex(r"#### ?(?P<user>.*?)  |> ?(?P<tool>.*?)  |# aider chat started at (?P<time>.*)"),
+    regex(r"^> (?:Main m|M)odel: (\S+)", re.MULTILINE),
     returns=True,
 )
 CURSOR = MarkdownChats(
     "cursor_export",
-    re.compile(r"^# (?P<title>.*)\n_Exported on .* from Cursor"),
-    re.compile(r"\*\*(?:User(?P<user>)|Cursor(?P<assistant>))\*\*"),
+    regex(r"^# (?P<title>.*)\n_Exported on .* from Cursor"),
+    regex(r"\*\*(?:User(?P<user>)|Cursor(?P<assistant>))\*\*"),
 )
 
 

@@ -23,37 +23,36 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolCall, ToolResult
+from compact.core.patterns import regex
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, PlainText
 from compact.storage.transcripts.transcript import Collected, Transcript
 
 NAME = "specstory"
-_HEADING = re.compile(
+_HEADING = regex(
     r"_\*\*(?P<who>User|Agent)(?P<side> - sidechain)?"
     r"(?: \((?P<model>[^()]*?) ?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)?\))?\*\*_"
 )
-_SESSION = re.compile(r"<!-- (?P<tool>[^<>]+?) Session (?P<id>\S+) \([^()]*\) -->")
-_TOOL_OPEN = re.compile(r"<tool-use data-tool-type=")
-_TOOL_CLOSE = re.compile(r"(?:</details>)?</tool-use>")
-_FENCE = re.compile(r"`{3,}(?P<info>[^`]*)$")
-_TOOL = re.compile(
+_SESSION = regex(r"<!-- (?P<tool>[^<>]+?) Session (?P<id>\S+) \([^()]*\) -->")
+_TOOL_OPEN = regex(r"<tool-use data-tool-type=")
+_TOOL_CLOSE = regex(r"(?:</details>)?</tool-use>")
+_FENCE = regex(r"`{3,}(?P<info>[^`]*)$")
+_TOOL = regex(
     r'<tool-use data-tool-type="(?P<type>[^"]*)" data-tool-name="(?P<name>[^"]*)">\s*<details>\s*'
     r"<summary>Tool use: \*\*(?P<titled>[^\n]*?)</summary>\n?"
 )
-_TOOL_END = re.compile(r"\n?</details>\s*</tool-use>(?=\s*(?:<tool-use |\Z))")
-_THINK = re.compile(
+_TOOL_END = regex(r"\n?</details>\s*</tool-use>(?=\s*(?:<tool-use |\Z))")
+_THINK = regex(
     r"<think>(?:<details><summary>[^<]*</summary>)?\n?(?P<text>.*?)\n?(?:</details>)?</think>",
     re.DOTALL,
 )
-_RESUMED = re.compile(r"Resumed from an? .+ session via SpecStory\.")
-_CONTINUED = re.compile(
-    r"This session is being continued from a previous conversation that ran out"
-)
-_NAMED = re.compile(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
-_OUTPUT = re.compile(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
+_RESUMED = regex(r"Resumed from an? .+ session via SpecStory\.")
+_CONTINUED = regex(r"This session is being continued from a previous conversation that ran out")
+_NAMED = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
+_OUTPUT = regex(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
 _OUTPUT_END = "\n```"
-_ANSWER = re.compile(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
-_SCRIPT = re.compile(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n```", re.DOTALL)
+_ANSWER = regex(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
+_SCRIPT = regex(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n```", re.DOTALL)
 
 
 def recognizes(document: Document) -> bool:
