@@ -134,20 +134,28 @@ class Composer:
         """
         if room < LEAST_STORY:
             return ""
+        if parts[STORY] not in self._chronologies:
+            self._chronologies[parts[STORY]] = self._chronology(parts[STORY])
+        return self._chronologies[parts[STORY]].told(room)
+
+    @cached_property
+    def _chronologies(self) -> dict[str, Chronology]:
+        """By the story that each stands beside."""
+        return {}
+
+    def _chronology(self, story: str) -> Chronology:
         weights = self.weights
-        if parts[STORY] or self.by_model:
+        if story or self.by_model:
             kinds = ("earlier", "pasted", "closing", "said", *get_args(DeedKind))
             weights = replace(weights, **dict.fromkeys(kinds, 0.0))
-        seen = Seen([parts[STORY]], self.seen)
-        chronology = Chronology(
+        return Chronology(
             self.notes,
             self.counter,
             last=self.last,
-            seen=seen,
+            seen=Seen([story], self.seen),
             clipped=self.clipped,
             weights=weights,
         )
-        return chronology.told(room)
 
     def _names(self, parts: Mapping[str, str], room: int) -> str:
         told = "\n".join(parts.values())

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from compact.compression.extraction.cutting import Cuttable
 from compact.compression.extraction.items import PERSONS, Item, cuttable, marked
 from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.talk import told_talk
+from compact.compression.extraction.talk import Talk
 from compact.compression.extraction.work import Deed
 from compact.compression.extraction.work import Kind as DeedKind
 from compact.compression.seen import NOTHING, Seen
@@ -88,7 +88,7 @@ class Chronology:
     def told(self, room: int) -> str:
         """The chronology in so many tokens at most; empty where nothing fits."""
         if self.notes.is_plain_talk:
-            return told_talk(self._items, self.notes, self.counter, room, self.weights)
+            return self._talk.told(room)
         if room < STUB or not self._rows:
             return ""
 
@@ -142,6 +142,10 @@ class Chronology:
             else:
                 low = half + 1
         return text
+
+    @cached_property
+    def _talk(self) -> Talk:
+        return Talk(self._items, self.notes, self.counter, self.weights)
 
     @cached_property
     def _items(self) -> list[Item]:

@@ -22,6 +22,7 @@ from compact.compression.extraction.cutting import (
     squeezed,
 )
 from compact.core.checkpoints import REFERENCE_LINE
+from compact.core.facts import Said
 from compact.core.instructions import score_of
 from compact.core.messages import PersonWords, short_id
 from compact.core.restatements import Restatements, statements_in
@@ -78,6 +79,8 @@ class Item:
     """About how much it tells: its telling words, its names and its numbers."""
     text_cut: Cuttable | None = field(default=None, repr=False, compare=False)
     """The text as it may be cut, once somebody has counted it."""
+    said: tuple[str, list[Said]] | None = field(default=None, repr=False, compare=False)
+    """Its sentences, once talk was told of it, and the text before that they were found with."""
     demands: float = 0.0
     """How much the sentence of a person that demands most reads like something to be followed, 0 to
     1."""
@@ -230,7 +233,7 @@ class Items:
 
 def _weigh(item: Item) -> None:
     """Note how much an item tells, and demands."""
-    item.text_cut = None
+    item.text_cut = item.said = None
     item.info = max(info_of(item.text), float(bool(item.before)))
     if item.kind in PERSONS:
         item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)
