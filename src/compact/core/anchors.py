@@ -243,13 +243,15 @@ class Use:
     others than a tool's result.
     """
 
-    __slots__ = ("edits", "kind", "own", "position", "times")
+    __slots__ = ("edits", "kind", "own", "position", "times", "worth")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
         self.times = 0
         self.position = self.own = -1
         self.edits = 0
+        self.worth: tuple[float, float] | None = None
+        """What its times with its kind and its edits add to its weight, until one more comes."""
 
     def features(self, now: int) -> dict[str, float]:
         """What its weight is the sum of, each with its number in `name_weights.json`."""
@@ -284,6 +286,7 @@ class Ledger:
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
+                self.uses[anchor.text].worth = None
 
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Note the anchors of a text of the message at `position`."""
@@ -298,8 +301,8 @@ class Ledger:
             use = self.uses.get(name)
             if use is None:
                 use = self.uses[name] = Use(kind)
-            use.times += use.position != position
-            use.position = position
+            if use.position != position:
+                use.times, use.position, use.worth = use.times + 1, position, None
             if origin != "result":
                 use.own = position
 
@@ -310,7 +313,7 @@ class Ledger:
         for name, _ in find(text):
             use = self.uses.get(name)
             if use is not None and name not in kept:
-                use.times -= 1
+                use.times, use.worth = use.times - 1, None
                 if use.times < 1:
                     del self.uses[name]
 
@@ -322,9 +325,15 @@ class Ledger:
         times, age, edits, own, results = map(get, _SHARED)
         rows = list[tuple[float, str]]()
         for text, use in self.uses.items():
-            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
-            score += age * log(position - use.position) + (edits * log(use.edits))
-            score += own * log(position - use.own) if use.own >= 0 else results
+            if use.worth is None:
+                by_kind = _WEIGHTS.get(use.kind, 0.0)
+                use.worth = by_kind + times * log(use.times), edits * log(use.edits)
+            since = log(position - use.position)
+            score = use.worth[0] + (age * since + use.worth[1])
+            if use.own < 0:
+                score += results
+            else:
+                score += own * (since if use.own == use.position else log(position - use.own))
             rows.append((-score, text))
         rows.sort()
         return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]

@@ -142,7 +142,10 @@ class Candidates:
         self._weights = _weights(items, rows)
         self._costs = [cost(item.text) for item in items]
         self._scale = [
-            row.worth * weigh(item) * speech[item.speaker] / math.pow(max(_LEAST_COST, took), THRIFT)
+            row.worth
+            * weigh(item)
+            * speech[item.speaker]
+            / math.pow(max(_LEAST_COST, took), THRIFT)
             for item, row, took in zip(items, rows, self._costs, strict=True)
         ]
         gains = map(self._gain, range(len(items)), repeat(self._weights))

@@ -11,6 +11,7 @@ from itertools import groupby
 from compact.compression.extraction.cutting import info_of
 from compact.compression.extraction.items import (
     Item,
+    Spoken,
     demand_of,
     marked,
     question_of,
@@ -144,20 +145,26 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
 
 def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
     """The sentences of an item; the first of an answer that says little by itself with the question
-    that it answers. They are found once for as long as both texts stay.
+    that it answers.
     """
-    context = item.before or (before.text if before is not None else "")
-    if item.said is None or item.said[0] is not context:
+    spoken, asked = _spoken(item), item.before
+    if not asked and before is not None and spoken.opening < SHORT_ANSWER:
+        asked = _spoken(before).question
+    if not asked or not spoken.said:
+        return spoken.said
+    first, *others = spoken.said
+    return [Said(item.position, first.speaker, f"(asked: {asked}) {first.text}"), *others]
+
+
+def _spoken(item: Item) -> Spoken:
+    """An item as it is spoken, found once."""
+    if item.spoken is None:
         speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
         lines = lines_of(without_superseded(item.text))
-        told = [sentence for line in lines for sentence in sentences_of(line)]
-        asked = item.before
-        if not asked and before is not None and told and info_of(told[0]) < SHORT_ANSWER:
-            asked = question_of(before.text)
-        if asked and told:
-            told[0] = f"(asked: {asked}) {told[0]}"
-        item.said = context, [Said(item.position, speaker, sentence) for sentence in told]
-    return item.said[1]
+        said = [Said(item.position, speaker, x) for line in lines for x in sentences_of(line)]
+        opening = info_of(said[0].text) if said else SHORT_ANSWER
+        item.spoken = Spoken(said, opening, question_of(item.text))
+    return item.spoken
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
