@@ -167,7 +167,6 @@ def test_a_shown_list_of_tasks_says_which_are_done():
         result("t2", "#1 [completed] Paint the hull\n#2 [pending] Sand it [blocked by #1]"),
     )
     assert to_do(*work) == ["Sand it"]
-    assert notes_of([*work]).work.done_tasks() == ["Paint the hull"]
 
 
 def test_a_patch_that_names_its_files_in_its_text_writes_them():

@@ -243,29 +243,13 @@ class Use:
     others than a tool's result.
     """
 
-    __slots__ = ("edits", "kind", "own", "position", "times", "worth")
+    __slots__ = ("edits", "kind", "own", "position", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
         self.times = 0
         self.position = self.own = -1
         self.edits = 0
-        self.worth: tuple[float, float] | None = None
-        """What its times with its kind and its edits add to its weight, until one more comes."""
-
-    def features(self, now: int) -> dict[str, float]:
-        """What its weight is the sum of, each with its number in `name_weights.json`."""
-        found = {
-            "times": math.log1p(self.times),
-            "age": math.log1p(now - self.position),
-            "edits": math.log1p(self.edits),
-            self.kind: 1.0,
-        }
-        if self.own >= 0:
-            found["own_age"] = math.log1p(now - self.own)
-        else:
-            found["only_in_results"] = 1.0
-        return found
 
 
 _WEIGHTS: Mapping[str, float] = json.loads(
@@ -286,7 +270,6 @@ class Ledger:
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
-                self.uses[anchor.text].worth = None
 
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Note the anchors of a text of the message at `position`."""
@@ -301,8 +284,8 @@ class Ledger:
             use = self.uses.get(name)
             if use is None:
                 use = self.uses[name] = Use(kind)
-            if use.position != position:
-                use.times, use.position, use.worth = use.times + 1, position, None
+            use.times += use.position != position
+            use.position = position
             if origin != "result":
                 use.own = position
 
@@ -313,7 +296,7 @@ class Ledger:
         for name, _ in find(text):
             use = self.uses.get(name)
             if use is not None and name not in kept:
-                use.times, use.worth = use.times - 1, None
+                use.times -= 1
                 if use.times < 1:
                     del self.uses[name]
 
@@ -325,11 +308,9 @@ class Ledger:
         times, age, edits, own, results = map(get, _SHARED)
         rows = list[tuple[float, str]]()
         for text, use in self.uses.items():
-            if use.worth is None:
-                by_kind = _WEIGHTS.get(use.kind, 0.0)
-                use.worth = by_kind + times * log(use.times), edits * log(use.edits)
             since = log(position - use.position)
-            score = use.worth[0] + (age * since + use.worth[1])
+            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
+            score += age * since + (edits * log(use.edits) if use.edits else 0.0)
             if use.own < 0:
                 score += results
             else:

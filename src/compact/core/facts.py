@@ -1,7 +1,7 @@
 """Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
 
 `entities` finds names, titles, amounts, dates and the like by their shape; `weighed` says how much
-one sentence tells that a later turn may ask for; `select` chooses the sentences that tell most
+one sentence tells that a later turn may ask for; `Candidates` chooses the sentences that tell most
 together. Few words are known: the function words of `core.languages`, and by which words people
 speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
 """
@@ -115,26 +115,19 @@ def entities(text: str) -> tuple[Entity, ...]:
     return tuple(dict.fromkeys(_read(text).found))
 
 
-def select(
-    items: Sequence[Said],
-    budget: int,
-    cost: Callable[[str], int],
-    weigh: Callable[[Said], float] = lambda _: 1.0,
-) -> list[Said]:
-    """The sentences that tell most together within a budget, in the order in which they were given.
+class Candidates:
+    """Sentences to choose from, each weighed once for whatever budget is asked for.
 
     A word counts the more the fewer messages have it, and less once it was told; a sentence without
     a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit;
     `weigh` says how many times as much one counts.
     """
-    return Candidates(items, cost, weigh).within(budget)
-
-
-class Candidates:
-    """Sentences to choose from, weighed once for whatever budget is asked for; see `select`."""
 
     def __init__(
-        self, items: Sequence[Said], cost: Callable[[str], int], weigh: Callable[[Said], float]
+        self,
+        items: Sequence[Said],
+        cost: Callable[[str], int],
+        weigh: Callable[[Said], float] = lambda _: 1.0,
     ) -> None:
         self._items = items
         rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
@@ -180,7 +173,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class WeighedSentence:
-    """A sentence as `select` weighs it."""
+    """A sentence as `Candidates` weighs it."""
 
     worth: float
     """How much it tells that a later turn may ask for, 0 to 1: what it names and its telling words

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compact.compression.extraction.cutting import Cuttable
 from compact.compression.extraction.items import PERSONS, Item, cuttable, marked
@@ -88,6 +88,12 @@ class Chronology:
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """An older one tells of all its span alike."""
+    _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
+    """What the rows take, by the numbers that were tried."""
+    _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
+    """Rows as they were cut, by their place and their room."""
+    _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
+    """What the deeds between two rows come to, by the places of the first and the last."""
 
     def told(self, room: int) -> str:
         """The chronology in so many tokens at most; empty where nothing fits."""
@@ -194,21 +200,6 @@ class Chronology:
             stub = WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
             found.append((weight, size, least, must, whole * size, stub))
         return found
-
-    @cached_property
-    def _costs(self) -> dict[float, float]:
-        """What the rows take, by the numbers that were tried."""
-        return {}
-
-    @cached_property
-    def _cuts(self) -> dict[tuple[int, int], str]:
-        """Rows as they were cut, by their place and their room."""
-        return {}
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int], _Parts]:
-        """What the deeds between two rows come to, by the places of the first and the last."""
-        return {}
 
     def _counts(self, kind: DeedKind) -> float:
         """What a kind of deed counts: who serves somebody changes what they own by calls."""

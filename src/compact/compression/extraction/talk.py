@@ -20,7 +20,7 @@ from compact.compression.extraction.items import (
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
 from compact.core.cached import cached_property
-from compact.core.facts import Candidates, Said, select
+from compact.core.facts import Candidates, Said
 from compact.core.modes import KindWeights
 from compact.core.restatements import NAMED
 from compact.core.sentences import lines_of, sentences_of, topic_of
@@ -64,11 +64,10 @@ class Talk:
         self._counter, self._weigh = counter, _weighing(weights)
         self._is_people = is_record(items)
         self._names = _names_of(items) if self._is_people else {}
+        self._before_ids = dict[int, dict[str, Sequence[str]]]()
         for item in items:
             if item.kind in ("earlier", "host"):  # it says who spoke
                 self._names[item.position] = ""
-        self._before_ids = dict[int, dict[str, Sequence[str]]]()
-        for item in items:
             self._before_ids.setdefault(item.position, {}).update(item.before_ids)
         self._rest: tuple[list[Said], Candidates] | None = None
 
@@ -101,7 +100,7 @@ class Talk:
         newest first.
         """
         said = self._said
-        first = select(self._marked, budget, self._cost) if self._marked else []
+        first = Candidates(self._marked, self._cost).within(budget)
         for one in self._clear if rules else ():
             took = self._cost(one.text)
             if took <= rules and one not in first:

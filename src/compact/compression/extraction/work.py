@@ -367,11 +367,6 @@ class WorkLog:
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
-    def done_tasks(self) -> list[str]:
-        """What is done by the last state of every list."""
-        rows = [*self.tasks, *self.tracked.values()]
-        return list(dict.fromkeys(words for words, done in rows if done))
-
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
         del self.deeds[:-MOST_DEEDS]
