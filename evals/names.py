@@ -9,6 +9,7 @@ is named. The half that is scored is not read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,22 @@ def rows_of(messages: Sequence[Message]) -> Iterator[Row]:
         notes.read(messages[notes.position : at])
         used = _used(messages[at : at + AHEAD])
         for name, use, _ in notes.ledger.ranked(at, CANDIDATES):
-            yield use.features(at), name in used
+            yield features_of(use, at), name in used
+
+
+def features_of(use: anchors.Use, now: int) -> dict[str, float]:
+    """What a name's weight is the sum of, each with its number in `name_weights.json`."""
+    found = {
+        "times": math.log1p(use.times),
+        "age": math.log1p(now - use.position),
+        "edits": math.log1p(use.edits),
+        use.kind: 1.0,
+    }
+    if use.own >= 0:
+        found["own_age"] = math.log1p(now - use.own)
+    else:
+        found["only_in_results"] = 1.0
+    return found
 
 
 def _used(messages: Sequence[Message]) -> set[str]:

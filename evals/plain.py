@@ -3,7 +3,7 @@
 LoCoMo: two people's talk over months, with questions and the turns that hold their answers.
 LongMemEval: a person's sessions with an assistant; a chat is the session that holds the answer and
 those after it. Each chat is brought to a few sizes in three ways: its newest messages, today's
-`compress`, and the sentences that `core.facts.select` chooses. `found` is the share of the answers'
+`compress`, and the sentences that `core.facts` chooses. `found` is the share of the answers'
 words anywhere in the text; `beside` only where they stand in a line with two other words of the
 turns that hold the answer, so that a word that merely occurs is not counted.
 
@@ -167,7 +167,7 @@ def chosen(chat: Chat, size: int, count: Callable[[str], int]) -> str:
     ]
     lines: list[str] = []
     last = -1
-    for item in facts.select(items, size, lambda text: count(text) + 4):
+    for item in facts.Candidates(items, lambda text: count(text) + 4).within(size):
         if item.position == last:
             lines[-1] += f" {item.text}"
         else:

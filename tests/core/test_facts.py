@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.core.facts import Said, entities, select, weighed
+from compact.core.facts import Candidates, Said, entities, weighed
 
 LEAST_SHARE = 0.85
 
@@ -106,14 +106,14 @@ def chat():
 
 def test_a_persons_facts_come_before_an_assistants_lists():
     told, items = chat()
-    kept = [item.text for item in select(items, 6 * 9, lambda text: len(text.split()) + 2)]
+    kept = [x.text for x in Candidates(items, lambda text: len(text.split()) + 2).within(6 * 9)]
     assert sum(fact in kept for fact in told) >= LEAST_SHARE * len(told)
 
 
 def test_sentences_stay_in_order_and_within_the_budget():
     _, items = chat()
     for budget in (0, 7, 40, 200):
-        kept = select(items, budget, len)
+        kept = Candidates(items, len).within(budget)
         places = [items.index(item) for item in kept]
         assert places == sorted(places)
         assert sum(len(item.text) for item in kept) <= budget
@@ -122,13 +122,13 @@ def test_sentences_stay_in_order_and_within_the_budget():
 def test_what_was_said_twice_is_kept_once():
     items = [Said(n, "person", "We live in Ghent since May.") for n in range(3)]
     items.append(Said(3, "person", "Our dog is called Biscuit."))
-    kept = [item.text for item in select(items, 1_000, len)]
+    kept = [item.text for item in Candidates(items, len).within(1_000)]
     assert sorted(kept) == ["Our dog is called Biscuit.", "We live in Ghent since May."]
 
 
 def test_nothing_is_chosen_of_nothing():
-    assert select([], 100, len) == []
-    assert select([Said(0, "person", "So it is.")], 100, len) == []
+    assert Candidates([], len).within(100) == []
+    assert Candidates([Said(0, "person", "So it is.")], len).within(100) == []
 
 
 @given(st.text())
@@ -142,9 +142,9 @@ def test_any_text_is_read(text):
 )
 def test_any_talk_can_be_chosen_from(rows, budget):
     items = [Said(position, "person", text) for position, text in rows]
-    kept = select(items, budget, len)
+    kept = Candidates(items, len).within(budget)
     assert sum(len(item.text) for item in kept) <= budget
-    assert kept == select(items, budget, len)
+    assert kept == Candidates(items, len).within(budget)
 
 
 @pytest.mark.timing

@@ -106,48 +106,46 @@ class Composer:
 
     def _fitted(self, story: str | None, room: int) -> str:
         """The text, composed for less where it would take more than the room."""
+        chronology = self._chronology(story or "")
         for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
-            text = self._composed(story, room - less)
+            text = self._composed(story, chronology, room - less)
             if self.counter.composed(text) <= room:
                 return text
         return ""
 
-    def _composed(self, story: str | None, room: int) -> str:
+    def _composed(self, story: str | None, chronology: Chronology, room: int) -> str:
         parts = {NOW: self.now(room), STORY: story or ""}
         left = room - self._size(parts) - 2 * HEADING_TOKENS
         words = SAID if story or self.by_model else STORY
         names, share = "", self._names_share
         if share:
             left -= int(share * room)
-        parts[words] = self._told(parts, left)
+        parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
         if share:
             names = self._names(parts, int(share * room))
             unused = int(share * room) - self.counter.text(names)
             if unused > WORTH_TELLING * room:
-                parts[words] = self._told({**parts, words: ""}, left + int(0.9 * unused))
+                left += int(0.9 * unused)
+                parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
                 names = self._names(parts, min(int(share * room), room - self._size(parts)))
         return _joined({**parts, NAMES: names})
 
-    def _told(self, parts: Mapping[str, str], room: int) -> str:
-        """The chronology of what neither these parts nor the reader's view hold; beside a model's
+    def _chronology(self, story: str) -> Chronology:
+        """The chronology of what neither the story nor the reader's view holds; beside a model's
         story a person's words alone.
         """
-        if room < LEAST_STORY:
-            return ""
         weights = self.weights
-        if parts[STORY] or self.by_model:
+        if story or self.by_model:
             kinds = ("earlier", "pasted", "closing", "said", *get_args(DeedKind))
             weights = replace(weights, **dict.fromkeys(kinds, 0.0))
-        seen = Seen([parts[STORY]], self.seen)
-        chronology = Chronology(
+        return Chronology(
             self.notes,
             self.counter,
             last=self.last,
-            seen=seen,
+            seen=Seen([story], self.seen),
             clipped=self.clipped,
             weights=weights,
         )
-        return chronology.told(room)
 
     def _names(self, parts: Mapping[str, str], room: int) -> str:
         told = "\n".join(parts.values())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from compact.core import anchors, sentences
-from compact.core.facts import Said, select
+from compact.core.facts import Candidates, Said
 from compact.core.messages import Message
 from compact.core.sentences import LONG_LINE, SHORTEST, topic_of
 from compact.core.speakers import Speaker, speaker_of
@@ -93,7 +93,7 @@ class Excerpts:
         chosen: set[int] = set()
 
         def take(some: Sequence[Said], most: int) -> int:
-            found = select(some, most, cost) if most > 0 else []
+            found = Candidates(some, cost).within(most) if most > 0 else []
             chosen.update(places[id(said)] for said in found)
             return sum(cost(said.text) for said in found)
 

@@ -252,20 +252,6 @@ class Use:
         self.position = self.own = -1
         self.edits = 0
 
-    def features(self, now: int) -> dict[str, float]:
-        """What its weight is the sum of, each with its number in `name_weights.json`."""
-        found = {
-            "times": math.log1p(self.times),
-            "age": math.log1p(now - self.position),
-            "edits": math.log1p(self.edits),
-            self.kind: 1.0,
-        }
-        if self.own >= 0:
-            found["own_age"] = math.log1p(now - self.own)
-        else:
-            found["only_in_results"] = 1.0
-        return found
-
 
 _WEIGHTS: Mapping[str, float] = json.loads(
     files("compact.core").joinpath("name_weights.json").read_text(encoding="utf-8")
@@ -323,9 +309,13 @@ class Ledger:
         times, age, edits, own, results = map(get, _SHARED)
         rows = list[tuple[float, str]]()
         for text, use in self.uses.items():
+            since = log(position - use.position)
             score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
-            score += age * log(position - use.position) + (edits * log(use.edits))
-            score += own * log(position - use.own) if use.own >= 0 else results
+            score += age * since + (edits * log(use.edits) if use.edits else 0.0)
+            if use.own < 0:
+                score += results
+            else:
+                score += own * (since if use.own == use.position else log(position - use.own))
             rows.append((-score, text))
         rows.sort()
         return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]

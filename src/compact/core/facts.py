@@ -1,7 +1,7 @@
 """Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
 
 `entities` finds names, titles, amounts, dates and the like by their shape; `weighed` says how much
-one sentence tells that a later turn may ask for; `select` chooses the sentences that tell most
+one sentence tells that a later turn may ask for; `Candidates` chooses the sentences that tell most
 together. Few words are known: the function words of `core.languages`, and by which words people
 speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
 """
@@ -12,10 +12,10 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import Literal
 
 from compact.core.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
@@ -116,54 +116,65 @@ def entities(text: str) -> tuple[Entity, ...]:
     return tuple(dict.fromkeys(_read(text).found))
 
 
-def select(
-    items: Sequence[Said],
-    budget: int,
-    cost: Callable[[str], int],
-    weigh: Callable[[Said], float] = lambda _: 1.0,
-) -> list[Said]:
-    """The sentences that tell most together within a budget, in the order in which they were given.
+class Candidates:
+    """Sentences to choose from, each weighed once for whatever budget is asked for.
 
     A word counts the more the fewer messages have it, and less once it was told; a sentence without
     a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit;
     `weigh` says how many times as much one counts.
     """
-    rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
-    weights = _weights(items, rows)
-    costs = [cost(item.text) for item in items]
-    scale = [
-        row.worth * weigh(item) * speech[item.speaker] / math.pow(max(_LEAST_COST, took), THRIFT)
-        for item, row, took in zip(items, rows, costs, strict=True)
-    ]
-    told: set[str] = set()
 
-    def gain(place: int) -> float:
-        return scale[place] * math.fsum([weights[term] for term in rows[place].terms])
+    def __init__(
+        self,
+        items: Sequence[Said],
+        cost: Callable[[str], int],
+        weigh: Callable[[Said], float] = lambda _: 1.0,
+    ) -> None:
+        self._items = items
+        rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
+        self._terms = [row.terms for row in rows]
+        self._weights = _weights(items, rows)
+        self._costs = [cost(item.text) for item in items]
+        self._scale = [
+            row.worth
+            * weigh(item)
+            * speech[item.speaker]
+            / math.pow(max(_LEAST_COST, took), THRIFT)
+            for item, row, took in zip(items, rows, self._costs, strict=True)
+        ]
+        gains = map(self._gain, range(len(items)), repeat(self._weights))
+        self._heap = [(-gain, place) for place, gain in enumerate(gains)]
+        heapq.heapify(self._heap)
 
-    heap = [(-gain(place), place) for place in range(len(items))]
-    heapq.heapify(heap)
-    chosen: list[int] = []
-    while heap:
-        place = heap[0][1]
-        if costs[place] > budget or told.issuperset(rows[place].terms):
+    def _gain(self, place: int, weights: Mapping[str, float]) -> float:
+        return self._scale[place] * math.fsum(map(weights.__getitem__, self._terms[place]))
+
+    def within(self, budget: int) -> list[Said]:
+        """Those that tell most together within a budget, in the order in which they were given."""
+        heap, weights, told = self._heap.copy(), self._weights.copy(), set[str]()
+        least = min(self._costs, default=0)
+        chosen: list[int] = []
+        while heap and budget >= least:
+            place = heap[0][1]
+            if self._costs[place] > budget or told.issuperset(self._terms[place]):
+                heapq.heappop(heap)
+                continue
+            now = -self._gain(place, weights)
+            if now > heap[0][0]:  # some of it was told since: it waits for its new turn
+                heapq.heapreplace(heap, (now, place))
+                continue
             heapq.heappop(heap)
-            continue
-        now = -gain(place)
-        if now > heap[0][0]:  # some of it was told since: it waits for its new turn
-            heapq.heapreplace(heap, (now, place))
-            continue
-        heapq.heappop(heap)
-        chosen.append(place)
-        budget -= costs[place]
-        told |= rows[place].terms
-        for term in rows[place].terms:
-            weights[term] *= AGAIN
-    return [items[place] for place in sorted(chosen)]
+            chosen.append(place)
+            budget -= self._costs[place]
+            told |= self._terms[place]
+            for term in self._terms[place]:
+                weights[term] *= AGAIN
+        return [self._items[place] for place in sorted(chosen)]
 
 
 @dataclass(frozen=True, slots=True)
 class WeighedSentence:
-    """A sentence as `select` weighs it."""
+    """A sentence as `Candidates` weighs it."""
 
     worth: float
     """How much it tells that a later turn may ask for, 0 to 1: what it names and its telling words
@@ -192,17 +203,13 @@ def weighed(text: str, speaker: Speaker) -> WeighedSentence:
 
 def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str, float]:
     """What each word counts."""
-    where: dict[str, set[int]] = {}
-    named: set[str] = set()
+    said: dict[int, list[frozenset[str]]] = {}
     for item, row in zip(items, rows, strict=True):
-        for term in row.terms:
-            where.setdefault(term, set()).add(item.position)
-        named |= row.named
-    messages = len({item.position for item in items}) + 1
-    return {
-        term: math.log(messages / len(seen)) * (NAMED if term in named else 1.0)
-        for term, seen in where.items()
-    }
+        said.setdefault(item.position, []).append(row.terms)
+    where = Counter(chain.from_iterable(frozenset().union(*terms) for terms in said.values()))
+    named = frozenset[str]().union(*(row.named for row in rows))
+    worth = {n: math.log((len(said) + 1) / n) for n in set(where.values())}
+    return {term: worth[n] * (NAMED if term in named else 1.0) for term, n in where.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ halving. What tools did between two texts stands between them, in one line.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from compact.compression.extraction.cutting import Cuttable
 from compact.compression.extraction.items import PERSONS, Item, cuttable, marked
 from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.talk import told_talk
+from compact.compression.extraction.talk import Talk
 from compact.compression.extraction.work import Deed
 from compact.compression.extraction.work import Kind as DeedKind
 from compact.compression.seen import NOTHING, Seen
@@ -69,6 +69,10 @@ SPEAKERS = {
 """How the line of an item begins by its kind; all others are the assistant's."""
 
 
+_Parts = list[tuple[DeedKind, str, float, int]]
+"""What deeds come to: its kind, its words, the most that one of them may take, and its tokens."""
+
+
 @dataclass
 class Chronology:
     """Tells of what is in notes from position `first` to before `last`."""
@@ -84,11 +88,17 @@ class Chronology:
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """An older one tells of all its span alike."""
+    _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
+    """What the rows take, by the numbers that were tried."""
+    _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
+    """Rows as they were cut, by their place and their room."""
+    _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
+    """What the deeds between two rows come to, by the places of the first and the last."""
 
     def told(self, room: int) -> str:
         """The chronology in so many tokens at most; empty where nothing fits."""
         if self.notes.is_plain_talk:
-            return told_talk(self._items, self.notes, self.counter, room, self.weights)
+            return self._talk.told(room)
         if room < STUB or not self._rows:
             return ""
 
@@ -115,17 +125,19 @@ class Chronology:
         low, high = LEAST, MOST
         for _ in range(STEPS):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._cost(middle) <= target else (low, middle)
+            if middle not in self._costs:  # the first halvings are those of each target
+                self._costs[middle] = self._cost(middle)
+            low, high = (middle, high) if self._costs[middle] <= target else (low, middle)
         return low
 
     def _cost(self, number: float) -> float:
         """About the tokens that the rows take."""
         total = 0.0
-        for weight, size, least, must, whole in self._sizes:
+        for weight, size, least, must, whole, stub in self._sizes:
             room = number * weight
-            if room >= whole * size:
+            if room >= whole:
                 total += size + LINE_TOKENS
-            elif not _is_stub(room, size, least, must):
+            elif room >= stub or (least and room * must >= least):
                 total += max(room, least) + LINE_TOKENS
         return total
 
@@ -142,6 +154,10 @@ class Chronology:
             else:
                 low = half + 1
         return text
+
+    @cached_property
+    def _talk(self) -> Talk:
+        return Talk(self._items, self.notes, self.counter, self.weights)
 
     @cached_property
     def _items(self) -> list[Item]:
@@ -167,20 +183,22 @@ class Chronology:
         return [row for *_, row in rows]
 
     @cached_property
-    def _sizes(self) -> list[tuple[float, int, int, float, float]]:
-        """Of each row its weight, its tokens, those that stay of it, what they count more, and from
-        which part of its tokens on it stands whole.
+    def _sizes(self) -> list[tuple[float, int, int, float, float, float]]:
+        """Of each row its weight, its tokens, those that stay of it and what they count more, the
+        room from which on it stands whole, and the room below which nothing but those would.
         """
-        found = list[tuple[float, int, int, float, float]]()
+        found = list[tuple[float, int, int, float, float, float]]()
         for row in self._rows:
             if isinstance(row, Deed):
                 weight = self._counts(row.kind) * self._freshness(row.position) / DEED_WHOLE
                 size = self.counter.text(row.what) + self.counter.text(row.came_to)
-                found.append((weight, size, 0, 0.0, 1.0))
+                least, must, whole = 0, 0.0, 1.0
             else:
                 weight, item, text = row
+                size, least, must = text.tokens, text.least, MUST * item.demands**2
                 whole = WHOLE if item.kind in PERSONS else 1.0
-                found.append((weight, text.tokens, text.least, MUST * item.demands**2, whole))
+            stub = WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
+            found.append((weight, size, least, must, whole * size, stub))
         return found
 
     def _counts(self, kind: DeedKind) -> float:
@@ -212,45 +230,61 @@ class Chronology:
         """The lines with so many tokens for each unit of weight; rows from one of them on with a
         larger number of them.
         """
-        done, before, left_out = list[tuple[Deed, float]](), "", 0
+        done, before, left_out = list[tuple[int, float, Deed]](), "", 0
         for place, (row, sizes) in enumerate(zip(self._rows, self._sizes, strict=True)):
             number = smaller if place < since else larger
             if isinstance(row, Deed):
-                done.append((row, number * self._freshness(row.position)))
+                done.append((place, number, row))
                 continue
             weight, item, text = row
-            room, size = number * weight, text.tokens
-            if _is_stub(room, *sizes[1:4]):
+            room, (size, least, must, _, stub) = number * weight, sizes[1:]
+            if room < stub and not (least and room * must >= least):
                 left_out += item.kind in ("request", "aside")
                 continue
             yield from self._done(done)
             done.clear()
             whole = room >= WHOLE * size and (size < SHORT or item.kind in PERSONS)
-            shown = text.within(size if whole else int(room), short_id(item.message_id))
-            before = _line(item, marked(shown, item.before_ids), before)
+            key = place, size if whole else int(room)
+            if key not in self._cuts:
+                shown = text.within(key[1], short_id(item.message_id))
+                self._cuts[key] = marked(shown, item.before_ids)
+            before = _line(item, self._cuts[key], before)
             yield before
         yield from self._done(done)
         if left_out:
             yield f"[{left_out:,} messages of the user are left out]"
 
-    def _done(self, deeds: Sequence[tuple[Deed, float]]) -> Iterator[str]:
+    def _done(self, deeds: Sequence[tuple[int, float, Deed]]) -> Iterator[str]:
         """What was done, in one line: what may stand of it, by what each deed may take for its
         weight, and how much more there is.
         """
-        parts, told, looks = list(_parts_of(deeds)), list[str](), 0
+        if not deeds:
+            return
+        (first, number, _), (last, other, _) = deeds[0], deeds[-1]
+        if number != other:
+            parts, number = self._parts_of((n, deed) for _, n, deed in deeds), 1.0
+        else:
+            if (first, last) not in self._parts:
+                self._parts[first, last] = self._parts_of((1.0, deed) for *_, deed in deeds)
+            parts = self._parts[first, last]
+        told, looks = list[str](), 0
         looked = self.weights.looked * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
-        for kind, text, number in reversed(parts):  # the newest look-ups first
-            size = self.counter.text(text)
+        for kind, text, most, size in reversed(parts):  # the newest look-ups first
             if kind == "looked":
                 looks += 1
-                fits = looks <= MOST_LOOKS and looked * number >= looks * size
+                fits = looks <= MOST_LOOKS and looked * (number * most) >= looks * size
             else:
-                fits = number * self._counts(kind) >= DEED_WHOLE * size
+                fits = number * most * self._counts(kind) >= DEED_WHOLE * size
             if fits:
                 told.append(text)
         if told:
             more = len(parts) - len(told)
             yield f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
+
+    def _parts_of(self, deeds: Iterable[tuple[float, Deed]]) -> _Parts:
+        """What deeds come to that may take so much for what they count."""
+        rows = [(deed, number * self._freshness(deed.position)) for number, deed in deeds]
+        return [(*part, self.counter.text(part[1])) for part in _parts_of(rows)]
 
 
 def _line(item: Item, shown: str, before: str) -> str:
@@ -270,13 +304,6 @@ def _line(item: Item, shown: str, before: str) -> str:
 def _decides(text: str) -> bool:
     """Whether in a text somebody decides."""
     return any(topic_of(line) == "decisions" for line in lines_of(text))
-
-
-def _is_stub(room: float, size: int, least: int, must: float) -> bool:
-    """Whether in so much room nothing of a text would stand that is worth it."""
-    if least and room * must >= least:
-        return False
-    return room < min(STUB, WHOLE * size) or (size < SHORT and room < WHOLE * size)
 
 
 def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:

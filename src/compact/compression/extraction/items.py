@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from compact.compression.extraction.cutting import (
     ANNOUNCED,
@@ -22,6 +22,7 @@ from compact.compression.extraction.cutting import (
     squeezed,
 )
 from compact.core.checkpoints import REFERENCE_LINE
+from compact.core.facts import Said
 from compact.core.instructions import score_of
 from compact.core.messages import PersonWords, short_id
 from compact.core.patterns import regex
@@ -63,6 +64,16 @@ _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
 
 
+class Spoken(NamedTuple):
+    """What was said, sentence by sentence."""
+
+    said: Sequence[Said]
+    opening: float
+    """How much the first sentence tells."""
+    question: str
+    """The question with which it ends."""
+
+
 @dataclass(slots=True)
 class Item:
     """Something that was said."""
@@ -79,6 +90,8 @@ class Item:
     """About how much it tells: its telling words, its names and its numbers."""
     text_cut: Cuttable | None = field(default=None, repr=False, compare=False)
     """The text as it may be cut, once somebody has counted it."""
+    spoken: Spoken | None = field(default=None, repr=False, compare=False)
+    """The text as it is spoken, once talk was told of it."""
     demands: float = 0.0
     """How much the sentence of a person that demands most reads like something to be followed, 0 to
     1."""
@@ -231,7 +244,7 @@ class Items:
 
 def _weigh(item: Item) -> None:
     """Note how much an item tells, and demands."""
-    item.text_cut = None
+    item.text_cut = item.spoken = None
     item.info = max(info_of(item.text), float(bool(item.before)))
     if item.kind in PERSONS:
         item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)

@@ -11,6 +11,7 @@ from itertools import groupby
 from compact.compression.extraction.cutting import info_of
 from compact.compression.extraction.items import (
     Item,
+    Spoken,
     demand_of,
     marked,
     question_of,
@@ -18,7 +19,8 @@ from compact.compression.extraction.items import (
 )
 from compact.compression.extraction.notes import Notes
 from compact.core import anchors
-from compact.core.facts import Said, select
+from compact.core.cached import cached_property
+from compact.core.facts import Candidates, Said
 from compact.core.modes import KindWeights
 from compact.core.restatements import NAMED
 from compact.core.sentences import lines_of, sentences_of, topic_of
@@ -47,38 +49,83 @@ SHORT_ANSWER = 4.0
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
-def told_talk(
-    items: Sequence[Item], notes: Notes, counter: TokenCounter, room: int, weights: KindWeights
-) -> str:
-    """What tells most of these items within so many tokens, what is marked important first; of
-    what was pasted only that it was.
+class Talk:
+    """Tells what tells most of these items, what is marked important first; of what was pasted only
+    that it was. Each sentence is weighed once, whatever room is asked for.
     """
-    items = [item for item in items if item.kind != "pasted"]
-    pairs = zip([None, *items], items, strict=False)
-    new, is_people = [said for pair in pairs for said in _said_in(*pair)], is_record(items)
-    named = _names_of(items) if is_people else {}
-    named |= {
-        item.position: "" for item in items if item.kind in ("earlier", "host")
-    }  # it says who spoke
 
-    before_ids = dict[int, dict[str, Sequence[str]]]()
-    for item in items:
-        before_ids.setdefault(item.position, {}).update(item.before_ids)
+    def __init__(
+        self, items: Sequence[Item], notes: Notes, counter: TokenCounter, weights: KindWeights
+    ) -> None:
+        items = [item for item in items if item.kind != "pasted"]
+        pairs = zip([None, *items], items, strict=False)
+        self._said = [said for pair in pairs for said in _said_in(*pair)]
+        self._marked = [x for x in self._said if x.position in notes.marked]
+        self._counter, self._weigh = counter, _weighing(weights)
+        self._is_people = is_record(items)
+        self._names = _names_of(items) if self._is_people else {}
+        self._before_ids = dict[int, dict[str, Sequence[str]]]()
+        for item in items:
+            if item.kind in ("earlier", "host"):  # it says who spoke
+                self._names[item.position] = ""
+            self._before_ids.setdefault(item.position, {}).update(item.before_ids)
+        self._rest: tuple[list[Said], Candidates] | None = None
 
-    def cost(text: str) -> int:
-        return counter.text(text) + 1
+    def told(self, room: int) -> str:
+        """The lines within so many tokens."""
+        left = room
+        while left > LEAST_TOKENS and self._said:
+            rules = max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
+            chosen = self._select(left, 0 if self._is_people else rules)
+            lines = "\n".join(_lines(chosen, self._names, self._before_ids))
+            over = self._counter.text(lines) - room
+            if over <= 0:
+                return lines
+            left -= over + SPEAKER_TOKENS
+        return ""
 
-    left = room
-    while left > LEAST_TOKENS and new:
-        rules = 0 if is_people else max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
-        lines = "\n".join(
-            _lines(_select(new, notes, left, rules, cost, weights), named, before_ids)
-        )
-        over = counter.text(lines) - room
-        if over <= 0:
-            return lines
-        left -= over + SPEAKER_TOKENS
-    return ""
+    def _cost(self, text: str) -> int:
+        return self._counter.text(text) + 1
+
+    @cached_property
+    def _clear(self) -> list[Said]:
+        """What a person clearly wants followed, the clearest and newest first."""
+        persons = ((i, x) for i, x in enumerate(self._said) if _is_persons(x))
+        clear = [(demand_of(x.text), x.position, i) for i, x in persons]
+        return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
+
+    def _select(self, budget: int, rules: int) -> Sequence[Said]:
+        """What tells most: first of what is marked important, then so many tokens of what a person
+        wants followed. What all that is new leaves free takes what counts most of the others, the
+        newest first.
+        """
+        said = self._said
+        first = Candidates(self._marked, self._cost).within(budget)
+        for one in self._clear if rules else ():
+            took = self._cost(one.text)
+            if took <= rules and one not in first:
+                first.append(one)
+                rules -= took
+        left = budget - sum(self._cost(x.text) for x in first)
+        rest = self._beside(first).within(left)
+        left -= sum(self._cost(x.text) for x in rest)
+        chosen = set(map(id, (*first, *rest)))
+        told = {x.text for x in (*first, *rest)}
+        newest_first = said[::-1] if left > SPARE * budget else []
+        for one in sorted(newest_first, key=self._weigh, reverse=True):
+            if one.text not in told and (took := self._cost(one.text) + SPEAKER_TOKENS) <= left:
+                chosen.add(id(one))
+                told.add(one.text)
+                left -= took
+        return [x for x in said if id(x) in chosen]
+
+    def _beside(self, first: list[Said]) -> Candidates:
+        """What can be chosen beside these."""
+        if self._rest is None or self._rest[0] != first:
+            at = {x.position for x in first}
+            others = [x for x in self._said if x.position not in at or x not in first]
+            self._rest = first, Candidates(others, self._cost, self._weigh)
+        return self._rest[1]
 
 
 def is_record(items: Sequence[Item]) -> bool:
@@ -95,54 +142,28 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
     return {at: name[0] for at, name in found if name and name[0] not in SPOKEN}
 
 
-def _said_in(before: Item | None, item: Item) -> Iterator[Said]:
+def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
     """The sentences of an item; the first of an answer that says little by itself with the question
     that it answers.
     """
-    speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
-    text = without_superseded(item.text)
-    sentences = [sentence for line in lines_of(text) for sentence in sentences_of(line)]
-    asked = item.before
-    if not asked and before is not None and sentences and info_of(sentences[0]) < SHORT_ANSWER:
-        asked = question_of(before.text)
-    for place, sentence in enumerate(sentences):
-        told = f"(asked: {asked}) {sentence}" if asked and not place else sentence
-        yield Said(item.position, speaker, told)
+    spoken, asked = _spoken(item), item.before
+    if not asked and before is not None and spoken.opening < SHORT_ANSWER:
+        asked = _spoken(before).question
+    if not asked or not spoken.said:
+        return spoken.said
+    first, *others = spoken.said
+    return [Said(item.position, first.speaker, f"(asked: {asked}) {first.text}"), *others]
 
 
-def _select(
-    said: Sequence[Said],
-    notes: Notes,
-    budget: int,
-    rules: int,
-    cost: Callable[[str], int],
-    weights: KindWeights,
-) -> Sequence[Said]:
-    """What tells most: first of what is marked important, then so many tokens of what a person
-    wants followed, the clearest and newest first. What all that is new leaves free takes what
-    counts most of the others, the newest first.
-    """
-    marked = [x for x in said if x.position in notes.marked]
-    first = select(marked, budget, cost) if marked else []
-    clear = [(demand_of(x.text), x.position, i) for i, x in enumerate(said) if _is_persons(x)]
-    for demand, _, place in sorted(clear, reverse=True) if rules else ():
-        took = cost(said[place].text)
-        if demand >= CLEAR and took <= rules and said[place] not in first:
-            first.append(said[place])
-            rules -= took
-    left = budget - sum(cost(x.text) for x in first)
-    weigh = _weighing(weights)
-    rest = select([x for x in said if x not in first], left, cost, weigh)
-    left -= sum(cost(x.text) for x in rest)
-    chosen = set(map(id, (*first, *rest)))
-    told = {x.text for x in (*first, *rest)}
-    newest_first = said[::-1] if left > SPARE * budget else []
-    for one in sorted(newest_first, key=weigh, reverse=True):
-        if one.text not in told and (took := cost(one.text) + SPEAKER_TOKENS) <= left:
-            chosen.add(id(one))
-            told.add(one.text)
-            left -= took
-    return [x for x in said if id(x) in chosen]
+def _spoken(item: Item) -> Spoken:
+    """An item as it is spoken, found once."""
+    if item.spoken is None:
+        speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
+        lines = lines_of(without_superseded(item.text))
+        said = [Said(item.position, speaker, x) for line in lines for x in sentences_of(line)]
+        opening = info_of(said[0].text) if said else SHORT_ANSWER
+        item.spoken = Spoken(said, opening, question_of(item.text))
+    return item.spoken
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
