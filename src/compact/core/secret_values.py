@@ -23,15 +23,21 @@ _KEY_LENGTH, _SHORT_KEY = 16, 8
 """Characters from which a value is judged as a generated key, and from which a shorter one may be a
 key or a password that is said in a sentence."""
 _PLACEHOLDER = re.compile(
-    r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
-    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z])|\{[a-z_][\w.]*\}|\$[{(]|\{\{|\*\*\*|"
-    r"\.\.\.|…|xxxx|"
-    r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
-    r"change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)|"
-    r"environ|getenv|process\.env|secrets\.|vault:",
-    re.IGNORECASE,
+    r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
+    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
 )
-"""Stands where a secret will be put, or says where it is to be had."""
+"""How a value in lower case begins that stands where a secret will be put."""
+_PLACEHOLDER_WORDS = (
+    *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
+    *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
+    *("secrets.", "vault:"),
+)
+"""The same anywhere in it, or where the secret is to be had."""
+_MAY_ASK = ("{", "todo", "change", "replace", "insert")
+"""One of these stands in all that the next pattern finds, which is slow to search for."""
+_ASKS = re.compile(
+    r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
+)
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
@@ -149,10 +155,19 @@ def is_id(value: str) -> bool:
     return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
 
 
+def is_placeholder(value: str) -> bool:
+    """Whether it stands where a secret will be put, or says where it is to be had."""
+    head = value[:256].lower()  # further on, as in a picture, such a word stands by chance
+    return (
+        _PLACEHOLDER.match(head) is not None
+        or any(map(head.__contains__, _PLACEHOLDER_WORDS))
+        or (any(map(head.__contains__, _MAY_ASK)) and _ASKS.search(head) is not None)
+    )
+
+
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    most = 256  # further on, as in a picture, such a word stands by chance
-    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, most)
+    return len(set(value)) > 4 and not is_placeholder(value)
 
 
 def _changes(value: str) -> int:
@@ -429,7 +444,7 @@ def is_url_password(value: str) -> bool:
     """Whether it is more than a port or a word that stands for a password."""
     if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
         return False
-    return not _PLACEHOLDER.search(value) and len(set(value)) > 2
+    return not is_placeholder(value) and len(set(value)) > 2
 
 
 def is_phrase(value: str) -> bool:
