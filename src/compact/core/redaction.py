@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 from compact.core import (
     credentials,
-    labelled_lines,
     lone_values,
     named_credentials,
     near_names,
@@ -40,7 +39,6 @@ TABLES = (
     (
         *named_credentials.FINDERS,
         *near_names.FINDERS,
-        *labelled_lines.FINDERS,
         *secret_columns.FINDERS,
         *personal.FINDERS,
         *lone_values.FINDERS,
