@@ -230,7 +230,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _shape(
         "cookie",
-        "essionid= ESSIONID= SESSID= connect.sid= _session= essionId=",
+        "essionid= ESSIONID= SESSID= sid= session= essionId=",
         r"[\w.]{1,16}=([\w%.+/~-]{16,512}={0,2})",
         is_session,
     ),
