@@ -18,24 +18,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from compact.core.secret_values import (
-    UUID,
     Check,
     anything,
     is_bare_password,
     is_basic,
     is_coded_key,
     is_filled,
-    is_generated_key,
     is_hash,
     is_header,
     is_issued,
     is_jwt,
     is_pair,
-    is_password,
     is_random,
     is_session,
     is_set_password,
-    is_smtp,
     is_token,
     is_url_password,
 )
@@ -112,8 +108,8 @@ class Shape:
         if not self.behind:
             return True
         least = max(0, start - 300)  # arguments of one command
-        found = [(at + len(x), len(x)) for x in self.behind if (at := text.rfind(x, least, start)) >= 0]
-        end, length = max(found, default=(0, 0))
+        found = ((text.rfind(x, least, start), len(x)) for x in self.behind)
+        end, length = max(((at + n, n) for at, n in found if at >= 0), default=(0, 0))
         if not length or (end > length and not _BEGINS_WORD.match(text, end - length)):
             return False
         between = text[end:start]

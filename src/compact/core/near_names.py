@@ -43,7 +43,6 @@ _ALONE = re.compile(
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
-_UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
@@ -136,9 +135,8 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _above(text: str, start: int) -> str:
-    """The line of the word; one that is underlined ends with a colon, as one that asks does."""
-    above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
-    return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
+    """The line of the word."""
+    return text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
 
 
 def _is_made(value: str) -> bool:
