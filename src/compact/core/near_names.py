@@ -1,5 +1,6 @@
 """Secrets that something near them gives away, though nothing assigns them: "the password of the
-printer was changed to …", a name and a password beside each other, a value on the next line.
+printer was changed to …", a name and a password beside each other, a value on the next line, or in
+a table below a heading that names one.
 
 The further a value stands from what tells of it, the more it must look like a secret by itself. The
 telling words are data, in `secret_words.json` beside this file, for each kind in many languages.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.resources import files
 
@@ -21,6 +22,7 @@ from compact.core.secret_values import (
     is_generated,
     is_generated_key,
     is_joined,
+    is_number,
     is_passphrase_like,
     is_spoken_password,
 )
@@ -237,5 +239,63 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
     return SecretFinder(f"(?i:{pattern}){behind}", partial(_near, called, find, Spots(pattern)))
 
 
-FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
-"""Of what is near a telling word."""
+_DRAWN = "|│┃║"
+_CELLS = tuple(
+    re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
+    for mark in (",", ";", "\t", _DRAWN)
+)
+"""A cell, by what stands between two."""
+_RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
+"""A line between two rows."""
+_AROUND = " \t\"'`*\r_#"
+_NAMES = frozenset((*words_of("password"), "pwd", "pass", "pw"))
+_HEADINGS = "|".join(sorted(map(re.escape, _NAMES)))
+
+
+def _columns(text: str, spots: Spots) -> Iterator[Place]:
+    least = 0
+    for spot in spots.of(text):
+        start = spot + 1 if text[spot] == "\n" else text.rfind("\n", 0, spot) + 1
+        if start >= least:
+            least = yield from _table(text, start)
+
+
+def _table(text: str, start: int) -> Generator[Place, None, int]:
+    """The secrets of the table that is headed there; returns where it ends."""
+    end = _end(text, start)
+    for cells in _CELLS:
+        heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
+        told = [i for i, head in enumerate(heads) if head in _NAMES]
+        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
+            break
+    else:
+        return end
+    while end < len(text):
+        start, end = end + 1, _end(text, end + 1)
+        if _RULED.match(text, start):
+            continue
+        row = list(cells.finditer(text, start, end))
+        if len(row) <= max(1, told[0]):
+            break
+        for cell in (row[i] for i in told if i < len(row)):
+            value = cell[1].strip(_AROUND)
+            if "=" not in value.rstrip("=") and (is_bare_password(value) or is_number(value)):
+                at = cell.start(1) + cell[1].find(value)
+                yield Place(at, at + len(value), "password")
+    return start
+
+
+def _end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+_HEADED = (
+    rf"(?:^|[\n,;\t{_DRAWN}])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
+    rf"(?:$|[\r\n,;\t{_DRAWN}])"
+)
+FINDERS: tuple[SecretFinder, ...] = (
+    *(_finder(kind, _WORDS[kind]) for kind in _FINDING),
+    SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
+)
+"""Of what is near a telling word, or in a column below one."""
