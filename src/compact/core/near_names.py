@@ -40,7 +40,8 @@ _VALUE = re.compile(
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
 _ALONE = re.compile(
-    r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
+    r"[^\n]{0,80}\n(?:[-=_~—–]{3,80}\r?\n)?(?:[ \t>|]{0,8}\r?\n){0,2}(?:```\w{0,8}\r?\n)?"
+    r"[ \t>|]{0,12}(?:\d{1,6}[ \t]?[|:→\t])?[ \t]{0,12}(?:A: |[-*•] )?[\"'`*]{0,3}"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
@@ -158,7 +159,7 @@ def _said_before(text: str, start: int, end: int) -> Span | None:
 
 def _passwords(text: str, start: int) -> Span | None:
     above = _above(text, start)
-    is_asked = above.endswith(("?", ":")) or "# " in above
+    is_asked = above.endswith(("?", ":")) or "# " in above or len(above.split()) <= 2  # a label
     below = is_bare_password if is_asked else is_passphrase_like
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 

@@ -393,7 +393,7 @@ def is_number(value: str) -> bool:
 
 def is_joined(value: str) -> bool:
     """Whether it is a made-up password, words and a number that somebody joined, or a long key."""
-    if is_passwordlike(value) or is_long_key(value):
+    if is_passwordlike(value) or (len(value) >= _LONG and is_generated_key(value)):
         return True
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
@@ -416,11 +416,6 @@ def is_dense(value: str) -> bool:
     if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
         return False
     return _changes(value) >= _PATH_CHANGES * len(value)
-
-
-def is_long_key(value: str) -> bool:
-    """The same of a key that is longer than ids are."""
-    return len(value) >= _LONG and is_generated_key(value)
 
 
 def _names_nothing(value: str) -> bool:
