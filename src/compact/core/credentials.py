@@ -262,17 +262,18 @@ SHAPES: tuple[Shape, ...] = (
         "curl wget",
         "-u --user --proxy-user",
         rf"(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
-        r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,128})",
+        r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,256})",
         is_pair,
     ),
     _option("7z 7za 7zz rar unrar mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
+    _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("zip unzip", "-P", rf"-P ?{_QUOTE}{_WORD}", is_set_password),
     _option(
-        "sshpass login useradd usermod zip unzip ldapsearch ldapmodify ldapadd ldapwhoami "
-        "ssh-keygen openssl redis-cli xfreerdp rdesktop mstsc",
-        "-p -P -w -N -k -a /p:",
-        rf"(?:-[pPwNka] ?|/p:){_QUOTE}{_WORD}",
-        is_set_password,
+        "ldapsearch ldapmodify ldapadd ldapwhoami", "-w", rf"-w ?{_QUOTE}{_WORD}", is_set_password
     ),
+    _option("ssh-keygen openssl", "-N -k", rf"-[Nk] {_QUOTE}{_WORD}", is_set_password),
+    _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
+    _option("xfreerdp rdesktop mstsc", "/p:", rf"/p:{_QUOTE}{_WORD}", is_set_password),
     _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
     _shape("password", "/user:", r"/user:\S{1,64} {1,3}(\S{5,128})", is_bare_password),
     _shape(

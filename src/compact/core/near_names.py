@@ -25,6 +25,7 @@ from compact.core.secret_values import (
     is_number,
     is_passphrase_like,
     is_spoken_password,
+    is_token,
 )
 
 _WORDS: Mapping[str, list[str]] = json.loads(
@@ -43,7 +44,7 @@ _ALONE = re.compile(
     r"[^\n]{0,80}\n(?:[-=_~—–]{3,80}\r?\n)?(?:[ \t>|]{0,8}\r?\n){0,2}(?:```\w{0,8}\r?\n)?"
     r"[ \t>|]{0,12}(?:\d{1,6}[ \t]?[|:→\t])?[ \t]{0,12}(?:A: |[-*•] )?[\"'`*]{0,3}"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
-    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"'`*)]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value by itself on the line behind the one with the word, or sent there by a script."""
 TO = (
@@ -159,7 +160,8 @@ def _said_before(text: str, start: int, end: int) -> Span | None:
 
 def _passwords(text: str, start: int) -> Span | None:
     above = _above(text, start)
-    is_asked = above.endswith(("?", ":")) or "# " in above or len(above.split()) <= 2  # a label
+    is_label = above.replace(" ", "").isalpha() and above.count(" ") < 3
+    is_asked = above.endswith(("?", ":")) or "# " in above or is_label
     below = is_bare_password if is_asked else is_passphrase_like
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
@@ -249,8 +251,15 @@ _CELLS = tuple(
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
-_NAMES = frozenset((*words_of("password"), "pwd", "pass", "pw"))
-_HEADINGS = "|".join(sorted(map(re.escape, _NAMES)))
+_HEADS: Mapping[str, tuple[str, Check]] = {
+    **dict.fromkeys(words_of("key"), ("api_key", is_token)),
+    **dict.fromkeys(
+        (*words_of("password"), "pwd", "pass", "pw"),
+        ("password", lambda value: is_bare_password(value) or is_number(value)),
+    ),
+}
+"""How a column is headed, its kind, and what must hold of a value."""
+_HEADINGS = "|".join(sorted(map(re.escape, _HEADS)))
 
 
 def _columns(text: str, spots: Spots) -> Iterator[Place]:
@@ -266,7 +275,7 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
     end = _end(text, start)
     for cells in _CELLS:
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
-        told = [i for i, head in enumerate(heads) if head in _NAMES]
+        told = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
         if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
             break
     else:
@@ -276,13 +285,13 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
         if _RULED.match(text, start):
             continue
         row = list(cells.finditer(text, start, end))
-        if len(row) <= max(1, told[0]):
+        if len(row) <= max(1, min(told)):
             break
-        for cell in (row[i] for i in told if i < len(row)):
+        for cell, (kind, check) in ((row[i], told[i]) for i in told if i < len(row)):
             value = cell[1].strip(_AROUND)
-            if "=" not in value.rstrip("=") and (is_bare_password(value) or is_number(value)):
+            if "=" not in value.rstrip("=") and check(value):
                 at = cell.start(1) + cell[1].find(value)
-                yield Place(at, at + len(value), "password")
+                yield Place(at, at + len(value), kind)
     return start
 
 

@@ -273,7 +273,8 @@ def is_password(value: str) -> bool:
 
 
 def _is_place(value: str) -> bool:
-    return _PLACE_NAMES.match(value) is not None
+    is_path = value[:1] != "/" or _changes(value) < _PATH_CHANGES * len(value)
+    return is_path and _PLACE_NAMES.match(value) is not None
 
 
 def is_bare_password(value: str) -> bool:
