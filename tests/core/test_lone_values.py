@@ -94,6 +94,7 @@ def test_the_name_of_a_file_stays_whatever_its_folder_is_called(folder, ending, 
         ("password", " - "),
         ("<pass>", "<a>"),
         ("send ", 'send "a1'),
+        ("", "password,"),
     ],
 )
 def test_it_takes_linear_time(opener, piece):

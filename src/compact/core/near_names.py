@@ -286,13 +286,13 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
             continue
         row = list(cells.finditer(text, start, end))
         if len(row) <= max(1, min(told)):
-            break
+            return start
         for cell, (kind, check) in ((row[i], told[i]) for i in told if i < len(row)):
             value = cell[1].strip(_AROUND)
             if "=" not in value.rstrip("=") and check(value):
                 at = cell.start(1) + cell[1].find(value)
                 yield Place(at, at + len(value), kind)
-    return start
+    return end
 
 
 def _end(text: str, start: int) -> int:
