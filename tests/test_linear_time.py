@@ -14,9 +14,8 @@ from compact import ContextManager, compress, plan
 from compact.compression.abstraction.reading import story_of
 from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.disguises import disguised
 from compact.core.messages import Message
-from compact.core.redaction import redact, secrets_of
+from compact.core.redaction import disguised, redact, secrets_of
 from compact.core.tokens import TokenCounter
 from compact.errors import CannotFit
 from compact.providers.tokenizers import tokenizer

@@ -6,6 +6,7 @@ import pytest
 
 from compact.core.formats.known import format_named
 from compact.core.message_redaction import redact_messages
+from compact.core.messages import Message
 from compact.core.redaction import Known
 
 TOKEN = "hf_" + "R9MTABOeOAbBXoLYkjTbXqsCnaKkWly7Qd"
@@ -61,3 +62,17 @@ def test_a_redacted_call_is_whole(name):
     assert [result.call_id for result in results] == ["c1"]
     for text in (calls[0].arguments, results[0].text):
         assert "login --token <REDACTED:hugging_face_token>" in text
+
+
+@pytest.mark.parametrize("others", [0, 100])
+@pytest.mark.parametrize("shown", ["{}", "\x1b[32m{}\x1b[0m", "{}\u200b{}"])
+def test_what_a_later_message_gives_away_leaves_the_ones_before(others, shown):
+    """Of few and of many that are known, and where something stands in it that nobody sees."""
+    secret = "tr0ub" + "4dor-Quay"
+    half = len(secret) // 2 if shown.count("{}") > 1 else len(secret)
+    first = shown.format(secret[:half], secret[half:])
+    known = Known((f"other{i:04}Zq8xK3", "api_key") for i in range(others))
+    said = [f"Take {first} for it.", "Nothing.", f"password: {secret}"]
+    left = redact_messages([Message(role="user", content=x) for x in said], known)
+    assert "dor-Quay" not in "".join(str(message.content) for message in left)
+    assert left[1].content == "Nothing."

@@ -6,12 +6,12 @@ summarizer. The history itself stays as it was said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from compact.core.messages import Image, Message, Part, ToolCall, ToolResult
-from compact.core.redaction import Known, find_secrets, redact
+from compact.core.redaction import Known, find_secrets, may_hold, redact
 
 
 def redact_text(text: str, known: Known) -> str:
@@ -22,18 +22,20 @@ def redact_text(text: str, known: Known) -> str:
     return redact(text, known).text if places else text
 
 
-def redact_message(message: Message, known: Known) -> Message:
+def redact_message(
+    message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
+) -> Message:
     """The message without secrets, which are known from then on; the same one where it has none.
 
     What a provider sent is left out of one that has: it is for telling, not for sending.
     """
     said: str | tuple[Part, ...]
     if isinstance(message.content, str):
-        said = redact_text(message.content, known)
+        said = redacted(message.content, known)
     else:
-        said = tuple(_redact_part(part, known) for part in message.content)
+        said = tuple(_redact_part(part, known, redacted) for part in message.content)
     words = tuple(
-        replace(x, words=redact_text(x.words, known), question=redact_text(x.question, known))
+        replace(x, words=redacted(x.words, known), question=redacted(x.question, known))
         for x in message.metadata.said
     )
     if said == message.content and words == message.metadata.said:
@@ -46,15 +48,20 @@ def redact_message(message: Message, known: Known) -> Message:
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
     """The messages without secrets, also those that a later one gives away."""
     once = [redact_message(message, known) for message in messages]
-    return [redact_message(message, known) for message in once] if known else once
+    return [redact_message(message, known, _redact_known) for message in once] if known else once
 
 
-def _redact_part(part: Part, known: Known) -> Part:
+def _redact_known(text: str, known: Known) -> str:
+    """The same of a text that was redacted before fewer secrets were known."""
+    return redact_text(text, known) if may_hold(text, known) else text
+
+
+def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]) -> Part:
     if isinstance(part, Image):
         return part
     field = "arguments" if isinstance(part, ToolCall) else "text"
     said = getattr(part, field)
-    text = redact_text(said, known)
+    text = redacted(said, known)
     if text == said:
         return part
     raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None

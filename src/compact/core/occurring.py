@@ -72,8 +72,15 @@ def encoded(text: str) -> bytes:
     return text.replace("\u0130", "I").encode(errors="replace")
 
 
+_MEMORY = 32 << 20
+"""Bytes that an automaton may grow to: with RE2's own 8 MiB it forgets what it needs again, and
+reads a fifth as fast."""
+
+
 def _set(patterns: Sequence[str]) -> re2.Set:
-    made = re2.Set.SearchSet()
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    made = re2.Set.SearchSet(options)
     for pattern in patterns:
         made.Add(pattern)
     made.Compile()

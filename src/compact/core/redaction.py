@@ -1,19 +1,21 @@
 """Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-What a secret looks like is told in `core.credentials`; what names one, or stands near it, in
-`core.named_credentials`, `core.near_names`, `core.labelled_lines`, `core.lone_values` and
-`core.secret_columns`; cards in `core.personal`; an application's own in `core.redactor`. Not found
-are secrets that nothing names and that look like words; of passphrases those behind `passphrase`:
-three words or more in quotes, or four up to the line's end.
+The table of all that finds one is `tables`: what has a form of its own (`core.credentials`), a name
+beside it (`core.named_credentials`) or near it (`core.near_names`), what looks generated
+(`core.lone_values`), and cards (`core.personal`). An application's own are in `core.redactor`. Not
+found are secrets that nothing names and that look like words; of passphrases those behind
+`passphrase`: three words or more in quotes, or four up to the line's end.
 
 What finds them is loaded when a text is looked at for the first time.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,6 +27,9 @@ _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
+_FEW_KNOWN = 64
+"""Beginnings of known secrets that are searched for one by one: a search of a text for a word is
+some hundred times as fast as a look at each of its words."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
@@ -75,6 +80,13 @@ class Known(dict[str, str]):
             lengths.append(len(secret))
             lengths.sort(reverse=True)
 
+    def starts(self, text: str) -> Iterable[int]:
+        """Where a word begins as one of them does, in order; of many, where any word begins."""
+        if len(self._lengths) > _FEW_KNOWN:
+            return (found.start() for found in _WORD_START.finditer(text))
+        starts = (start for begin in self._lengths for start in _occurrences(text, begin))
+        return sorted(start for start in starts if _WORD_START.match(text, start))
+
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
         """Where one of them stands that begins at one of these places, which ascend."""
         from compact.core.credentials import Place
@@ -87,6 +99,13 @@ class Known(dict[str, str]):
                     least = start + length
                     yield Place(start, least, kind)
                     break
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + 1)
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
@@ -126,24 +145,14 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Finders of one scan each: one automaton of all outgrows the memory that RE2 gives it."""
-    from compact.core import (
-        credentials,
-        labelled_lines,
-        lone_values,
-        named_credentials,
-        near_names,
-        personal,
-        secret_columns,
-    )
+    """Finders of one scan each: one automaton of all of them outgrows the memory of RE2."""
+    from compact.core import credentials, lone_values, named_credentials, near_names, personal
 
     return (
         credentials.FINDERS,
         (
             *named_credentials.FINDERS,
             *near_names.FINDERS,
-            *labelled_lines.FINDERS,
-            *secret_columns.FINDERS,
             *personal.FINDERS,
             *lone_values.FINDERS,
         ),
@@ -166,13 +175,18 @@ def places_in(text: str) -> Iterator[Place]:
     from compact.core.credentials import public_blocks
     from compact.core.occurring import encoded
 
-    scanned, public = encoded(text), public_blocks(text)
-    for scan, finders in _scans():
-        for number in scan.places(scanned):
-            for place in finders[number].places(text):
-                block = bisect_right(public, (place.start, len(text))) - 1
-                if block < 0 or place.end > public[block][1]:
-                    yield place
+    scanned = encoded(text)
+    found = [
+        place
+        for scan, finders in _scans()
+        for number in scan.places(scanned)
+        for place in finders[number].places(text)
+    ]
+    public = public_blocks(text) if found else []
+    for place in found:
+        block = bisect_right(public, (place.start, len(text))) - 1
+        if block < 0 or place.end > public[block][1]:
+            yield place
 
 
 _UNSEEN = re.compile(
@@ -186,7 +200,7 @@ def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Plac
     """The places of all secrets, in order; where two overlap, one place that holds both. What no
     reader sees hides none.
     """
-    if not any(map(text.__contains__, _UNSEEN_MARKS)):
+    if not _has_unseen(text):
         return _find(text, known)
     from compact.core.credentials import Place
 
@@ -219,9 +233,17 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
     return apart
 
 
+def may_hold(text: str, known: Known) -> bool:
+    """Whether one of the known secrets stands in a text, or what no reader sees might hide one."""
+    return _has_unseen(text) or next(_standing_alone(text, known), None) is not None
+
+
+def _has_unseen(text: str) -> bool:
+    return any(map(text.__contains__, _UNSEEN_MARKS))
+
+
 def _standing_alone(text: str, known: Known) -> Iterator[Place]:
-    starts = (found.start() for found in _WORD_START.finditer(text))
-    for place in known.places(text, starts):
+    for place in known.places(text, known.starts(text)):
         if not text[place.end : place.end + 1].isalnum():
             yield place
 
@@ -234,3 +256,53 @@ def without(text: str, places: Iterable[Place]) -> str:
         pieces += text[end : place.start], f"<REDACTED:{place.kind}>"
         end = place.end
     return "".join((*pieces, text[end:]))
+
+
+_SHORTEST_DISGUISED = 8
+"""Letters and digits of a secret from which it is looked for between other marks."""
+_CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+
+
+def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
+    """Where secrets stand in disguise, in order and apart: those in `known` with spaces or marks
+    between their letters, in other case or backwards, and any as base64 or hexadecimal digits.
+    """
+    apart: list[Place] = []
+    for place in sorted((*_spelled(text, known), *_coded(text, known))):
+        if not apart or place.start >= apart[-1].end:
+            apart.append(place)
+    return apart
+
+
+def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
+    """Where the letters and digits of a known secret stand, forwards or backwards."""
+    bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
+    wanted = Known()
+    for letters, secret in bare.items():
+        for way in (1, -1) if len(letters) >= _SHORTEST_DISGUISED else ():
+            wanted.add(letters[::way], known[secret])
+    if not wanted:
+        return
+    signs = [place for place, sign in enumerate(text) if sign.isalnum()]
+    squeezed = "".join(text[place].lower()[:1] for place in signs)
+    for place in wanted.places(squeezed, range(len(squeezed))):
+        yield Place(signs[place.start], signs[place.end - 1] + 1, place.kind)
+
+
+def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
+    """Where something stands that holds a secret when it is decoded."""
+    for run in _CODED.finditer(text):
+        found = (find_secrets(plain, known) for plain in _decoded(run[0]))
+        if places := next(filter(None, found), None):
+            yield Place(run.start(), run.end(), places[0].kind)
+
+
+def _decoded(run: str) -> Iterator[str]:
+    """What a run of letters and digits says as base64, and as hexadecimal digits."""
+    bare = run.rstrip("=").replace("-", "+").replace("_", "/")
+    with suppress(ValueError):
+        yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")
+    if _HEX.fullmatch(run):
+        with suppress(ValueError):
+            yield bytes.fromhex(run).decode("ascii")

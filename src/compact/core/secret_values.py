@@ -23,15 +23,21 @@ _KEY_LENGTH, _SHORT_KEY = 16, 8
 """Characters from which a value is judged as a generated key, and from which a shorter one may be a
 key or a password that is said in a sentence."""
 _PLACEHOLDER = re.compile(
-    r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
-    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z])|\{[a-z_][\w.]*\}|\$[{(]|\{\{|\*\*\*|"
-    r"\.\.\.|…|xxxx|"
-    r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
-    r"change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)|"
-    r"environ|getenv|process\.env|secrets\.|vault:",
-    re.IGNORECASE,
+    r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
+    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
 )
-"""Stands where a secret will be put, or says where it is to be had."""
+"""How a value in lower case begins that stands where a secret will be put."""
+_PLACEHOLDER_WORDS = (
+    *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
+    *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
+    *("secrets.", "vault:"),
+)
+"""The same anywhere in it, or where the secret is to be had."""
+_MAY_ASK = ("{", "todo", "change", "replace", "insert")
+"""One of these stands in all that the next pattern finds, which is slow to search for."""
+_ASKS = re.compile(
+    r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
+)
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
@@ -93,8 +99,6 @@ _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
 """Four words or more."""
-_HUMPS = re.compile("[A-Z]?[a-z]+|[A-Z]+")
-_VOWELS = frozenset("aeiouyAEIOUY")
 _PROSE = frozenset(
     """
     is are was be been must should may can least most to for not no your our my this that it enter
@@ -149,10 +153,19 @@ def is_id(value: str) -> bool:
     return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
 
 
+def is_placeholder(value: str) -> bool:
+    """Whether it stands where a secret will be put, or says where it is to be had."""
+    head = value[:256].lower()  # further on, as in a picture, such a word stands by chance
+    return (
+        _PLACEHOLDER.match(head) is not None
+        or any(map(head.__contains__, _PLACEHOLDER_WORDS))
+        or (any(map(head.__contains__, _MAY_ASK)) and _ASKS.search(head) is not None)
+    )
+
+
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    most = 256  # further on, as in a picture, such a word stands by chance
-    return len(set(value)) > 4 and not _PLACEHOLDER.search(value, 0, most)
+    return len(set(value)) > 4 and not is_placeholder(value)
 
 
 def _changes(value: str) -> int:
@@ -242,14 +255,6 @@ def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
 
-def is_tangled(value: str) -> bool:
-    """Whether letters of both cases stand as in no name in code: capitals amid no words."""
-    humps = _HUMPS.findall(value)
-    if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
-        return False
-    return sum(len(x) == 1 or _VOWELS.isdisjoint(x) for x in humps) > 1
-
-
 def is_password(value: str) -> bool:
     """Whether what stands in quotes behind an explicit name is the secret: anything but a
     placeholder, a place, a rule of a form, or plain words.
@@ -260,7 +265,7 @@ def is_password(value: str) -> bool:
         return is_jumbled(value)
     if _is_place(value) or not is_filled(value):
         return False
-    if _DIGIT.search(value) or is_generated(value) or is_tangled(value):
+    if _DIGIT.search(value) or is_generated(value):
         return True
     if _STRONG.search(value):
         return not _WORD_PARTS.search(value)
@@ -340,7 +345,7 @@ def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
     be the end of another, or of a word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
-    is_name = _is_name(value) and not (is_joined or is_tangled(value))
+    is_name = _is_name(value) and not is_joined
     if value.isdigit() or is_name or (is_word and is_joined):
         return False
     return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
@@ -389,7 +394,7 @@ def is_number(value: str) -> bool:
 
 def is_joined(value: str) -> bool:
     """Whether it is a made-up password, words and a number that somebody joined, or a long key."""
-    if is_passwordlike(value) or is_long_key(value):
+    if is_passwordlike(value) or (len(value) >= _LONG and is_generated_key(value)):
         return True
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
@@ -414,11 +419,6 @@ def is_dense(value: str) -> bool:
     return _changes(value) >= _PATH_CHANGES * len(value)
 
 
-def is_long_key(value: str) -> bool:
-    """The same of a key that is longer than ids are."""
-    return len(value) >= _LONG and is_generated_key(value)
-
-
 def _names_nothing(value: str) -> bool:
     if UUID.fullmatch(value) or _NO_PASSWORD.search(value) or _PLACE_NAMES.match(value):
         return False
@@ -429,7 +429,7 @@ def is_url_password(value: str) -> bool:
     """Whether it is more than a port or a word that stands for a password."""
     if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
         return False
-    return not _PLACEHOLDER.search(value) and len(set(value)) > 2
+    return not is_placeholder(value) and len(set(value)) > 2
 
 
 def is_phrase(value: str) -> bool:
@@ -460,12 +460,6 @@ def is_basic(value: str) -> bool:
     return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
 
 
-def is_smtp(value: str) -> bool:
-    """Whether it decodes to a name and a password as mail servers are told them."""
-    said = _plain(value)
-    return said.count(b"\0") >= 2 and said.isascii()
-
-
 def is_jwt(value: str) -> bool:
     """Whether its head says how it is signed, or its second part is JSON, too."""
     head, _, rest = value.partition(".")
@@ -475,13 +469,6 @@ def is_jwt(value: str) -> bool:
 def is_coded_key(value: str) -> bool:
     """Whether it is the base64 of a private key."""
     return b"PRIVATE KEY" in _plain(value[:64])
-
-
-def is_coded(value: str) -> bool:
-    """Whether it is the base64 of a made-up password, or of JSON with one or a generated key."""
-    plain = _plain(value)
-    said = plain.decode().split('"') if plain.isascii() else []
-    return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
 
 
 def is_hash(value: str) -> bool:

@@ -8,11 +8,10 @@ import re
 
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.control_tokens import defused
-from compact.core.disguises import disguised
 from compact.core.languages import NAMES, language_of
 from compact.core.outline import STORY, section_named
 from compact.core.patterns import regex
-from compact.core.redaction import redact
+from compact.core.redaction import disguised, redact
 
 SMALLEST = 32
 """Tokens up to which a story may be as large as its source: there is no saying it shorter."""
