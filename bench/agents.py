@@ -26,9 +26,9 @@ from typing import Any
 
 from bench.measuring import CannotMeasure, Check, Setting, Table, number
 from compact.config import CompactConfig
-from compact.core.formats.known import format_named
-from compact.core.tokens import TokenCounter
-from compact.managers.compact_manager import CompactManager
+from compact.messages.formats.known import format_named
+from compact.messages.tokens import TokenCounter
+from compact.session.compact_manager import CompactManager
 from compact.wiring import read_transcript, token_counter
 from evals import data
 from evals.split import half_of

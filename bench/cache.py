@@ -24,13 +24,13 @@ from typing import Any
 from bench import histories, peers
 from bench.histories import Record
 from bench.measuring import CannotMeasure, Check, Setting, Table, number
-from compact.core.cache_marks import with_marks
-from compact.core.checkpoints import is_checkpoint_text
-from compact.core.control_tokens import all_defused
-from compact.core.formats.known import format_named, prompt_of
-from compact.core.protocols import TokenEstimator
-from compact.core.tokens import TokenCounter
-from compact.managers.context_manager import ContextManager
+from compact.messages.cache_marks import with_marks
+from compact.messages.checkpoints import is_checkpoint_text
+from compact.messages.control_tokens import all_defused
+from compact.messages.formats.known import format_named, prompt_of
+from compact.messages.protocols import TokenEstimator
+from compact.messages.tokens import TokenCounter
+from compact.session.context_manager import ContextManager
 from compact.wiring import token_counter
 
 TURNS, WINDOW, SEED = 200, 8_192, 7
@@ -65,7 +65,7 @@ class Way:
 def measure(setting: Setting) -> list[Table]:
     """Three ways beside each other, then what Anthropic's rule would read from its cache."""
     try:
-        from compact.providers.huggingface import HuggingFaceEstimator
+        from compact.models.providers.huggingface import HuggingFaceEstimator
         from tests.models import tiny_llama
 
         folder = Path(tempfile.mkdtemp())

@@ -15,9 +15,9 @@ from bench import peers
 from bench.counting import VERDICT_HEAD, ColdEstimator, tail_count, verdict
 from bench.histories import SIZES, Record, history
 from bench.measuring import WINDOWS, Check, Setting, Spread, Table, in_turn
-from compact.core.formats.known import format_named
-from compact.core.plan import Plan
-from compact.managers.compress import plan
+from compact.engine.plan import Plan
+from compact.messages.formats.known import format_named
+from compact.session.compress import plan
 
 MOST = 1.5
 PEERS = ("langchain exact", "langchain approximate", "litellm")

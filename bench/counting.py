@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.histories import LAST_REQUEST, Record
-from compact.core.tokens import OPENAI_FRAMING
-from compact.providers.tokenizers import TiktokenEstimator
+from compact.messages.tokens import OPENAI_FRAMING
+from compact.models.providers.tokenizers import TiktokenEstimator
 
 O200K = TiktokenEstimator("o200k")
 PER_MESSAGE = OPENAI_FRAMING.per_message

@@ -23,9 +23,9 @@ from statistics import quantiles
 from bench.histories import SOURCES
 from bench.measuring import Check, Setting, Spread, Table, number
 from compact import MemoryManager, SQLiteManager, VectorStore
-from compact.core.messages import Message, Role
-from compact.core.sessions import Branch, Entry, Session
-from compact.core.whole_session import OwnPart, WholeSession
+from compact.messages.messages import Message, Role
+from compact.messages.sessions import Branch, Entry, Session
+from compact.store.whole_session import OwnPart, WholeSession
 from compact.testing import HashEmbedder
 
 SIZES = (10_000, 100_000)

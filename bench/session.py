@@ -10,7 +10,7 @@ from typing import Any
 from bench.counting import ColdEstimator, count_and_keep
 from bench.histories import Record, history
 from bench.measuring import WINDOWS, Check, Setting, Spread, Table, wall_ms
-from compact.managers.context_manager import ContextManager
+from compact.session.context_manager import ContextManager
 
 MOST = 67.0
 """A prompt ÷ its floor: 0.2 ms, where the floor takes 0.003 ms."""

@@ -29,13 +29,13 @@ from bench.counting import ColdEstimator, tokenizer_pass, tokens_of
 from bench.histories import Record, history
 from bench.measuring import Check, Setting, Spread, Table, child, number, wall_ms
 from bench.store_ours import NAME, Bare, last_of, opened
-from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
-from compact.core.formats.known import format_named
-from compact.core.sessions import PERSON, CheckpointRef, Entry, Projection, Step
-from compact.core.tokens import TokenCounter
-from compact.managers.context_manager import ContextManager
-from compact.storage.sqlite.store import SQLiteManager
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.messages.checkpoints import Checkpoint, Span, Summary, SummaryRequest
+from compact.messages.formats.known import format_named
+from compact.messages.sessions import PERSON, CheckpointRef, Entry, Projection, Step
+from compact.messages.tokens import TokenCounter
+from compact.session.context_manager import ContextManager
+from compact.store.sqlite.store import SQLiteManager
 from compact.testing import ScriptedModel
 
 SHORT, LONG = 1_000, 1_000_000

@@ -24,7 +24,7 @@ OURS: dict[str, Sequence[str]] = {
     "import compact": ("-c", "import compact"),
     "from compact import compress": ("-c", "from compact import compress"),
     "from compact import ContextManager": ("-c", "from compact import ContextManager"),
-    "compactctl --help": ("-m", "compact.apps.cli.main", "--help"),
+    "compactctl --help": ("-m", "compact.cli.main", "--help"),
 }
 PEERS: dict[str, Sequence[str]] = {
     "import langchain_core.messages": ("-c", "import langchain_core.messages"),

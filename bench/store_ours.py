@@ -17,12 +17,12 @@ import orjson
 
 from bench.histories import Record
 from bench.store_work import Store, pragmas
-from compact.core.formats.known import format_named
-from compact.core.messages import Message
-from compact.core.sessions import FIXED, PERSON, Branch, Entry, Session
-from compact.managers.context_manager import ContextManager
-from compact.storage.sqlite.pool import Durability
-from compact.storage.sqlite.store import SQLiteManager
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message
+from compact.messages.sessions import FIXED, PERSON, Branch, Entry, Session
+from compact.session.context_manager import ContextManager
+from compact.store.sqlite.pool import Durability
+from compact.store.sqlite.store import SQLiteManager
 
 NAME = "s"
 WINDOW = 128_000

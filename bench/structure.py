@@ -27,7 +27,7 @@ import tempfile
 import tokenize
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -423,6 +423,18 @@ def crossed() -> tuple[int, int, int]:
         sys.setprofile(None)
     assert manager.compressions == compressions, "the turn that was traced compressed nothing"
     return len(calls.modules), len(calls.edges), calls.depth
+
+
+def entered(turn: Callable[[], object]) -> int:
+    """How many of our modules one call of it enters; the first call imports what it needs."""
+    turn()
+    calls = Calls(OURS)
+    sys.setprofile(calls)
+    try:
+        turn()
+    finally:
+        sys.setprofile(None)
+    return len(calls.modules)
 
 
 class Calls:

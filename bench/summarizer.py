@@ -12,10 +12,10 @@ from bench.counting import O200K, ColdEstimator
 from bench.measuring import CannotMeasure, Setting, Spread, Table, in_turn, number
 from bench.whole import load, texts_of
 from compact import wiring
-from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.core.checkpoints import SummaryRequest
-from compact.core.messages import Message
-from compact.core.tokens import TokenCounter
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.messages.checkpoints import SummaryRequest
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
 
 SUMMARY_TOKENS = (2_000, 8_000)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from bench.vector_work import Vectors
-from compact.core.messages import Message
-from compact.core.sessions import Branch, Entry, Session
-from compact.storage.sqlite.rows import BITS
-from compact.storage.sqlite.store import SQLiteManager
-from compact.storage.sqlite.vector_store import VectorStore
+from compact.messages.messages import Message
+from compact.messages.sessions import Branch, Entry, Session
+from compact.store.sqlite.rows import BITS
+from compact.store.sqlite.store import SQLiteManager
+from compact.store.sqlite.vector_store import VectorStore
 
 ALL = ((1 << BITS, 1 << 62),)
 

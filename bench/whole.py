@@ -20,8 +20,8 @@ from typing import Any
 
 from bench.measuring import CannotMeasure, Check, Setting, Spread, Table, child, number
 from compact import wiring
-from compact.core.messages import Message
-from compact.managers.compress import compress
+from compact.messages.messages import Message
+from compact.session.compress import compress
 
 LIMIT = 32_000
 MOST_PASSES = 20.0
@@ -84,9 +84,9 @@ def load() -> tuple[str, list[Message]]:
 
 def _repeated_sample() -> list[Message]:
     """The sample's messages, over and over up to `SAMPLE_TOKENS`, each round with own call ids."""
-    import compact.apps.cli
+    import compact.cli
 
-    file = Path(compact.apps.cli.__file__).parent / "sample" / "harbour.jsonl"
+    file = Path(compact.cli.__file__).parent / "sample" / "harbour.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines if line.strip()]
     tokens = wiring.token_counter("chat_completions").messages(_parsed(records))

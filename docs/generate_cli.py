@@ -8,7 +8,7 @@ import io
 import os
 from pathlib import Path
 
-from compact.apps.cli.main import COMMANDS, GROUPS, main
+from compact.cli.main import COMMANDS, GROUPS, main
 
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = "88"

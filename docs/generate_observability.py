@@ -8,13 +8,13 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from compact.core import events
+from compact.messages import events
 
 PAGE = Path(__file__).with_name("OBSERVABILITY.md")
 
 HEAD = """# Observability
 
-<!-- Written by docs/generate_observability.py, the events from src/compact/core/events.py. -->
+<!-- Written by docs/generate_observability.py, the events from src/compact/messages/events.py. -->
 
 compact reports what it does as events. Nothing leaves the process unless you ask for it, and no
 text of a conversation leaves unless you ask for that too.

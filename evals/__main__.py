@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from compact import wiring
-from compact.core.modes import MODES
-from compact.core.policy import CompactPolicy
 from compact.errors import CompactError
+from compact.messages.policy import CompactPolicy
+from compact.text.modes import MODES
 from evals import data
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]

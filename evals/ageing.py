@@ -1,7 +1,7 @@
 """What ageing keeps: each real conversation as a digest of each level, with the true share of its
 tokens, and what of its names, decisions and questions the digest still says (A-2, A-4).
 
-Nothing is asked of a model. What is looked for, and how: `compression/survival.py`.
+Nothing is asked of a model. What is looked for, and how: `engine/survival.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statistics import mean, quantiles
 from typing import Any
 
 from compact import CompressionEngine, Conversation
-from compact.compression.extraction.notes import Notes
-from compact.compression.survival import Facts
-from compact.core.digests import CompressionLevel, Survival
-from compact.core.messages import Message
+from compact.engine.chronology.notes import Notes
+from compact.engine.survival import Facts
 from compact.errors import CompactError
+from compact.messages.messages import Message
+from compact.text.digests import CompressionLevel, Survival
 from evals import data, formats
 from evals.importance import messages_of
 from evals.split import Cell, Half, columns, half_of, table

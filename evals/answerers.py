@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compact import wiring
-from compact.compression.abstraction.abstractive import UNSAID_WINDOW
-from compact.compression.abstraction.reading import undressed
-from compact.compression.abstraction.writing import text_of
-from compact.core.asking import Ask
-from compact.core.context import ActiveContext
-from compact.core.messages import Message
-from compact.core.profiles import shipped
-from compact.core.protocols import ChatModel
-from compact.core.tokens import TokenCounter
+from compact.engine.stories.abstractive import UNSAID_WINDOW
+from compact.engine.stories.reading import undressed
+from compact.engine.stories.writing import text_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.managers.running import blocking
+from compact.messages.asking import Ask
+from compact.messages.context import ActiveContext
+from compact.messages.messages import Message
+from compact.messages.protocols import ChatModel
+from compact.messages.tokens import TokenCounter
+from compact.models.profiles import shipped
+from compact.session.running import blocking
 from evals.questions import Probe, words_of
 
 NEAR = 1 / 3

@@ -20,8 +20,8 @@ from typing import Any
 import apsw
 
 from compact import CompactConfig, MemoryManager, SQLiteManager
-from compact.core.messages import Message
-from compact.core.sessions import Branch, Entry, Session
+from compact.messages.messages import Message
+from compact.messages.sessions import Branch, Entry, Session
 from evals import memory_data
 from evals.ageing import SESSIONS as SESSIONS_OF_CODE
 from evals.ageing import conversations

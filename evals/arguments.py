@@ -21,9 +21,9 @@ from typing import Any
 
 from bench.peers import NoPeers
 from compact import CompactConfig, CompactError, CompactManager, ContextManager
-from compact.core.formats.known import format_named
-from compact.core.messages import Message
-from compact.core.tokens import TokenCounter
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
 from compact.wiring import token_counter
 from evals import formats
 from evals.middleware import Middleware

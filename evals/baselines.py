@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from compact.compression.extraction.notes import Notes
-from compact.core.messages import Message
-from compact.core.speakers import speaker_of
+from compact.engine.chronology.notes import Notes
+from compact.messages.messages import Message
+from compact.text.speakers import speaker_of
 
 T = TypeVar("T")
 Count = Callable[[str], int]

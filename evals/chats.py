@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from compact import CompactPolicy, ContextManager, plan
-from compact.core.context import render_text
-from compact.core.formats.known import format_named
-from compact.core.messages import Message
 from compact.errors import CompactError
+from compact.messages.context import render_text
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message
 from evals import chats_source, data
 from evals.chats_source import Row
 from evals.split import Cell, Half, columns, half_of, table

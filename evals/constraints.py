@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from compact.core.messages import Message
-from compact.core.speakers import speaker_of
+from compact.messages.messages import Message
+from compact.text.speakers import speaker_of
 from evals import chats, data, generated, published
 from evals.contexts import squeezed
 from evals.split import half_of

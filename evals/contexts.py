@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from compact.core.context import render_text
-from compact.core.messages import Message
-from compact.core.outline import NAMES, section_named, sections_of
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.text.outline import NAMES, section_named, sections_of
 
 _OURS = re.compile(r"\[(?:Checkpoint|Record)\b[^\]\n]*\]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[ \]\s+)?")

@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from compact import Plan, plan, wiring
-from compact.core.context import render_text
-from compact.core.messages import Message
-from compact.core.policy import CompactPolicy
-from compact.core.protocols import Summarizer
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.messages.policy import CompactPolicy
+from compact.messages.protocols import Summarizer
 from compact.wiring import read_transcript
 from evals import baselines, contexts, data, person, stats
 from evals.split import Cell, Half, columns, half_of, table

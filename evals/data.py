@@ -12,12 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import formats
 from evals.split import Half, half_of
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = REPO_ROOT / "src" / "compact" / "apps" / "cli" / "sample" / "harbour.jsonl"
+SAMPLE = REPO_ROOT / "src" / "compact" / "cli" / "sample" / "harbour.jsonl"
 """An invented session of the repository's own."""
 _SESSIONS = (
     "claude_code_sessions/*.jsonl",

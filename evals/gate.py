@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compact import ExtractiveSummarizer, wiring
-from compact.compression.abstraction.reading import story_of
-from compact.compression.gate.rules import judge
-from compact.compression.gate.summary_source import sentences
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.messages import Message
-from compact.core.replies import Finish
-from compact.core.tokens import TokenCounter
+from compact.engine.gate.rules import judge
+from compact.engine.gate.summary_source import sentences
+from compact.engine.stories.reading import story_of
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import Message
+from compact.messages.replies import Finish
+from compact.messages.tokens import TokenCounter
 from evals import data
 from evals.split import Half, half_of
 

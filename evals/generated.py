@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from compact.core.messages import Message, Part, Text, ToolCall, ToolResult
+from compact.messages.messages import Message, Part, Text, ToolCall, ToolResult
 from evals import rule_sentences as stock
 
 TURNS = 200

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from compact import Conversation, RetentionPolicy
-from compact.core.messages import Message
 from compact.memory.retention import Importance, Parts
+from compact.messages.messages import Message
 from evals import data, formats
 from evals.split import Half, columns, half_of, table
 

@@ -19,8 +19,8 @@ from statistics import mean
 from typing import Any
 
 from compact import plan
-from compact.core.messages import Message
 from compact.errors import CannotFit
+from compact.messages.messages import Message
 from compact.wiring import token_counter
 from evals import formats, generated
 from evals.labels import check

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import mean
 
 from compact import ContextManager, plan
-from compact.core.context import render_text
 from compact.errors import CompactError
+from compact.messages.context import render_text
 from evals import contexts, coverage
 from evals.split import Cell, Half, columns, table
 

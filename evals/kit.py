@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import generated, published
 
 PINNED = "compaction-conformance-kit==0.8.0"

@@ -17,8 +17,8 @@ from statistics import mean
 from typing import Any
 
 from compact import ContextManager, plan
-from compact.core.messages import Message
 from compact.errors import CompactError
+from compact.messages.messages import Message
 from compact.wiring import read_transcript, token_counter
 from evals import data, generated, person, reachability
 from evals.contexts import squeezed

@@ -22,16 +22,16 @@ from typing import Any
 import apsw
 
 from compact import wiring
-from compact.core.embedding import Near
-from compact.core.found import Method, SearchFilter
-from compact.core.protocols import Embedder
-from compact.core.terms import STOP_WORDS, pieces_of
 from compact.errors import CompactError
-from compact.managers.memory_manager import MemoryManager
 from compact.memory.lexical import Weights
+from compact.memory.memory_manager import MemoryManager
 from compact.memory.searching import Nearest, Ways, ranked
-from compact.storage.sqlite.store import SQLiteManager
-from compact.storage.sqlite.vector_store import VectorStore
+from compact.messages.protocols import Embedder
+from compact.store.sqlite.store import SQLiteManager
+from compact.store.sqlite.vector_store import VectorStore
+from compact.text.embedding import Near
+from compact.text.found import Method, SearchFilter
+from compact.text.terms import STOP_WORDS, pieces_of
 from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
 

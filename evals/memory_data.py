@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from compact.core.messages import Message
-from compact.core.sessions import Branch, Entry, Session
-from compact.core.whole_session import OwnPart, WholeSession
 from compact.errors import CompactError
-from compact.storage.sqlite.store import SQLiteManager
+from compact.messages.messages import Message
+from compact.messages.sessions import Branch, Entry, Session
+from compact.store.sqlite.store import SQLiteManager
+from compact.store.whole_session import OwnPart, WholeSession
 from evals import formats
 
 LOCOMO = Path("locomo") / "locomo_first5.json"

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench import peers
 from compact import CompactError, compress
-from compact.core.messages import Message
-from compact.core.tokens import TokenCounter
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
 from evals.passing import Dict, arguments_of, stands, text_of
 
 RUNNER = Path(__file__).with_name("middleware_run.py")

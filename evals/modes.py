@@ -14,14 +14,14 @@ from statistics import mean
 from typing import Any, Literal
 
 from compact import plan
-from compact.core import anchors
-from compact.core.messages import Message
-from compact.core.modes import ModeName
-from compact.core.outline import SAID, STORY, sections_of
-from compact.core.policy import CompactPolicy
-from compact.core.speakers import speaker_of
 from compact.errors import CannotFit
-from compact.storage.transcripts.transcript import Transcript
+from compact.messages.messages import Message
+from compact.messages.policy import CompactPolicy
+from compact.text import anchors
+from compact.text.modes import ModeName
+from compact.text.outline import SAID, STORY, sections_of
+from compact.text.speakers import speaker_of
+from compact.transcripts.transcript import Transcript
 from compact.wiring import token_counter
 from evals import data, formats
 

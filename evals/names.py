@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from compact.compression.extraction.notes import Notes
-from compact.core import anchors
-from compact.core.messages import Message
+from compact.engine.chronology.notes import Notes
+from compact.messages.messages import Message
+from compact.text import anchors
 from compact.wiring import read_transcript
 from evals import data
 from evals.split import half_of

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from compact import plan
-from compact.core.context import render_text
-from compact.core.messages import Message
-from compact.core.outline import NOW
 from compact.errors import CompactError
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.text.outline import NOW
 from compact.wiring import read_transcript
 from evals import contexts, data, person, worklog
 from evals.contexts import squeezed

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compact.core.arguments import leaves
+from compact.messages.arguments import leaves
 
 SHORTEST = 2
 """Characters of a value that is looked for: shorter ones stand everywhere."""

@@ -3,7 +3,7 @@
 LoCoMo: two people's talk over months, with questions and the turns that hold their answers.
 LongMemEval: a person's sessions with an assistant; a chat is the session that holds the answer and
 those after it. Each chat is brought to a few sizes in three ways: its newest messages, today's
-`compress`, and the sentences that `core.facts` chooses. `found` is the share of the answers'
+`compress`, and the sentences that `text.facts` chooses. `found` is the share of the answers'
 words anywhere in the text; `beside` only where they stand in a line with two other words of the
 turns that hold the answer, so that a word that merely occurs is not counted.
 
@@ -24,10 +24,10 @@ from statistics import mean
 from typing import Any, Literal
 
 from compact import compress, wiring
-from compact.core import facts, sentences
-from compact.core.speakers import Speaker
-from compact.core.terms import STOP_WORDS
 from compact.errors import CannotFit
+from compact.text import facts, sentences
+from compact.text.speakers import Speaker
+from compact.text.terms import STOP_WORDS
 
 SIZES = (1_000, 2_000, 4_000)
 CHAT = 15_000

@@ -16,11 +16,11 @@ from statistics import mean, median
 from typing import Any
 
 from compact import CompactPolicy, Plan, plan, wiring
-from compact.compression.pipeline import STANDS_IN
-from compact.core.context import render_text
-from compact.core.messages import Message
-from compact.core.protocols import Summarizer
+from compact.engine.pipeline import STANDS_IN
 from compact.errors import CannotFit
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.messages.protocols import Summarizer
 from evals import data, stats
 from evals.answerers import ROOM, Answer, Answerer, Reader, Search
 from evals.questions import KINDS, Kind, Probe, probes_of

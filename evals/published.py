@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 
 from compact import CompactPolicy, plan, wiring
-from compact.core.context import render_text
-from compact.core.messages import Message
-from compact.core.speakers import speaker_of
 from compact.errors import CannotFit
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.text.speakers import speaker_of
 from evals import contexts
 from evals.baselines import thirty_lines
 from evals.data import NoData

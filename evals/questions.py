@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.work import WorkLog
-from compact.core import anchors, sentences
-from compact.core.messages import Message, visible_texts
-from compact.core.redaction import redact
-from compact.core.speakers import person_text, speaker_of
+from compact.engine.chronology.notes import Notes
+from compact.engine.chronology.work import WorkLog
+from compact.messages.messages import Message, visible_texts
+from compact.secrets.redaction import redact
+from compact.text import anchors, sentences
+from compact.text.speakers import person_text, speaker_of
 
 Kind = Literal["recall", "artifact", "continuation", "decision", "error"]
 KINDS: tuple[Kind, ...] = ("recall", "artifact", "continuation", "decision", "error")

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from compact import ContextManager, wiring
-from compact.core.boundaries import may_cut_before
-from compact.core.formats.known import format_named
-from compact.core.history import History
-from compact.core.messages import Message, ToolCall, ToolResult
+from compact.engine.history import History
+from compact.messages.boundaries import may_cut_before
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message, ToolCall, ToolResult
 
 FACTS = Path(__file__).parent / "facts" / "facts.jsonl"
 SESSION_TOKENS = 500_000

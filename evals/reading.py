@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from compact.core.context import render_text
-from compact.core.messages import Message
+from compact.messages.context import render_text
+from compact.messages.messages import Message
 from compact.wiring import token_counter
 from evals import contexts, data
 from evals.sources import Kind, Source, of_kind

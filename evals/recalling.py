@@ -20,9 +20,9 @@ from statistics import mean, median
 from typing import Any
 
 from compact import ContextManager
-from compact.core.messages import Message
-from compact.core.remembered import KIND
-from compact.managers.memory_manager import MemoryManager
+from compact.memory.memory_manager import MemoryManager
+from compact.messages.messages import Message
+from compact.session.remembered import KIND
 from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
 

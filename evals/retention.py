@@ -15,16 +15,16 @@ from statistics import mean
 from typing import Any
 
 from compact import ExtractiveSummarizer, plan, wiring
-from compact.compression.extraction.notes import Notes
-from compact.compression.gate.rules import judge
-from compact.core.checkpoints import Level, Summary, SummaryRequest
-from compact.core.levels import LEVELS, Caps
-from compact.core.messages import Message
-from compact.core.protocols import Summarizer
-from compact.core.redaction import redact
-from compact.core.tokens import TokenCounter
+from compact.engine.chronology.notes import Notes
+from compact.engine.gate.rules import judge
 from compact.errors import CannotFit, ModelFailed, ModelRefused, SummaryRejected
-from compact.managers.running import blocking
+from compact.messages.checkpoints import Level, Summary, SummaryRequest
+from compact.messages.levels import LEVELS, Caps
+from compact.messages.messages import Message
+from compact.messages.protocols import Summarizer
+from compact.messages.tokens import TokenCounter
+from compact.secrets.redaction import redact
+from compact.session.running import blocking
 from evals import data, stats
 
 WINDOWS = (8_192, 32_768, 131_072)

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compact.core.messages import Part, ToolCall
-from compact.core.personal import OPTIONAL
-from compact.core.redaction import Known, find_secrets, redact
-from compact.core.redactor import Redactor
+from compact.messages.messages import Part, ToolCall
+from compact.secrets.personal import OPTIONAL
+from compact.secrets.redaction import Known, find_secrets, redact
+from compact.secrets.redactor import Redactor
 from evals import data
 from evals.split import half_of
 

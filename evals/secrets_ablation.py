@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from compact.core import credentials as shapes
-from compact.core import lone_values, named_credentials, near_names, personal, redaction
-from compact.core.credentials import SecretFinder
+from compact.secrets import credentials as shapes
+from compact.secrets import lone_values, named_credentials, near_names, personal, redaction
+from compact.secrets.credentials import SecretFinder
 from evals import secrets
 
 NAMED = {

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compact import plan
-from compact.core.arguments import leaves, read_json
-from compact.core.context import render_text
-from compact.core.messages import Message
 from compact.errors import CompactError
+from compact.messages.arguments import leaves, read_json
+from compact.messages.context import render_text
+from compact.messages.messages import Message
 from compact.wiring import token_counter
 from evals import data, formats, sources
 from evals.split import Half, half_of

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from compact import plan
-from compact.core.messages import Message
 from compact.errors import CompactError
+from compact.messages.messages import Message
 from compact.wiring import token_counter
 from evals import chats, coverage, data, formats
 from evals.split import Half, half_of

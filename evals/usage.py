@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from compact.core.messages import Image, Message, Thinking, ToolCall
-from compact.storage.transcripts.transcript import Transcript
+from compact.messages.messages import Image, Message, Thinking, ToolCall
+from compact.transcripts.transcript import Transcript
 from compact.wiring import read_transcript, token_counter
 from evals import data
 from evals.stats import quantile

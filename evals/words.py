@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from compact import Plan, plan
-from compact.core.context import render_text
-from compact.core.messages import Message
 from compact.errors import CannotFit
+from compact.messages.context import render_text
+from compact.messages.messages import Message
 from compact.wiring import read_transcript, token_counter
 from evals import data, instructions, person
 from evals.contexts import squeezed

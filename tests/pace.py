@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from compact.core.passages import passages
+from compact.text.passages import passages
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.config import ARGUMENT, DEFAULT, CompactConfig, did_you_mean
-from compact.core.policy import CompactPolicy
 from compact.errors import CompactError, InvalidConfig
+from compact.messages.policy import CompactPolicy
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "compact.yaml"

@@ -11,15 +11,15 @@ from contextlib import suppress
 import pytest
 
 from compact import ContextManager, compress, plan
-from compact.compression.abstraction.reading import story_of
-from compact.compression.gate.rules import judge
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.messages import Message
-from compact.core.redaction import disguised, redact, secrets_of
-from compact.core.tokens import TokenCounter
+from compact.engine.gate.rules import judge
+from compact.engine.stories.reading import story_of
 from compact.errors import CannotFit
-from compact.providers.tokenizers import tokenizer
-from compact.storage.transcripts.reading import read
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
+from compact.models.providers.tokenizers import tokenizer
+from compact.secrets.redaction import disguised, redact, secrets_of
+from compact.transcripts.reading import read
 from tests.pace import is_linear
 from tests.sizes import size
 

@@ -13,7 +13,7 @@ from tests.scripted import ScriptedServer
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FILES = (ROOT / "docs/guides/files.md").read_text(encoding="utf-8")
-SAMPLE = ROOT / "src/compact/apps/cli/sample/harbour.jsonl"
+SAMPLE = ROOT / "src/compact/cli/sample/harbour.jsonl"
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
@@ -63,7 +63,7 @@ def commands(block):
 @pytest.mark.parametrize("page", [page for page in PAGES if "$ compactctl" in PAGES[page]])
 def test_the_commands_work_and_the_output_is_theirs(page, capsys, monkeypatch, tmp_path):
     """K-11: one after the other; shown lines are lines of the real output, to the number."""
-    from compact.apps.cli.main import main
+    from compact.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -114,7 +114,7 @@ def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
     import importlib.util
 
-    for module in ("storage.postgres", "integrations.langchain", "apps.proxy"):
+    for module in ("store.postgres", "integrations.langchain", "proxy"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
 

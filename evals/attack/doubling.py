@@ -10,11 +10,11 @@ from functools import cache, partial
 from typing import Any
 
 from compact import ContextManager, ExtractiveSummarizer, compress, wiring
-from compact.compression.gate.rules import judge
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.messages import Message
-from compact.core.tokens import TokenCounter
+from compact.engine.gate.rules import judge
 from compact.errors import CompactError
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
 from evals.attack.found import Found
 
 LENGTHS = {"tiny": 2_000, "small": 16_000, "full": 32_000}

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from compact import ContextManager, plan, wiring
-from compact.compression.abstraction.abstractive import ModelSummarizer
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.messages import Message
+from compact.engine.stories.abstractive import ModelSummarizer
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import Message
 from compact.testing import ScriptedModel
 from evals.attack.found import Found
 from evals.attack.vault import lookalike, secret

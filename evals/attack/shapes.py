@@ -34,7 +34,7 @@ from compact import (
     plan,
     wiring,
 )
-from compact.apps.cli.main import main as compactctl
+from compact.cli.main import main as compactctl
 from compact.errors import CannotFit, CompactError
 from evals import data
 from evals.attack.anything import CONVERSATIONS, broken, mangled, messages, value

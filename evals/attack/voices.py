@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact import ContextManager, plan
-from compact.core.messages import Message
-from compact.core.outline import sections_of
-from compact.core.own_text import keyed
+from compact.messages.messages import Message
+from compact.messages.own_text import keyed
+from compact.text.outline import sections_of
 from evals.attack.found import Found
 
 INJECTED = {"tiny": 2, "small": 30, "full": 100}

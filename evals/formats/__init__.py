@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from compact.storage.transcripts import reading, table
-from compact.storage.transcripts.documents import load
-from compact.storage.transcripts.table import Format
+from compact.transcripts import reading, table
+from compact.transcripts.documents import load
+from compact.transcripts.table import Format
 from evals.formats import longmemeval, mini_swe_agent, no_chats, swe_agent, tau
 
 BENCHMARKS: tuple[Format, ...] = (

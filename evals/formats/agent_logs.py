@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from compact.core.formats.chat_completions import ChatCompletions
-from compact.core.messages import MessageMetadata
-from compact.storage.transcripts.documents import Document, JsonValue
-from compact.storage.transcripts.transcript import Collected, Row, Transcript
+from compact.messages.formats.chat_completions import ChatCompletions
+from compact.messages.messages import MessageMetadata
+from compact.transcripts.documents import Document, JsonValue
+from compact.transcripts.transcript import Collected, Row, Transcript
 
 _PARSER = ChatCompletions()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from compact.storage.transcripts.documents import Document, choose, rows_at
-from compact.storage.transcripts.transcript import Transcript
+from compact.transcripts.documents import Document, choose, rows_at
+from compact.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog, json_list
 
 NAME = "longmemeval"

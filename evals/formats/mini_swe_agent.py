@@ -6,8 +6,8 @@ message is the task and the others are observations. The raw replies in `extra` 
 
 from __future__ import annotations
 
-from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.transcript import Transcript
+from compact.transcripts.documents import Document, json_object, rows_at
+from compact.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog
 
 NAME = "mini_swe_agent"

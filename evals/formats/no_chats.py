@@ -6,7 +6,7 @@ from functools import partial
 from typing import NoReturn
 
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, json_object
+from compact.transcripts.documents import Document, json_object
 from evals.formats.agent_logs import json_list
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.transcript import Transcript
+from compact.transcripts.documents import Document, json_object, rows_at
+from compact.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog, is_row
 
 NAME = "swe_agent"

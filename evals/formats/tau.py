@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.documents import Document, choose, json_object, rows_at
-from compact.storage.transcripts.transcript import Transcript, time_of
+from compact.transcripts.documents import Document, choose, json_object, rows_at
+from compact.transcripts.transcript import Transcript, time_of
 from evals.formats.agent_logs import AgentLog, is_row, json_list
 
 TAU = "tau_bench"

@@ -13,86 +13,84 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compact.compression.extraction.extractive import (
-        ExtractiveSummarizer as ExtractiveSummarizer,
-    )
     from compact.config import CompactConfig as CompactConfig
-    from compact.core.asking import Patience as Patience
-    from compact.core.budget import ContextBudget as ContextBudget
-    from compact.core.budget import ContextWindow as ContextWindow
-    from compact.core.checkpoints import Checkpoint as Checkpoint
-    from compact.core.context import ActiveContext as ActiveContext
-    from compact.core.conversation import Conversation as Conversation
-    from compact.core.digests import CompressionLevel as CompressionLevel
-    from compact.core.goals import Goal as Goal
-    from compact.core.messages import Message as Message
-    from compact.core.messages import MessageMetadata as MessageMetadata
-    from compact.core.plan import Plan as Plan
-    from compact.core.policy import CompactPolicy as CompactPolicy
-    from compact.core.prompts import PromptParts as PromptParts
-    from compact.core.protecting import mark_protected as mark_protected
-    from compact.core.redactor import Redactor as Redactor
+    from compact.engine.chronology.extractive import ExtractiveSummarizer as ExtractiveSummarizer
+    from compact.engine.plan import Plan as Plan
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
-    from compact.managers.archival_manager import ArchivalManager as ArchivalManager
-    from compact.managers.compact_manager import CompactManager as CompactManager
-    from compact.managers.compression_engine import CompressionEngine as CompressionEngine
-    from compact.managers.context_manager import ContextManager as ContextManager
-    from compact.managers.exchange.migrating import migrate as migrate
-    from compact.managers.memory_manager import MemoryManager as MemoryManager
-    from compact.managers.one_call import acompress as acompress
-    from compact.managers.one_call import aplan as aplan
-    from compact.managers.one_call import compress as compress
-    from compact.managers.one_call import plan as plan
+    from compact.exchange.migrating import migrate as migrate
+    from compact.memory.archival_manager import ArchivalManager as ArchivalManager
+    from compact.memory.compression_engine import CompressionEngine as CompressionEngine
+    from compact.memory.memory_manager import MemoryManager as MemoryManager
     from compact.memory.retention import RetentionPolicy as RetentionPolicy
-    from compact.providers.tokenizers import NoopEstimator as NoopEstimator
-    from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
-    from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
-    from compact.storage.sqlite.vector_store import VectorStore as VectorStore
+    from compact.messages.asking import Patience as Patience
+    from compact.messages.budget import ContextBudget as ContextBudget
+    from compact.messages.budget import ContextWindow as ContextWindow
+    from compact.messages.checkpoints import Checkpoint as Checkpoint
+    from compact.messages.context import ActiveContext as ActiveContext
+    from compact.messages.goals import Goal as Goal
+    from compact.messages.messages import Message as Message
+    from compact.messages.messages import MessageMetadata as MessageMetadata
+    from compact.messages.policy import CompactPolicy as CompactPolicy
+    from compact.messages.protecting import mark_protected as mark_protected
+    from compact.models.providers.tokenizers import NoopEstimator as NoopEstimator
+    from compact.models.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
+    from compact.secrets.redactor import Redactor as Redactor
+    from compact.session.compact_manager import CompactManager as CompactManager
+    from compact.session.context_manager import ContextManager as ContextManager
+    from compact.session.one_call import acompress as acompress
+    from compact.session.one_call import aplan as aplan
+    from compact.session.one_call import compress as compress
+    from compact.session.one_call import plan as plan
+    from compact.store.sqlite.store import SQLiteManager as SQLiteManager
+    from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus as EventBus
+    from compact.text.conversation import Conversation as Conversation
+    from compact.text.digests import CompressionLevel as CompressionLevel
+    from compact.text.prompts import PromptParts as PromptParts
     from compact.wiring import chat_model as chat_model
     from compact.wiring import embedder as embedder
 
 _HOME = {
-    "ActiveContext": "compact.core.context",
-    "ArchivalManager": "compact.managers.archival_manager",
+    "ActiveContext": "compact.messages.context",
+    "ArchivalManager": "compact.memory.archival_manager",
     "CannotFit": "compact.errors",
-    "Checkpoint": "compact.core.checkpoints",
+    "Checkpoint": "compact.messages.checkpoints",
     "CompactConfig": "compact.config",
     "CompactError": "compact.errors",
-    "CompactManager": "compact.managers.compact_manager",
-    "CompactPolicy": "compact.core.policy",
-    "CompressionEngine": "compact.managers.compression_engine",
-    "CompressionLevel": "compact.core.digests",
-    "ContextBudget": "compact.core.budget",
-    "ContextManager": "compact.managers.context_manager",
-    "ContextWindow": "compact.core.budget",
-    "Conversation": "compact.core.conversation",
+    "CompactManager": "compact.session.compact_manager",
+    "CompactPolicy": "compact.messages.policy",
+    "CompressionEngine": "compact.memory.compression_engine",
+    "CompressionLevel": "compact.text.digests",
+    "ContextBudget": "compact.messages.budget",
+    "ContextManager": "compact.session.context_manager",
+    "ContextWindow": "compact.messages.budget",
+    "Conversation": "compact.text.conversation",
     "EventBus": "compact.telemetry.bus",
-    "ExtractiveSummarizer": "compact.compression.extraction.extractive",
-    "Goal": "compact.core.goals",
+    "ExtractiveSummarizer": "compact.engine.chronology.extractive",
+    "Goal": "compact.messages.goals",
     "InvalidArgument": "compact.errors",
-    "MemoryManager": "compact.managers.memory_manager",
-    "Message": "compact.core.messages",
-    "MessageMetadata": "compact.core.messages",
-    "NoopEstimator": "compact.providers.tokenizers",
-    "Patience": "compact.core.asking",
-    "Plan": "compact.core.plan",
-    "PromptParts": "compact.core.prompts",
-    "Redactor": "compact.core.redactor",
+    "MemoryManager": "compact.memory.memory_manager",
+    "Message": "compact.messages.messages",
+    "MessageMetadata": "compact.messages.messages",
+    "NoopEstimator": "compact.models.providers.tokenizers",
+    "Patience": "compact.messages.asking",
+    "Plan": "compact.engine.plan",
+    "PromptParts": "compact.text.prompts",
+    "Redactor": "compact.secrets.redactor",
     "RetentionPolicy": "compact.memory.retention",
-    "SQLiteManager": "compact.storage.sqlite.store",
-    "TiktokenEstimator": "compact.providers.tokenizers",
-    "VectorStore": "compact.storage.sqlite.vector_store",
-    "acompress": "compact.managers.one_call",
-    "aplan": "compact.managers.one_call",
+    "SQLiteManager": "compact.store.sqlite.store",
+    "TiktokenEstimator": "compact.models.providers.tokenizers",
+    "VectorStore": "compact.store.sqlite.vector_store",
+    "acompress": "compact.session.one_call",
+    "aplan": "compact.session.one_call",
     "chat_model": "compact.wiring",
-    "compress": "compact.managers.one_call",
+    "compress": "compact.session.one_call",
     "embedder": "compact.wiring",
-    "mark_protected": "compact.core.protecting",
-    "migrate": "compact.managers.exchange.migrating",
-    "plan": "compact.managers.one_call",
+    "mark_protected": "compact.messages.protecting",
+    "migrate": "compact.exchange.migrating",
+    "plan": "compact.session.one_call",
 }
 
 __all__ = list(_HOME)

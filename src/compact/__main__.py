@@ -1,6 +1,6 @@
 """`python -m compact` is `compactctl`."""
 
-from compact.apps.cli.entry import run
+from compact.cli.entry import run
 
 if __name__ == "__main__":
     run()

@@ -22,18 +22,18 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
-from compact.core import kit_names
-from compact.core.addresses import is_address
-from compact.core.budget import ContextWindow
-from compact.core.calls import LARGEST, got
-from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook, shipped
-from compact.core.redaction import without_credentials
-from compact.core.redactor import Redactor
-from compact.core.sizes import share_in, size_in
-from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreadable
 from compact.files import LARGEST_TEXT, read_small
+from compact.messages import kit_names
+from compact.messages.addresses import is_address
+from compact.messages.budget import ContextWindow
+from compact.messages.calls import LARGEST, got
+from compact.messages.policy import CompactPolicy
+from compact.messages.sizes import share_in, size_in
+from compact.messages.tiers import NUMBERS, Tier, TierSettings, tier_of
+from compact.models.profiles import ModelBook, shipped
+from compact.secrets.redaction import without_credentials
+from compact.secrets.redactor import Redactor
 
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
@@ -79,7 +79,7 @@ class CompactConfig(CompactPolicy):
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
-    """Thresholds and prompt budgets that differ by tier (`core.tiers`)."""
+    """Thresholds and prompt budgets that differ by tier (`messages.tiers`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
     ariadne_url: str | None = None

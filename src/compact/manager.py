@@ -3,4 +3,4 @@
 from compact.manager import CompactManager
 """
 
-from compact.managers.compact_manager import CompactManager as CompactManager
+from compact.session.compact_manager import CompactManager as CompactManager

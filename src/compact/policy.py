@@ -3,9 +3,9 @@
 from compact.policy import CompactPolicy, partition
 """
 
-from compact.core.budget import ContextBudget as ContextBudget
-from compact.core.budget import ContextWindow as ContextWindow
-from compact.core.partition import Partition as Partition
-from compact.core.partition import partition as partition
-from compact.core.policy import CompactPolicy as CompactPolicy
-from compact.core.policy import Strategy as Strategy
+from compact.engine.partition import Partition as Partition
+from compact.engine.partition import partition as partition
+from compact.messages.budget import ContextBudget as ContextBudget
+from compact.messages.budget import ContextWindow as ContextWindow
+from compact.messages.policy import CompactPolicy as CompactPolicy
+from compact.messages.policy import Strategy as Strategy

@@ -6,11 +6,11 @@ values that they exchange. Their conformance suites are in `compact.testing`.
 
 from __future__ import annotations
 
-from compact.core.asking import Abilities, Ask, Limits
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.events import Event
-from compact.core.memory_protocols import BlobStore
-from compact.core.protocols import (
+from compact.messages.asking import Abilities, Ask, Limits
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.events import Event
+from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import (
     ChatModel,
     CutsTexts,
     Embedder,
@@ -20,7 +20,7 @@ from compact.core.protocols import (
     Summarizer,
     TokenEstimator,
 )
-from compact.core.replies import Delta, Reply
+from compact.messages.replies import Delta, Reply
 
 __all__ = [
     "Abilities",

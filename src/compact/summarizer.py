@@ -3,6 +3,6 @@
 from compact.summarizer import Summarizer, ExtractiveSummarizer
 """
 
-from compact.compression.abstraction.abstractive import ModelSummarizer as ModelSummarizer
-from compact.compression.extraction.extractive import ExtractiveSummarizer as ExtractiveSummarizer
-from compact.core.protocols import Summarizer as Summarizer
+from compact.engine.chronology.extractive import ExtractiveSummarizer as ExtractiveSummarizer
+from compact.engine.stories.abstractive import ModelSummarizer as ModelSummarizer
+from compact.messages.protocols import Summarizer as Summarizer

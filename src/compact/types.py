@@ -4,7 +4,7 @@ from compact.types import Message, CompactPolicy, CompactConfig
 """
 
 from compact.config import CompactConfig as CompactConfig
-from compact.core.conversation import Conversation as Conversation
-from compact.core.messages import Message as Message
-from compact.core.messages import MessageMetadata as MessageMetadata
-from compact.core.policy import CompactPolicy as CompactPolicy
+from compact.messages.messages import Message as Message
+from compact.messages.messages import MessageMetadata as MessageMetadata
+from compact.messages.policy import CompactPolicy as CompactPolicy
+from compact.text.conversation import Conversation as Conversation

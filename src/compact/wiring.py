@@ -15,15 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
-from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.core.asking import PATIENCE, Patience
-from compact.core.events import ErrorRaised, Event, RedactionOff
-from compact.core.formats.known import format_named
-from compact.core.model_keys import PROVIDERS, parse_key
-from compact.core.parameters import SMALL
-from compact.core.policy import CompactPolicy
-from compact.core.profiles import ModelBook, profile_of, shipped
-from compact.core.protocols import (
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
+from compact.files import named_path
+from compact.messages.asking import PATIENCE, Patience
+from compact.messages.events import ErrorRaised, Event, RedactionOff
+from compact.messages.formats.known import format_named
+from compact.messages.parameters import SMALL
+from compact.messages.policy import CompactPolicy
+from compact.messages.protocols import (
     ChatModel,
     Emit,
     SessionStore,
@@ -31,54 +31,54 @@ from compact.core.protocols import (
     Summarizer,
     TokenEstimator,
 )
-from compact.core.redactor import Redactor
-from compact.core.tokens import CLAUDE_FRAMING, TokenCounter
-from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
-from compact.files import named_path
-from compact.providers import tokenizers
+from compact.messages.tokens import CLAUDE_FRAMING, TokenCounter
+from compact.models.model_keys import PROVIDERS, parse_key
+from compact.models.profiles import ModelBook, profile_of, shipped
+from compact.models.providers import tokenizers
+from compact.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from compact.config import CompactConfig
-    from compact.providers.clients import check_package as check_package
-    from compact.providers.clients import how_to_install as how_to_install
-    from compact.providers.clients import is_here as is_here
-    from compact.providers.clients import key_for as key_for
-    from compact.providers.clients import leads_to as leads_to
-    from compact.providers.named_embedders import embedder as embedder
-    from compact.providers.ollama_models import ollama_models as ollama_models
-    from compact.providers.typed_embedder import TypedEmbedder as TypedEmbedder
-    from compact.storage.sqlite.backup import put_back as put_back
-    from compact.storage.sqlite.backup import put_to_work as put_to_work
-    from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
-    from compact.storage.sqlite.repair import RepairReport as RepairReport
-    from compact.storage.sqlite.repair import repair
-    from compact.storage.sqlite.vector_store import Backend
-    from compact.storage.sqlite.vector_store import VectorStore as VectorStore
-    from compact.storage.transcripts import documents, reading, writing
-    from compact.storage.transcripts.transcript import Transcript as Transcript
+    from compact.models.providers.clients import check_package as check_package
+    from compact.models.providers.clients import how_to_install as how_to_install
+    from compact.models.providers.clients import is_here as is_here
+    from compact.models.providers.clients import key_for as key_for
+    from compact.models.providers.clients import leads_to as leads_to
+    from compact.models.providers.named_embedders import embedder as embedder
+    from compact.models.providers.ollama_models import ollama_models as ollama_models
+    from compact.models.providers.typed_embedder import TypedEmbedder as TypedEmbedder
+    from compact.store.sqlite.backup import put_back as put_back
+    from compact.store.sqlite.backup import put_to_work as put_to_work
+    from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
+    from compact.store.sqlite.repair import RepairReport as RepairReport
+    from compact.store.sqlite.repair import repair
+    from compact.store.sqlite.vector_store import Backend
+    from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
+    from compact.transcripts import documents, reading, writing
+    from compact.transcripts.transcript import Transcript as Transcript
 
     read_file, read_stream = documents.bytes_of, documents.all_of
     each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
 
 _ADAPTERS = {
-    "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
-    "TypedEmbedder": "providers.typed_embedder:TypedEmbedder",
-    "check_package": "providers.clients:check_package",
-    "each_transcript": "storage.transcripts.reading:each",
-    "embedder": "providers.named_embedders:embedder",
-    "how_to_install": "providers.clients:how_to_install",
-    "is_here": "providers.clients:is_here",
-    "key_for": "providers.clients:key_for",
-    "leads_to": "providers.clients:leads_to",
-    "ollama_models": "providers.ollama_models:ollama_models",
-    "put_back": "storage.sqlite.backup:put_back",
-    "put_to_work": "storage.sqlite.backup:put_to_work",
-    "read_file": "storage.transcripts.documents:bytes_of",
-    "read_stream": "storage.transcripts.documents:all_of",
-    "repair_store": "storage.sqlite.repair:repair",
-    "write_transcript": "storage.transcripts.writing:write",
+    "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
+    "TypedEmbedder": "models.providers.typed_embedder:TypedEmbedder",
+    "check_package": "models.providers.clients:check_package",
+    "each_transcript": "transcripts.reading:each",
+    "embedder": "models.providers.named_embedders:embedder",
+    "how_to_install": "models.providers.clients:how_to_install",
+    "is_here": "models.providers.clients:is_here",
+    "key_for": "models.providers.clients:key_for",
+    "leads_to": "models.providers.clients:leads_to",
+    "ollama_models": "models.providers.ollama_models:ollama_models",
+    "put_back": "store.sqlite.backup:put_back",
+    "put_to_work": "store.sqlite.backup:put_to_work",
+    "read_file": "transcripts.documents:bytes_of",
+    "read_stream": "transcripts.documents:all_of",
+    "repair_store": "store.sqlite.repair:repair",
+    "write_transcript": "transcripts.writing:write",
 }
 """What adapters offer as it is, and where; each is loaded when it is first used."""
 
@@ -195,7 +195,7 @@ def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
 
 def _not_asked(model: Model, book: ModelBook) -> str:
     """Why a session's own model is not asked for summaries; empty where it is."""
-    from compact.providers.clients import unaskable
+    from compact.models.providers.clients import unaskable
 
     try:
         return book.unfit(key_of(model)) or (unaskable(model) if isinstance(model, str) else "")
@@ -251,7 +251,7 @@ def _model_summarizer(
     size: int | None,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
-    from compact.compression.abstraction.abstractive import UNSAID_WINDOW, Manner, ModelSummarizer
+    from compact.engine.stories.abstractive import UNSAID_WINDOW, Manner, ModelSummarizer
 
     book, keys = known_models or shipped(), list(map(key_of, models))
     if policy.summary_request_seconds < patience.each:
@@ -292,7 +292,7 @@ def asked_model(
     Raises:
         UnknownModel: no model is known by a key.
     """
-    from compact.providers.fallback_model import FallbackModel
+    from compact.models.providers.fallback_model import FallbackModel
 
     longest, book = max(TIMEOUT, patience.each), known_models or shipped()
     models = [chat_model(each, timeout=longest) for each in chosen]
@@ -308,7 +308,7 @@ TIMEOUT = 600.0
 def chat_model(
     key: str | ChatModel, *, timeout: float = TIMEOUT, api_key: str | None = None
 ) -> ChatModel:
-    """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
+    """The model of that key (`models.model_keys`); one that is a model already is taken as it is.
 
     `timeout` is in seconds, for one answer. `api_key` is sent wherever the model's key leads; where
     it is not given, that of the environment is, to its own address. A client's package is imported
@@ -325,7 +325,7 @@ def chat_model(
     named = parse_key(key)
     provider = PROVIDERS[named.provider]
     module, _, adapter = provider.adapter.partition(":")
-    made = getattr(import_module(f"compact.providers.{module}"), adapter)
+    made = getattr(import_module(f"compact.models.providers.{module}"), adapter)
     if provider.spoken is None:
         if api_key is not None:
             reason = f"api_key is for a server, and {named} runs in this process"
@@ -343,12 +343,12 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
         StoreFailed: the file cannot be opened.
     """
     if store is None:
-        from compact.storage.inmemory import InMemoryStore
+        from compact.store.inmemory import InMemoryStore
 
         return InMemoryStore()
     if not isinstance(store, str | Path):
         return store
-    from compact.storage.sqlite.store import SQLiteManager
+    from compact.store.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
 
@@ -359,8 +359,8 @@ def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
     Raises:
         InvalidArgument: it is no `SQLiteManager`, or the backend cannot be loaded.
     """
-    from compact.storage.sqlite.store import SQLiteManager
-    from compact.storage.sqlite.vector_store import VectorStore
+    from compact.store.sqlite.store import SQLiteManager
+    from compact.store.sqlite.vector_store import VectorStore
 
     if not isinstance(store, SQLiteManager):
         raise InvalidArgument(
@@ -382,11 +382,11 @@ def storage_adapter(
     if archive is None or not isinstance(archive, str | Path):
         return archive
     if not str(archive).startswith("s3://"):
-        from compact.storage.archives.files import FileStorage
+        from compact.store.archives.files import FileStorage
 
         return FileStorage(archive)
-    from compact.storage.archives.s3 import S3Storage
-    from compact.storage.blobs.places import bucket_of
+    from compact.store.archives.s3 import S3Storage
+    from compact.store.blobs.places import bucket_of
 
     bucket, prefix = bucket_of(str(archive))
     return S3Storage(bucket, prefix, kms_key=kms_key)
@@ -399,7 +399,7 @@ def archive_place(place: str | Path) -> str:
         InvalidArgument: the address names no bucket.
     """
     if str(place).startswith("s3://"):
-        from compact.storage.blobs.places import bucket_of
+        from compact.store.blobs.places import bucket_of
 
         bucket_of(str(place))
     return str(place)
@@ -442,8 +442,8 @@ def store_engine() -> dict[str, Any]:
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     """What of an open store is not what was written; and by branch what an earlier damage took."""
-    from compact.storage.sqlite.recovery import lost_in
-    from compact.storage.sqlite.store import SQLiteManager
+    from compact.store.sqlite.recovery import lost_in
+    from compact.store.sqlite.store import SQLiteManager
 
     wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []
     return wrong, {} if wrong else lost_in(store)
@@ -451,7 +451,7 @@ def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
 
 def file_formats() -> dict[str, str]:
     """The file formats that can be read: name → what it is in words."""
-    from compact.storage.transcripts import table
+    from compact.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
 
@@ -471,7 +471,7 @@ def read_transcript(
     Raises:
         InvalidTranscript: the file is unknown or broken; the text names the line and the reason.
     """
-    from compact.storage.transcripts import reading, writing
+    from compact.transcripts import reading, writing
 
     read = reading.read(
         Path(source) if data is None else data,

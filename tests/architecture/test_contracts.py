@@ -11,37 +11,39 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
-    "apps", "integrations", "managers", "wiring", "compression", "memory", "providers", "storage",
-    "telemetry", "config", "core", "errors", "testing",
+    "cli", "tui", "integrations", "exchange", "memory", "session", "wiring", "config", "engine",
+    "store", "transcripts", "models", "models.providers", "telemetry", "text", "messages",
+    "secrets", "errors", "testing",
 )  # fmt: skip
 
 DOWN = "Imports point down"
-ENGINE = "The engine knows no adapter: they meet only in core.protocols"
-ADAPTERS = "The adapters know no engine: they meet only in core.protocols"
+ENGINE = "The engine knows no adapter: they meet only in messages.protocols"
+ADAPTERS = "The adapters know no engine: they meet only in messages.protocols"
 WIRING = "Only the wiring names adapters"
-PURE = "The core and the engine do no I/O"
+PURE = "What things are and how context shrinks does no I/O"
 TESTING = "Nothing in the product imports compact.testing"
 FRONT_DOOR = "The rooms do not go out by the front door"
 CYCLES = "No cycles between siblings"
 
 # the contract, a module to add to a room, and what it says
 VIOLATIONS = [
-    (DOWN, "core.zz_bad", "import compact.managers.zz_room"),
+    (DOWN, "messages.zz_bad", "import compact.text.zz_room"),
+    (DOWN, "secrets.zz_bad", "import compact.messages.zz_room"),
     (DOWN, "errors_bad", "a room nobody declared"),
-    (DOWN, "storage.zz_bad", "import compact.providers.zz_room"),
-    (DOWN, "managers.zz_bad", "def f():\n    import compact.integrations.zz_room"),
-    (ENGINE, "compression.zz_bad", "import compact.storage.zz_room"),
+    (DOWN, "store.zz_bad", "import compact.transcripts.zz_room"),
+    (DOWN, "session.zz_bad", "def f():\n    import compact.integrations.zz_room"),
+    (ENGINE, "engine.zz_bad", "import compact.store.zz_room"),
     (ADAPTERS, "telemetry.zz_bad", "from compact.memory import zz_room"),
-    (WIRING, "apps.cli.zz_bad", "import compact.storage.zz_room"),
-    (WIRING, "managers.zz_bad", "import compact.telemetry.zz_room"),
-    (PURE, "core.zz_bad", "import sqlite3"),
-    (PURE, "compression.zz_bad", "from os import path"),
-    (PURE, "memory.zz_bad", "import urllib.request"),
-    (TESTING, "managers.zz_bad", "import compact.testing"),
-    (FRONT_DOOR, "core.zz_bad", "from compact import Something"),
-    (CYCLES, "core.zz_one", "import compact.core.zz_two"),
+    (WIRING, "cli.zz_bad", "import compact.models.providers.zz_room"),
+    (WIRING, "session.zz_bad", "import compact.telemetry.zz_room"),
+    (PURE, "messages.zz_bad", "import sqlite3"),
+    (PURE, "engine.zz_bad", "from os import path"),
+    (PURE, "text.zz_bad", "import urllib.request"),
+    (TESTING, "session.zz_bad", "import compact.testing"),
+    (FRONT_DOOR, "messages.zz_bad", "from compact import Something"),
+    (CYCLES, "messages.zz_one", "import compact.messages.zz_two"),
 ]
-COMPANIONS = {"core.zz_one": ("core.zz_two", "import compact.core.zz_one")}
+COMPANIONS = {"messages.zz_one": ("messages.zz_two", "import compact.messages.zz_one")}
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:

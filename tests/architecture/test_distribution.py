@@ -48,4 +48,4 @@ def test_the_wheel_installs_the_command_and_nothing_beside_the_package(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
     (info,) = (top for top in tops if top.endswith(".dist-info"))
     assert tops == {"compact", info}
-    assert b"compactctl = compact.apps.cli.entry:run" in wheel.read(f"{info}/entry_points.txt")
+    assert b"compactctl = compact.cli.entry:run" in wheel.read(f"{info}/entry_points.txt")

@@ -29,7 +29,7 @@ HINTS = {
     "transformers": "ask('transformers:.')",
     "tokenizers": "ContextManager(window=4_096, tokenizer='tokenizer.json')",
     "embeddings": "embedder('minilm').embed(['berth'])",
-    "chat": "import sys; from compact.apps.cli.main import main; sys.stderr = sys.stdout; "
+    "chat": "import sys; from compact.cli.main import main; sys.stderr = sys.stdout; "
     "main(['chat'])",
     "agents": "from compact.integrations import openai_agents",
     "otlp": "CompactManager(CompactConfig(otlp_endpoint='http://[::1]:9')).preflight('s', [SAID])",

@@ -25,12 +25,16 @@ MOST: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 """What is started → modules of ours that it loads at most, and other people's that it does not."""
 LATER = (
-    *("compact.compression.pipeline", "compact.compression.gate", "compact.core.credentials"),
-    *("compact.compression.extraction.notes", "compact.managers.memory_manager"),
-    *("compact.core.importance", "compact.core.formats.anthropic", "compact.providers.openai_chat"),
+    *("compact.engine.pipeline", "compact.engine.gate", "compact.secrets.credentials"),
+    *("compact.engine.chronology.notes", "compact.memory.memory_manager"),
+    *(
+        "compact.text.importance",
+        "compact.messages.formats.anthropic",
+        "compact.models.providers.openai_chat",
+    ),
 )
 """What a session loads at its first message, at its first compression, or never."""
-COMMAND = "import sys; from compact.apps.cli.main import main; main(sys.argv[1:])"
+COMMAND = "import sys; from compact.cli.main import main; main(sys.argv[1:])"
 
 
 def loaded_by(start: str, *arguments: str) -> list[str]:
@@ -84,7 +88,7 @@ def test_what_is_loaded_later_is_there():
 
 
 def test_the_guard_sees_what_it_is_for():
-    loaded = loaded_by("import compact.managers.memory_manager, re2")
+    loaded = loaded_by("import compact.memory.memory_manager, re2")
     most, unwanted = MOST["from compact import ContextManager"]
     assert surplus(loaded, most, unwanted)[1:] == ["re2 is loaded"]
     assert surplus(loaded, 1, ()) != []

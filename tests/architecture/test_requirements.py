@@ -121,7 +121,7 @@ def test_no_test_at_the_public_door_looks_behind_it():
 
 OPEN = {
     *("compact", "compact.testing", "compact.errors", "compact.protocols"),
-    "compact.apps.cli.main",
+    "compact.cli.main",
     *(
         "compact.types",
         "compact.config",
@@ -181,8 +181,8 @@ def test_the_guard_sees_what_no_door_tries_and_who_looks_behind_one(tmp_path):
     assert untried(SAMPLE, tmp_path) == ["K-3"]
     (tmp_path / "test_it.py").write_text("# K-3\n")
     assert untried(SAMPLE, tmp_path) == []
-    source = "from compact.core import tokens\nimport compact.wiring\nctx._state\nself._own\n"
-    assert list(behind(source)) == ["compact.core", "compact.wiring", "ctx._state"]
+    source = "from compact.messages import tokens\nimport compact.wiring\nctx._state\nself._own\n"
+    assert list(behind(source)) == ["compact.messages", "compact.wiring", "ctx._state"]
 
 
 def test_the_guard_sees_what_is_untested_invented_or_unclear(tmp_path):

@@ -15,8 +15,8 @@ from bench.structure import OURS as PACKAGE
 from bench.structure import Function, body_lines, functions
 
 EXCEPTIONS: dict[str, str] = {
-    # "file-length core/example.py": "why it must be so, and what would end it",
-    # "function-length core/example.py::Class.method": "…",
+    # "file-length messages/example.py": "why it must be so, and what would end it",
+    # "function-length messages/example.py::Class.method": "…",
     "drawer manager.py": "one of the kit's own import paths, which re-export (decision 074)",
     "room-init testing/__init__.py": "the suites are public as `compact.testing.check_…`",
 }
@@ -103,26 +103,26 @@ DOCSTRING = '    """' + "Says much.\n" * 60 + '    """\n'
 BODY = "    x = 1\n"
 
 BAD = {
-    "file-length core/long.py": "x = 1\n" * 901,
-    "function-length core/f.py::C.f": "class C:\n def f(self):\n" + "  x = 1\n" * 50,
-    "function-length core/g.py::f.g": "def f():\n def g():\n" + "  x = 1\n" * 50 + " x = 2\n",
-    "parameters core/p.py::f": "async def f(a, /, b, c, *, d, e, f, g, h, i): ...\n",
-    "drawer core/helpers.py": "",
+    "file-length messages/long.py": "x = 1\n" * 901,
+    "function-length messages/f.py::C.f": "class C:\n def f(self):\n" + "  x = 1\n" * 50,
+    "function-length messages/g.py::f.g": "def f():\n def g():\n" + "  x = 1\n" * 50 + " x = 2\n",
+    "parameters messages/p.py::f": "async def f(a, /, b, c, *, d, e, f, g, h, i): ...\n",
+    "drawer messages/helpers.py": "",
     "drawer utils/__init__.py": '"""Odds and ends."""\n',
-    "drawer managers/base.py": "",
-    "room-init core/__init__.py": '"""A room."""\nimport os\n',
+    "drawer session/base.py": "",
+    "room-init messages/__init__.py": '"""A room."""\nimport os\n',
     "room-init memory/__init__.py": "",
-    "homonym core/formats.py": "",
+    "homonym messages/formats.py": "",
 }
 GOOD = {
     "__init__.py": '"""The front page."""\nfrom compact.core import x\n',
-    "core/__init__.py": '"""A room."""\n',
-    "core/formats/__init__.py": '"""An inner package may do more."""\nx = 1\n',
-    "core/long.py": "x = 1\n" * 900,
-    "core/f.py": "def f():\n" + DOCSTRING + BODY * 49,
-    "core/p.py": "class C:\n def f(self, a, b, c, d, e, f, g, h, *rest, **more): ...\n",
-    "managers/memory.py": "",
-    "memory/__init__.py": '"""Not beside managers/memory.py."""\n',
+    "messages/__init__.py": '"""A room."""\n',
+    "messages/formats/__init__.py": '"""An inner package may do more."""\nx = 1\n',
+    "messages/long.py": "x = 1\n" * 900,
+    "messages/f.py": "def f():\n" + DOCSTRING + BODY * 49,
+    "messages/p.py": "class C:\n def f(self, a, b, c, d, e, f, g, h, *rest, **more): ...\n",
+    "session/memory.py": "",
+    "memory/__init__.py": '"""Not beside session/memory.py."""\n',
 }
 
 
@@ -136,7 +136,7 @@ def write(package: Path, files: dict[str, str]) -> None:
 @pytest.mark.parametrize("key", BAD)
 def test_the_guard_sees(key, tmp_path):
     place = key.split()[1].split("::")[0]
-    write(tmp_path / "compact", {"core/formats/__init__.py": "", place: BAD[key]})
+    write(tmp_path / "compact", {"messages/formats/__init__.py": "", place: BAD[key]})
     assert key in {finding.key for finding in violations(tmp_path / "compact")}
 
 

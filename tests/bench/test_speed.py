@@ -18,7 +18,7 @@ from bench.session import session
 from bench.sessions import build, compressing, filling, load, rows_read, validating
 from bench.stores import in_blocks
 from compact import ContextManager, SQLiteManager
-from compact.core.formats.known import format_named
+from compact.messages.formats.known import format_named
 from tests.pace import slowness
 
 NOISE = 2.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.apps.conftest import _clean, process, run, sample
+from tests.cli.conftest import _clean, process, run, sample
 
 __all__ = ["_clean", "process", "run", "sample"]
 

@@ -4,7 +4,7 @@ in a real terminal.
 
 import pytest
 
-from tests.apps.tui.terminal import chatting
+from tests.cli.tui.terminal import chatting
 from tests.doors.talking import STORY, chat_key, turns
 from tests.scripted import Hangs, ScriptedServer
 

@@ -84,7 +84,7 @@ def test_a_dot_env_file_is_read(run, tmp_path):
 
 def published(name):
     """A name where users find it: in `compact`, or in the one module that has all protocols."""
-    for module in ("compact", "compact.protocols", "compact.core.protocols"):
+    for module in ("compact", "compact.protocols", "compact.messages.protocols"):
         try:
             return getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, SQLiteManager, migrate
-from compact.apps.cli.main import main
+from compact.cli.main import main
 from compact.errors import InvalidTranscript
 from compact.integrations.legacy_context import LegacyContextAdapter, NewParts
 

@@ -3,7 +3,7 @@
 import pytest
 
 from compact import CompactManager, ContextManager, compress
-from compact.apps.cli.main import main
+from compact.cli.main import main
 from compact.errors import InvalidMessage
 
 ASKED = "How many loaves are left?"

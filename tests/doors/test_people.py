@@ -15,7 +15,7 @@ import time
 import pytest
 
 from compact import ContextManager, compress
-from compact.apps.cli.main import main
+from compact.cli.main import main
 from tests.doors.talking import QUICK, chat_key, session, size_of, turns
 from tests.pace import slowness
 from tests.scripted import FAULTS, ScriptedServer, faulty

@@ -16,7 +16,7 @@ from compact import (
     SQLiteManager,
     migrate,
 )
-from compact.apps.cli.main import main
+from compact.cli.main import main
 from compact.errors import CompactError, InvalidConfig, StoreFailed
 
 ROOT = Path(__file__).resolve().parents[2]

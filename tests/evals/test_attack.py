@@ -7,9 +7,9 @@ import random
 import pytest
 
 from compact import Message
-from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
-from compact.core.own_text import keyed
 from compact.errors import InvalidInput
+from compact.messages.checkpoints import Checkpoint, Span, Summary, SummaryRequest
+from compact.messages.own_text import keyed
 from evals.__main__ import main
 from evals.attack import doubling, planted, running, shapes, vault, voices, writer
 from evals.attack.found import Found, table

@@ -1,6 +1,6 @@
 """The dumb checkpoints that a measure is held beside."""
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals.baselines import names_alone, thirty_lines
 
 

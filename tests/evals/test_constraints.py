@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import constraints, published
 from evals.data import NoData
 

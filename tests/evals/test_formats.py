@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from compact.core.messages import Message
-from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts import reading, table
-from compact.storage.transcripts.writing import write
+from compact.messages.messages import Message
+from compact.text.speakers import speaker_of
+from compact.transcripts import reading, table
+from compact.transcripts.writing import write
 from evals.formats import BENCHMARKS, FORMATS, detect, read
-from tests.storage import making
+from tests.store import making
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "benchmarks"
 PRODUCT = sorted((FIXTURES.parent / "transcripts").iterdir())

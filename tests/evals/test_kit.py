@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import kit, published
 from evals.data import NoData
 

@@ -5,16 +5,16 @@ from importlib import resources
 import pytest
 
 from compact import plan
-from compact.core.formats.known import format_named
-from compact.core.modes import MODES, ModeName
-from compact.core.policy import CompactPolicy
+from compact.messages.formats.known import format_named
+from compact.messages.policy import CompactPolicy
+from compact.text.modes import MODES, ModeName
 from evals import data, formats, modes
 from evals.modes import Compared, Kept
 from tests import sizes
-from tests.compression import judging
-from tests.compression.judging import Case
+from tests.engine import judging
+from tests.engine.judging import Case
 
-SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
+SAMPLE = resources.files("compact.cli") / "sample" / "harbour.jsonl"
 RATIO = {"developer": 1.15, "debugger": 1.2, "planning": 1.02}
 """How many times as many a mode keeps at least, in the mean over sessions."""
 MOST_LESS = 0.1

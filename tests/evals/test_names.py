@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import __main__ as command
 from evals import names
 from tests.evals.test_scores import folder as folder  # a fixture

@@ -1,6 +1,6 @@
 """What a log says of the work is read right, and a context that tells it wrong is seen."""
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import open_work, worklog
 
 SAID = {"timestamp": "2026-01-05T09:00:00.000Z"}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from compact import wiring
-from compact.core.checkpoints import Summary
-from compact.core.levels import LEVELS
-from compact.core.messages import Message
 from compact.errors import ModelRefused, UnknownModel
+from compact.messages.checkpoints import Summary
+from compact.messages.levels import LEVELS
+from compact.messages.messages import Message
 from evals import __main__ as command
 from evals import answerers, data, probes, questions, retention
 from evals.answerers import LONGEST_REPLY, Reader, Search, is_right

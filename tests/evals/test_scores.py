@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import __main__ as command
 from evals import coverage, data, generated, instructions, rule_sentences, split, stats
 

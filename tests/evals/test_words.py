@@ -2,7 +2,7 @@
 
 import json
 
-from compact.core.messages import Message
+from compact.messages.messages import Message
 from evals import person, split, words
 from evals.contexts import lines_of, prose, sections
 from evals.person import Said

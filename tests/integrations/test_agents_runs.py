@@ -28,7 +28,6 @@ from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
 from compact import CannotFit, CompactConfig, CompactManager, InvalidArgument
-from compact.core.events import ErrorRaised, Event
 from compact.errors import ServerHeldState, UnknownModel
 from compact.integrations.openai_agents import (
     SPAN,
@@ -37,6 +36,7 @@ from compact.integrations.openai_agents import (
     mark_protected,
     run_config,
 )
+from compact.messages.events import ErrorRaised, Event
 from tests import checker
 from tests.integrations import scripts
 from tests.integrations.scripts import (

@@ -20,9 +20,9 @@ from agents import (
 )
 
 from compact import CompactConfig, CompactManager
-from compact.core.events import Event
 from compact.integrations.openai_agents import CompactSession, mark_protected, run_config
-from compact.providers.huggingface import HuggingFaceEstimator
+from compact.messages.events import Event
+from compact.models.providers.huggingface import HuggingFaceEstimator
 from tests.models import tiny_llama
 from tests.strategies import prose
 

@@ -19,7 +19,7 @@ from openai.types.responses import ResponseFunctionToolCall
 from compact import CompactManager, ContextManager
 from compact.errors import InvalidMessage, ServerHeldState, StoreFailed
 from compact.integrations.openai_agents import CompactSession, mark_protected
-from compact.storage.inmemory import InMemoryStore
+from compact.store.inmemory import InMemoryStore
 from tests.integrations.scripts import CONFIG, RULE, talk
 from tests.sizes import size
 

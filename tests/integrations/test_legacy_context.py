@@ -8,7 +8,7 @@ import pytest
 from compact import CompactConfig, CompactManager
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
 from compact.integrations.legacy_context import LegacyContextAdapter, NewParts
-from tests.apps.test_cli_migrate import legacy_session, legacy_snapshot
+from tests.cli.test_cli_migrate import legacy_session, legacy_snapshot
 
 LONG = [
     {"role": ("user", "assistant")[i % 2], "content": f"{i}: the beam is sound. " * 20}

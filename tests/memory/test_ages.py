@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from compact.core.digests import CompressionLevel
 from compact.memory.ages import Ages, days_between
+from compact.text.digests import CompressionLevel
 
 FULL, KEY_POINTS, SUMMARY, ARCHIVED, METADATA = CompressionLevel
 

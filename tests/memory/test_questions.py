@@ -2,8 +2,8 @@
 
 import pytest
 
-from compact.core.turns import Trait
 from compact.memory.questions import Dates, understood
+from compact.text.turns import Trait
 
 SPEAKERS = ("", "Caroline", "Mel Ann")
 

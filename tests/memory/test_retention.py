@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact import Conversation, RetentionPolicy
-from compact.core.formats.known import format_named
-from compact.core.messages import Message
 from compact.errors import InvalidArgument
 from compact.memory.retention import WEIGHTS, Importance, Parts, RetentionTally
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message
 from tests.strategies import Generated, wild
 
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)

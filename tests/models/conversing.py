@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.core.asking import ASK, Abilities, Ask, Limits
-from compact.core.context import ActiveContext
-from compact.core.events import Event, RatioLearned
-from compact.core.messages import Message
-from compact.core.protocols import ChatModel
-from compact.core.replies import Delta, Reply
 from compact.errors import ContextOverflow, ModelUnavailable
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.context import ActiveContext
+from compact.messages.events import Event, RatioLearned
+from compact.messages.messages import Message
+from compact.messages.protocols import ChatModel
+from compact.messages.replies import Delta, Reply
 from tests.strategies import (
     Dict,
     Wire,

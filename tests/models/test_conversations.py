@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.compression.abstraction.abstractive import ModelSummarizer
-from compact.compression.pipeline import STANDS_IN
-from compact.core import clock_and_ids
-from compact.core.asking import Ask
-from compact.core.context import ActiveContext
-from compact.core.events import Event, SummaryCreated, SummaryReplaced
-from compact.core.formats.known import format_named
-from compact.core.policy import CompactPolicy
-from compact.core.protocols import SessionStore
-from compact.core.tokens import TokenCounter
-from compact.providers.huggingface import HuggingFaceEstimator
-from compact.providers.openai_chat import OpenAIChat
+from compact.engine.pipeline import STANDS_IN
+from compact.engine.stories.abstractive import ModelSummarizer
+from compact.messages import clock_and_ids
+from compact.messages.asking import Ask
+from compact.messages.context import ActiveContext
+from compact.messages.events import Event, SummaryCreated, SummaryReplaced
+from compact.messages.formats.known import format_named
+from compact.messages.policy import CompactPolicy
+from compact.messages.protocols import SessionStore
+from compact.messages.tokens import TokenCounter
+from compact.models.providers.huggingface import HuggingFaceEstimator
+from compact.models.providers.openai_chat import OpenAIChat
 from compact.wiring import chat_model, session_store, token_counter
 from tests import sizes
 from tests.models import tiny_llama

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.core.asking import Ask
-from compact.core.context import ActiveContext
-from compact.core.formats.known import format_named
-from compact.core.policy import CompactPolicy
 from compact.errors import ModelRefused
-from compact.providers.huggingface import HuggingFaceEstimator
+from compact.messages.asking import Ask
+from compact.messages.context import ActiveContext
+from compact.messages.formats.known import format_named
+from compact.messages.policy import CompactPolicy
+from compact.models.providers.huggingface import HuggingFaceEstimator
 from compact.wiring import chat_model, token_counter
 from tests.models import tiny_llama
 from tests.models.conversing import Notes, Watched, answered, listening

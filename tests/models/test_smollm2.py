@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from compact import CompactPolicy, Message, compress, wiring
-from compact.compression.abstraction.abstractive import Manner, ModelSummarizer
-from compact.core.context import ActiveContext
-from compact.core.events import Event, StoryAsked, SummaryReplaced
-from compact.core.tokens import TokenCounter
-from compact.providers.openai_chat import OpenAIChat
-from compact.providers.tokenizers import tokenizer
+from compact.engine.stories.abstractive import Manner, ModelSummarizer
+from compact.messages.context import ActiveContext
+from compact.messages.events import Event, StoryAsked, SummaryReplaced
+from compact.messages.tokens import TokenCounter
+from compact.models.providers.openai_chat import OpenAIChat
+from compact.models.providers.tokenizers import tokenizer
 from tests.models import tiny_llama
 
 WINDOW = 2_048
-SAMPLE = Path(__file__).resolve().parents[2] / "src/compact/apps/cli/sample/harbour.jsonl"
+SAMPLE = Path(__file__).resolve().parents[2] / "src/compact/cli/sample/harbour.jsonl"
 TEXTS = {
     "English": "The ferry leaves the harbour at a quarter past nine, and the mail goes with it. ",
     "German": "Die Fähre verlässt den Hafen um Viertel nach neun, und die Post fährt mit. ",

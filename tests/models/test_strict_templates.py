@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.core.policy import CompactPolicy
-from compact.providers.huggingface import HuggingFaceEstimator
+from compact.messages.policy import CompactPolicy
+from compact.models.providers.huggingface import HuggingFaceEstimator
 from compact.wiring import chat_model
 from tests import sizes
 from tests.models import tiny_llama

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from compact import CompactPolicy, ContextManager
-from compact.core.events import Event, StoryAsked, SummarizerChosen
+from compact.messages.events import Event, StoryAsked, SummarizerChosen
 from tests.doors.talking import turns
 from tests.models import tiny_llama
 

@@ -21,13 +21,13 @@ import openai
 import pytest
 
 from compact import ContextManager
-from compact.core.control_tokens import defused
-from compact.core.formats.known import format_named
-from compact.core.messages import Message
-from compact.core.overflow import OverflowRefusal, refusal_of
-from compact.core.tokens import TokenCounter
-from compact.managers.session.prompt_parts import overhead_of
-from compact.providers.huggingface import HuggingFaceEstimator
+from compact.messages.control_tokens import defused
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Message
+from compact.messages.overflow import OverflowRefusal, refusal_of
+from compact.messages.tokens import TokenCounter
+from compact.models.providers.huggingface import HuggingFaceEstimator
+from compact.session.prompt_parts import overhead_of
 from compact.testing import SAMPLES
 from compact.wiring import token_counter
 from tests.models import tiny_llama

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compact.core.tokens import Framing
+from compact.messages.tokens import Framing
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])

@@ -1,7 +1,7 @@
 """How providers and servers refuse a prompt that is too large: status, body, and their own words.
 
-The sentences are those that `core.overflow` reads; `refused` fills in the numbers. A vendor that
-names no numbers is here too: what then is known is only that it was too large.
+The sentences are those that `messages.overflow` reads; `refused` fills in the numbers. A vendor
+that names no numbers is here too: what then is known is only that it was too large.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import ollama
 import openai
 import pytest
 
-from compact.core.overflow import OverflowRefusal, refusal_of
+from compact.messages.overflow import OverflowRefusal, refusal_of
 from tests.scripted import (
     FAULTS,
     VENDORS,

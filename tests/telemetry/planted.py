@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from compact.core.events import Event
-from tests.core.test_redaction import POSITIVE
+from compact.messages.events import Event
+from tests.secrets.test_redaction import POSITIVE
 
 PLANTED: dict[str, tuple[str, str, str]] = {
     kind: (before, secret, after) for kind, before, secret, after in POSITIVE

@@ -1,7 +1,7 @@
 """A session that is compressed, for those who look at what is told of it."""
 
 from compact import CompactConfig, CompactManager
-from compact.core.events import Event
+from compact.messages.events import Event
 
 WORD = "periwinkle"
 """Is in the conversation, and in what its summaries say."""

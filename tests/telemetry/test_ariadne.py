@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact import EventBus, InvalidArgument
-from compact.core.events import (
+from compact.messages.events import (
     ErrorRaised,
     EventsDropped,
     Heartbeat,
@@ -30,7 +30,7 @@ from compact.core.events import (
     SummaryCreated,
     TriggerDecision,
 )
-from compact.core.policy import CompactPolicy
+from compact.messages.policy import CompactPolicy
 from compact.telemetry import ariadne
 from compact.telemetry.ariadne import AriadneExporter
 from compact.testing import check_exporter

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from compact import EventBus, plan
-from compact.core import events
-from compact.core.events import STAGES, Event, EventsDropped, StageStarted, TokenEstimate
+from compact.messages import events
+from compact.messages.events import STAGES, Event, EventsDropped, StageStarted, TokenEstimate
 from compact.telemetry import bus as bus_module
 from compact.telemetry.console import ConsoleExporter
-from tests.compression.test_edge_cases import long_loop
-from tests.storage.test_sqlite_processes import forking, in_a_fork
+from tests.engine.test_edge_cases import long_loop
+from tests.store.test_sqlite_processes import forking, in_a_fork
 from tests.telemetry.ariadne_server import AriadneServer
 
 EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)

@@ -4,8 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
-from compact.core import events
-from compact.core.events import Event
+from compact.messages import events
+from compact.messages.events import Event
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "OBSERVABILITY.md").read_text(encoding="utf-8")

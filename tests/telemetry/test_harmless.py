@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from compact import CompactManager, EventBus
-from compact.core.events import Event, EventsDropped
-from compact.core.protocols import Exporter
+from compact.messages.events import Event, EventsDropped
+from compact.messages.protocols import Exporter
 from compact.telemetry import bus as bus_module
 from compact.telemetry.ariadne import AriadneExporter
 from compact.telemetry.bus import Pace

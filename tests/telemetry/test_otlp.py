@@ -10,7 +10,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from compact import CompactConfig, CompactManager, EventBus, InvalidArgument
-from compact.core.events import (
+from compact.errors import InvalidConfig
+from compact.messages.events import (
     Committed,
     ErrorRaised,
     EventsDropped,
@@ -21,8 +22,7 @@ from compact.core.events import (
     SummaryReplaced,
     TriggerDecision,
 )
-from compact.core.policy import CompactPolicy
-from compact.errors import InvalidConfig
+from compact.messages.policy import CompactPolicy
 from compact.telemetry.otlp import OtlpExporter
 from compact.testing import check_exporter
 from tests.telemetry.collector import Collector, values

@@ -12,11 +12,11 @@ import boto3
 import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, Redactor
-from compact.apps.cli.main import main
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.events import ErrorRaised, Event
-from compact.core.goals import Goal
-from compact.storage.archives.s3 import S3Storage
+from compact.cli.main import main
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.events import ErrorRaised, Event
+from compact.messages.goals import Goal
+from compact.store.archives.s3 import S3Storage
 from compact.testing.fakes import ScriptedSummarizer
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector

@@ -20,20 +20,20 @@ import apsw
 import pytest
 
 from compact import CompactConfig, CompactManager, wiring
-from compact.apps.cli import errors
-from compact.apps.cli.main import main
-from compact.apps.cli.progress import Progress
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.events import Event, SummaryReplaced, TriggerDecision
-from compact.core.plain_words import LONGEST
-from compact.core.protocols import SessionStore
+from compact.cli import errors
+from compact.cli.main import main
+from compact.cli.progress import Progress
 from compact.errors import StoreFailed
-from compact.managers.running.blocking import BackgroundJob
-from compact.managers.running.off_loop import in_thread, on_loop
-from compact.managers.views.view import View
-from compact.storage.inmemory import InMemoryStore
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.events import Event, SummaryReplaced, TriggerDecision
+from compact.messages.protocols import SessionStore
+from compact.session.running.blocking import BackgroundJob
+from compact.session.running.off_loop import in_thread, on_loop
+from compact.session.views.view import View
+from compact.store.inmemory import InMemoryStore
+from compact.telemetry.plain_words import LONGEST
 from compact.testing.fakes import ScriptedSummarizer
-from tests.core.test_redaction import POSITIVE
+from tests.secrets.test_redaction import POSITIVE
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector
 from tests.telemetry.planted import (

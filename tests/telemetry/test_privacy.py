@@ -9,9 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from compact import CompactConfig, CompactManager, EventBus
-from compact.core import clock_and_ids, events
-from compact.core.event_privacy import redacted, without_content
-from compact.core.events import (
+from compact.messages import clock_and_ids, events
+from compact.messages.events import (
     CONTENT,
     ErrorRaised,
     Event,
@@ -19,8 +18,9 @@ from compact.core.events import (
     RedactionOff,
     SummaryCreated,
 )
-from compact.core.plain_words import sentence
-from compact.core.policy import CompactPolicy
+from compact.messages.policy import CompactPolicy
+from compact.telemetry.event_privacy import redacted, without_content
+from compact.telemetry.plain_words import sentence
 from tests.telemetry.test_bus import Listener
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

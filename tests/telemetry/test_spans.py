@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compact import plan
-from compact.core.events import (
+from compact.messages.events import (
     STAGES,
     Archival,
     Committed,

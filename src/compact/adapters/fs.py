@@ -1,3 +1,3 @@
 """Archives in a folder, by the kit's own import path."""
 
-from compact.storage.archives.files import FileStorage as FileStorage
+from compact.store.archives.files import FileStorage as FileStorage

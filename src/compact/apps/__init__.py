@@ -1,1 +1,1 @@
-"""People: the programs that show compact to a person. Each is a folder of its own."""
+"""The paths of 0.1 to the command line, for one release: it is `compact.cli` now."""

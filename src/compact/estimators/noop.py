@@ -1,3 +1,3 @@
 """Counts for tests, by the kit's own import path."""
 
-from compact.providers.tokenizers import NoopEstimator as NoopEstimator
+from compact.models.providers.tokenizers import NoopEstimator as NoopEstimator

@@ -1,3 +1,3 @@
 """Exact counts of OpenAI's vocabularies, by the kit's own import path."""
 
-from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
+from compact.models.providers.tokenizers import TiktokenEstimator as TiktokenEstimator

@@ -22,14 +22,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from compact.core.migrated import MigratedConversation
-from compact.core.profiles import ModelBook
-from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
-from compact.managers.compact_manager import CompactManager
-from compact.managers.compress import acompress, compress
-from compact.managers.exchange import legacy_snapshots
-from compact.managers.exchange.migrating import migrate_data
+from compact.exchange import legacy_snapshots
+from compact.exchange.migrated import MigratedConversation
+from compact.exchange.migrating import migrate_data
+from compact.models.profiles import ModelBook
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.session.compact_manager import CompactManager
+from compact.session.compress import acompress, compress
 
 PREFIXES = ("COMPACT_NEW_", "OLLM_NEW_")
 """How the names of the flags begin; the first that is set counts."""

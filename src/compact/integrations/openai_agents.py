@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from compact import wiring
-from compact.core.events import (
+from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
+from compact.messages.events import (
     Committed,
     ErrorRaised,
     Event,
@@ -28,16 +29,15 @@ from compact.core.events import (
     TokenEstimate,
     TriggerDecision,
 )
-from compact.core.formats.responses import OUTPUT_OF, refuse_server_state
-from compact.core.given import plain
-from compact.core.profiles import ModelBook
-from compact.core.protecting import mark_protected as mark_protected
-from compact.core.protocols import SessionStore
-from compact.core.redaction import redact
-from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
-from compact.managers.compact_manager import CompactManager
-from compact.managers.kept_list import KeptList
-from compact.managers.running.off_loop import off_loop
+from compact.messages.formats.responses import OUTPUT_OF, refuse_server_state
+from compact.messages.given import plain
+from compact.messages.protecting import mark_protected as mark_protected
+from compact.messages.protocols import SessionStore
+from compact.models.profiles import ModelBook
+from compact.secrets.redaction import redact
+from compact.session.compact_manager import CompactManager
+from compact.session.kept_list import KeptList
+from compact.session.running.off_loop import off_loop
 
 try:
     from agents import Agent, AgentOutputSchema, FunctionTool, Handoff, RunConfig

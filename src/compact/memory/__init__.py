@@ -1,5 +1,4 @@
-"""How things are remembered: what a search of all that was ever said finds, and in which order.
+"""All sessions of a scope as they grow old: search, ageing, archives, backups.
 
-Pure: which messages there are and which words they hold comes in from a store, and what was found
-goes out. Stores keep the index (`storage/`); the public API is `managers.memory_manager`.
+Start at `memory_manager`. The tables of its index and its vectors are in `store/sqlite`.
 """

@@ -7,9 +7,9 @@ from typing import Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from compact.core.codec import instant
-from compact.core.digests import CompressionLevel
-from compact.core.sessions import Session
+from compact.messages.codec import instant
+from compact.messages.sessions import Session
+from compact.text.digests import CompressionLevel
 
 DAY = 86_400_000_000
 """Microseconds."""

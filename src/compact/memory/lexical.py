@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.core.turns import Keys, Trait, TurnTable
 from compact.memory.questions import Dates, Question
+from compact.text.turns import Keys, Trait, TurnTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compact.core.languages import words_of
-from compact.core.terms import STOP_WORDS, looked_for, pieces_of
-from compact.core.turns import Trait
+from compact.text.languages import words_of
+from compact.text.terms import STOP_WORDS, looked_for, pieces_of
+from compact.text.turns import Trait
 
 _ASKED = {
     Trait.TIME: "asks_time",

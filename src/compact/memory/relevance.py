@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from compact.core.turns import Keys, TurnTable
 from compact.memory.lexical import session_of, spread
+from compact.text.turns import Keys, TurnTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,11 +6,11 @@
     engagement   ½ length + ½ back and forth
                  length          ln(1 + words) / ln(1 + 1,500), at most 1, of a person's own words
                  back and forth  1 − e^(−(n − 1) / 8), of n messages of a person
-    density      names and figures (`core.facts`) and rules (`core.instructions`) in a person's
+    density      names and figures (`text.facts`) and rules (`text.instructions`) in a person's
                  words: 1 − e^(−found / 12)
     questions    1 − e^(−questions / 5), of a person
     span         ln(1 + hours) / ln(1 + 48), at most 1, from the first message to the last
-    worth        the mean importance (`core.importance`, without recency) of the 5 messages of a
+    worth        the mean importance (`text.importance`, without recency) of the 5 messages of a
                  person that count most
 
 What was pasted, what tools say and what an assistant says counts for nothing: anybody can have it
@@ -28,15 +28,15 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from compact.core.calls import of_field
-from compact.core.codec import instant
-from compact.core.conversation import Conversation
-from compact.core.facts import entities
-from compact.core.importance import lasting
-from compact.core.instructions import find_instructions
-from compact.core.messages import Message
-from compact.core.speakers import own_words_of, speaker_of
 from compact.memory.ages import DAY
+from compact.messages.calls import of_field
+from compact.messages.codec import instant
+from compact.messages.messages import Message
+from compact.text.conversation import Conversation
+from compact.text.facts import entities
+from compact.text.importance import lasting
+from compact.text.instructions import find_instructions
+from compact.text.speakers import own_words_of, speaker_of
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
 """What counts as much: a person's words, and hours, at which a part is 1; messages, names and

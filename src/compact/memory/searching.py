@@ -10,10 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.core.codec import instant
-from compact.core.found import Method, SearchFilter
-from compact.core.memory_protocols import TurnIndex
-from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
@@ -23,12 +19,16 @@ from compact.memory.lexical import (
     words_score,
 )
 from compact.memory.questions import understood
+from compact.messages.codec import instant
+from compact.messages.memory_protocols import TurnIndex
+from compact.text.found import Method, SearchFilter
+from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from compact.core.embedding import Near
+    from compact.text.embedding import Near
 
     Floats = NDArray[np.float64]
 

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from compact.core.addresses import ARIADNE, is_address
-from compact.core.events import Event
 from compact.errors import InvalidArgument
+from compact.messages.addresses import ARIADNE, is_address
+from compact.messages.events import Event
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 
 REQUEST_SECONDS = 2.0

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict, Unpack
 from weakref import WeakSet
 
-from compact.core.calls import got, known_options
-from compact.core.event_privacy import redacted, without_content
-from compact.core.events import Event, EventsDropped
-from compact.core.options import taking
-from compact.core.protocols import Exporter
-from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.errors import InvalidArgument
+from compact.messages.calls import got, known_options
+from compact.messages.events import Event, EventsDropped
+from compact.messages.options import taking
+from compact.messages.protocols import Exporter
+from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.telemetry.event_privacy import redacted, without_content
 from compact.telemetry.exporter_queue import ExporterQueue
 
 Subscriber = Callable[[Event], None]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from compact.core.events import Event
+from compact.messages.events import Event
 
 
 class ConsoleExporter:

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from compact.core.events import Event, EventsDropped, Heartbeat
-from compact.core.protocols import Exporter
+from compact.messages.events import Event, EventsDropped, Heartbeat
+from compact.messages.protocols import Exporter
 
 BATCH = 250
 """Events that an exporter is given at once, at most."""

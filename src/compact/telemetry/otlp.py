@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from compact.core.addresses import is_address
-from compact.core.events import Event, EventsDropped
 from compact.errors import InvalidArgument
+from compact.messages.addresses import is_address
+from compact.messages.events import Event, EventsDropped
 from compact.telemetry.spans import EndedSpan, Spans
 
 try:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from compact.core import clock_and_ids
-from compact.core.events import (
+from compact.messages import clock_and_ids
+from compact.messages.events import (
     BreakerOpened,
     Committed,
     DraftMade,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from compact.core.characters import carried
-from compact.core.protocols import CutsTexts, Embedder
 from compact.errors import InvalidInput
+from compact.messages.characters import carried
+from compact.messages.protocols import CutsTexts, Embedder
 
 _TEXTS = (
     "The crane lifts forty tons.",

@@ -7,12 +7,12 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from compact.core.asking import ASK, Abilities, Ask, Limits
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.context import ActiveContext, sendable
-from compact.core.messages import Message
-from compact.core.replies import Delta, Reply, Usage
 from compact.errors import ContextOverflow
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.context import ActiveContext, sendable
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Reply, Usage
 
 
 class ScriptedSummarizer:

@@ -8,12 +8,12 @@ from contextlib import aclosing
 from typing import Any, cast, get_args
 
 from compact import ContextManager
-from compact.core.asking import ASK, Abilities, Ask, Limits
-from compact.core.context import ActiveContext
-from compact.core.messages import Message
-from compact.core.protocols import ChatModel
-from compact.core.replies import Finish, Reply
 from compact.errors import CompactError, WrongLayer
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.context import ActiveContext
+from compact.messages.messages import Message
+from compact.messages.protocols import ChatModel
+from compact.messages.replies import Finish, Reply
 
 _FEW = Ask(max_tokens=64, temperature=0)
 WAIT = "Wait."

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.events import Event, TokenEstimate
-from compact.core.memory_protocols import BlobStore
-from compact.core.messages import Message
-from compact.core.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.events import Event, TokenEstimate
+from compact.messages.memory_protocols import BlobStore
+from compact.messages.messages import Message
+from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
 LARGE = 9_000_000
 """Bytes of a large file: more than services take in one request."""

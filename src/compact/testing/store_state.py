@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compact.core.changes import (
+from compact.errors import InvalidInput, NotFound, Superseded
+from compact.messages.changes import (
     Change,
     GoalsSet,
     GoalsTracked,
@@ -17,10 +18,9 @@ from compact.core.changes import (
     TurnsRecalled,
     What,
 )
-from compact.core.goals import Goal
-from compact.core.protocols import SessionStore
-from compact.core.sessions import Branch, CheckpointRef, Run, Shown, Snapshot
-from compact.errors import InvalidInput, NotFound, Superseded
+from compact.messages.goals import Goal
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import Branch, CheckpointRef, Run, Shown, Snapshot
 from compact.testing import store_values as a
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from compact.core.checkpoints import Checkpoint, Span, Verdict
-from compact.core.formats.known import format_named
-from compact.core.messages import Image, Message, Text, ToolResult
-from compact.core.sessions import Branch, Entry, Projection, Session, Step
 from compact.errors import CompactError
+from compact.messages.checkpoints import Checkpoint, Span, Verdict
+from compact.messages.formats.known import format_named
+from compact.messages.messages import Image, Message, Text, ToolResult
+from compact.messages.sessions import Branch, Entry, Projection, Session, Step
 
 
 @contextmanager

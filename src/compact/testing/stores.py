@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from compact.core import chain
-from compact.core.changes import (
-    Change,
-    PinSet,
-)
-from compact.core.messages import Message
-from compact.core.protocols import SessionStore
-from compact.core.sessions import (
-    Branch,
-    Entry,
-    Snapshot,
-)
 from compact.errors import InvalidInput, NotFound, Superseded
+from compact.messages import chain
+from compact.messages.changes import Change, PinSet
+from compact.messages.messages import Message
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import Branch, Entry, Snapshot
 from compact.testing import store_values as a
 from compact.testing.store_state import STATE_CHECKS
 
@@ -127,7 +120,7 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
     assert (branch.messages, branch.tokens) == (len(entries), total), "sums count the ancestors"
     last = chain.START
     for length, entry in enumerate(entries, 1):
-        assert store.chain(name, length - 1) == last, "the chain is that of `core.chain`"
+        assert store.chain(name, length - 1) == last, "the chain is that of `messages.chain`"
         last = chain.link(last, entry.message)
     assert store.chain(name, len(entries)) == store.chain(name, 999) == last, "up to the end"
     _check_marks(store, name, entries)

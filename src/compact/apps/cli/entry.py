@@ -1,14 +1,3 @@
-"""The console entry: what must hold before anything else is imported, which takes a moment."""
+"""The command, by its path of 0.1."""
 
-from __future__ import annotations
-
-import sys
-
-from compact.apps.cli.interrupts import ending_at_once
-
-
-def run() -> None:
-    """Run the command line, and end the process with its exit code."""
-    with ending_at_once():
-        from compact.apps.cli.main import main
-    sys.exit(main())
+from compact.cli.entry import run as run

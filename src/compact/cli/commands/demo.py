@@ -1,0 +1,81 @@
+"""`compactctl demo`: the main job on the sample conversation that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from compact import wiring
+from compact.cli import output
+from compact.cli.errors import Stop
+from compact.cli.jobs import Job, plan_of
+from compact.cli.options import CountOptions, command, number_option, text_option
+from compact.cli.plans import plan_json, plan_parts
+from compact.cli.settings import settings_of
+from compact.cli.told import Aside, Styled, Telling
+
+SAMPLE = "harbour.jsonl"
+KEY = b"a key for all to see"
+"""Fixed, so that the output is the same everywhere."""
+SHOWN_LINES = 24
+"""Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
+NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT, chat JSON, …):
+  compactctl demo --save harbour.jsonl                    or this one, as a file
+  compactctl tokens FILE                                  where the tokens go
+  compactctl dry-run FILE --max-tokens 8000               what would be done, and why
+  compactctl diff FILE --max-tokens 8000                  message by message
+  compactctl compact FILE --max-tokens 8000 -o OUT        do it"""
+
+
+@command
+def demo(
+    options: CountOptions,
+    *,
+    max_tokens: Annotated[int, number_option("The most tokens the result may have.")] = 8_000,
+    save: Annotated[
+        str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
+    ] = None,
+) -> Telling:
+    """Compress the bundled sample of 511 messages.
+
+    A developer and an assistant build a harbour's booking service. Works offline, with no key and
+    no model.
+
+    Examples:
+      compactctl demo
+      compactctl demo --max-tokens 4000
+      compactctl demo --save harbour.jsonl
+    """
+    data = Path(__file__).parents[1].joinpath("sample", SAMPLE).read_bytes()
+    if save is not None:
+        yield from _saved(save, data)
+        return
+    settings = settings_of(options)
+    transcript = wiring.read_transcript(SAMPLE, data=data)
+    counter = wiring.token_counter_of(settings, transcript.wire)
+    job = Job(settings, transcript, counter)
+    plan = plan_of(job, max_tokens, key=KEY)
+    yield plan_json(plan, job)
+    yield from plan_parts(plan, job)
+    if plan.checkpoint is not None:
+        shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
+        lines = shown.text.splitlines()
+        yield f"\nThe checkpoint begins ({len(lines)} lines):\n"
+        yield from (Styled(line, is_row=True) for line in lines[:SHOWN_LINES])
+        yield "…" if len(lines) > SHOWN_LINES else ""
+    yield NEXT
+
+
+def _saved(file: str, data: bytes) -> Telling:
+    """Write the sample, but never over another file.
+
+    Raises:
+        Stop: there is a file of that name which holds something else.
+    """
+    output.check_name("--save", file)
+    start = output.beginning_of(file, len(data) + 1)
+    if start and start != data:
+        raise Stop(f"{file} already exists and is not the sample; give another name")
+    output.write(file, data.decode())
+    yield {"saved": file, "bytes": len(data)}
+    yield Aside(f"wrote {file} ({len(data):,} bytes)")

@@ -1,0 +1,162 @@
+"""`compactctl mark`: what a person says of a session. `show` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from compact.cli.errors import Stop
+from compact.cli.options import command, text_option
+from compact.cli.stores import OpenOptions, entered_in, memory_of, message_meant, one_of
+from compact.cli.told import Telling
+from compact.cli.words import one_line
+from compact.messages.goals import Goal, GoalStatus
+from compact.session.context_manager import ContextManager
+
+NEWEST = "newest"
+"""Names the person's newest message."""
+
+
+def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kind
+    return text_option(metavar, f"{help} Can be repeated.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkOptions(OpenOptions):
+    """What is said of a session; messages by number from 0 (negative from the end) or id."""
+
+    title: Annotated[str | None, text_option("TEXT", "Its title.")] = None
+    important: Annotated[
+        bool | None,
+        typer.Option(
+            "--important/--not-important",
+            help="Keep it whole whatever its age.",
+            show_default=False,
+        ),
+    ] = None
+    tag: Annotated[list[str] | None, _repeated("TAG", "Tags in place of its own.")] = None
+    mode: Annotated[
+        str | None,
+        text_option(
+            "MODE",
+            "What it is used for, which shapes what summaries keep: assistant, developer, "
+            "planning, debugger or user.",
+        ),
+    ] = None
+    pin: Annotated[
+        list[str] | None, _repeated("MESSAGE", "Keep this message word for word in every prompt.")
+    ] = None
+    unpin: Annotated[list[str] | None, _repeated("MESSAGE", "Let it be shortened again.")] = None
+    put_aside: Annotated[
+        list[str] | None,
+        _repeated(
+            "MESSAGE",
+            f"Show models only head and tail of a message that fits in no window; {NEWEST}: your "
+            "newest one. The whole stays for recall and expand.",
+        ),
+    ] = None
+    goal: Annotated[
+        list[str] | None, _repeated("TEXT", "Add a goal: it is in every prompt, word for word.")
+    ] = None
+    done: Annotated[list[str] | None, _repeated("ID", "A goal is reached.")] = None
+    drop: Annotated[list[str] | None, _repeated("ID", "A goal is given up.")] = None
+
+
+@command
+def mark(options: MarkOptions) -> Telling:
+    """Say something of a session: its title, mode, pins and goals, and whether it is important.
+
+    A message is named by its number from 0 (negative from the end) or its id, a goal by its id or a
+    unique prefix of it. A goal that is reached or given up leaves the prompts and stays in the
+    list. `show` shows all marks.
+
+    Examples:
+      compactctl mark harbour --title "The harbour office moves" --important --tag office
+      compactctl mark harbour --mode developer --pin 0 --pin -3
+      compactctl mark harbour --goal "Mend the roof before week 42."
+      compactctl mark harbour --done 3f2a81b0
+    """
+    described: dict[str, Any] = {"title": options.title, "important": options.important}
+    described["tags"] = options.tag
+    with entered_in(options) as (catalog, ctx):
+        lines = list(_marked(ctx, options))
+        if any(value is not None for value in described.values()):
+            scope = ctx.store.session(ctx.id).scope
+            told = memory_of(catalog, scope).describe(ctx.id, **described)
+            lines.append(f"title: {one_line(told.title or told.id, 200)}")
+            lines += ["important"] if told.metadata.get("important") else []
+            lines += [f"#{each}" for each in told.metadata.get("tags", ())]
+        session, goals, mode = ctx.store.session(ctx.id), ctx.goals, ctx.mode
+    if not lines:
+        raise Stop("nothing is said of the session; compactctl mark --help lists what can be")
+    marks = {name: session.metadata.get(name) for name in ("important", "tags")}
+    listed = [goal.model_dump(mode="json") for goal in goals]
+    yield {"session": session.id, "title": session.title, **marks, "mode": mode, "goals": listed}
+    yield from lines
+
+
+def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
+    """Do it, and say what was done."""
+    goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first what may be refused
+    pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
+    aside = _places(ctx, options.put_aside)
+    if options.mode is not None:
+        ctx.set_mode(options.mode)
+        yield f"mode: {ctx.mode}"
+    for place in pin:
+        ctx.pin(ctx.history[place])
+        yield _message(ctx, place, "pinned")
+    for place in unpin:
+        ctx.unpin(place)
+        yield _message(ctx, place, "not pinned")
+    for place in aside:
+        put = ctx.put_aside(ctx.history[place])
+        is_whole = ctx.history[place].text == put.text
+        state = "short enough, shown in full" if is_whole else "head and tail are shown"
+        yield _message(ctx, place, state)
+    if goals is not None:
+        for goal in ctx.set_goals(goals):
+            yield one_line(f"goal {goal.id[:8]}, {goal.status}: {goal.text}", 400)
+
+
+def _places(ctx: ContextManager, names: Sequence[str] | None) -> list[int]:
+    """Where the messages stand that are named.
+
+    Raises:
+        NotFound: there is no such message.
+    """
+    return [
+        ctx.history.place_of(None if name == NEWEST else message_meant(ctx, name))
+        for name in names or ()
+    ]
+
+
+def _message(ctx: ContextManager, place: int, state: str) -> str:
+    return f"message {place}, {state}: {one_line(ctx.history[place].text, 60)}"
+
+
+def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
+    """The goals as they are from now on; None where nothing is said of them.
+
+    Raises:
+        Stop: a goal is empty.
+        NotFound: there is no such goal.
+    """
+    if not (options.goal or options.done or options.drop):
+        return None
+    if not all(text.strip() for text in options.goal or ()):
+        raise Stop("--goal: the goal is empty")
+    ended: dict[str, GoalStatus] = {}
+    ways: tuple[tuple[list[str] | None, GoalStatus], ...] = (
+        (options.done, "done"),
+        (options.drop, "dropped"),
+    )
+    known = [goal.id for goal in goals]
+    for names, status in ways:
+        for name in names or ():
+            ended[one_of(name, known, what="goal", where=where)] = status
+    kept = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
+    return [*kept, *(Goal(text=text.strip()) for text in options.goal or ())]

@@ -1,0 +1,117 @@
+"""`compactctl search`: all sessions of a scope as one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, cast
+
+import typer
+
+from compact.cli.options import FOUND, Most, argument, command, day, flag, text_option
+from compact.cli.progress import Progress, counting
+from compact.cli.stores import StoreOptions, memory_of, opened
+from compact.cli.told import Aside, Part, Styled, Table, Telling
+from compact.cli.views import archived_table, time_of
+from compact.cli.words import one_line, whole
+from compact.messages.messages import Role
+from compact.text.found import FoundSession, Hit
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindOptions(StoreOptions):
+    """What is searched."""
+
+    session: Annotated[
+        list[str] | None, text_option("SESSION", "Only this session; may be repeated.")
+    ] = None
+    role: Annotated[
+        list[str] | None,
+        text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
+    ] = None
+    since: Annotated[
+        datetime | None,
+        typer.Option(parser=day, metavar="DAY", help="Only from this day on, such as 2026-05-17."),
+    ] = None
+    until: Annotated[
+        datetime | None,
+        typer.Option(parser=day, metavar="DAY", help="Only until this instant."),
+    ] = None
+    recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
+
+
+@command
+def search(
+    options: FindOptions,
+    *,
+    query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
+    most: Most = FOUND,
+    sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
+) -> Telling:
+    """Search all sessions for what answers a question, the best match first.
+
+    A message is found by its words in any form, and by what stands beside it. Without --scope, the
+    scope default is searched; sessions of other scopes are never found.
+
+    Examples:
+      compactctl search when did we move the harbour office
+      compactctl search "winter berths" --since 2026-01-01 --role user
+      compactctl search boat licence --sessions --json
+    """
+    with opened(options) as catalog, Progress("Searching") as progress:
+        memory = memory_of(catalog)
+        memory.catch_up(counting(progress, "Indexing"))
+        result = memory.search(
+            " ".join(query),
+            limit=most,
+            sessions=[catalog.find(name).id for name in options.session or ()],
+            roles=[cast("Role", name) for name in options.role or ()],
+            since=options.since,
+            until=options.until,
+            recent=options.recent,
+        )
+        scope, empty = memory.scope, not memory.sessions()
+    yield {"scope": scope, **result.model_dump(mode="json")}
+    if not result.complete:
+        yield Aside("the index could not catch up: the newest messages were not searched")
+    if result.failed:
+        yield Aside(Styled(f"searched by words alone: {result.failed}", "yellow"))
+    if empty:
+        yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
+    elif not result.hits:
+        yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
+    if sessions and result.sessions:
+        yield _session_table(result.sessions)
+    elif not sessions:
+        yield from _hits(result.hits)
+    if result.archived:
+        yield Styled("In the archive, by what they say in short:", "bold")
+        yield archived_table(result.archived)
+
+
+def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
+    for hit in hits:
+        name = one_line(hit.title or hit.session_id, 60)
+        who = hit.speaker or hit.role
+        at = time_of(hit.timestamp)
+        yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}", "bold")
+        yield Styled(f"{hit.text}\n")
+
+
+def _session_table(found: Sequence[FoundSession]) -> Table:
+    rows = [
+        (
+            whole(each.session_id),
+            one_line(each.title or "", 60),
+            f"{each.score:4.2f}",
+            time_of(each.begun).partition(" ")[0],
+            time_of(each.ended).partition(" ")[0],
+            each.messages,
+        )
+        for each in found
+    ]
+    names = ("session", "title", "score", "from", "to", "messages")
+    return Table(
+        names, rows, right=("score", "messages"), whole=("session", "from", "to"), is_list=True
+    )

@@ -1,0 +1,226 @@
+"""`compactctl sessions compress`: a compression by hand, which a person may read and edit first, as
+the message of a commit is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+
+from compact.cli.errors import Stop
+from compact.cli.options import Keep, command, flag, text_option
+from compact.cli.plans import result_line, rung_parts
+from compact.cli.progress import Progress
+from compact.cli.render import show
+from compact.cli.stores import OpenOptions, entered_in
+from compact.cli.told import Aside, Part, Telling
+from compact.cli.views import checkpoint_json, standing_json, standing_line
+from compact.cli.words import counted
+from compact.engine.plan import Plan
+from compact.errors import InvalidArgument, SummaryRejected
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.sizes import share_in
+from compact.session.context_manager import ContextManager
+from compact.session.views.review import CompressionProposal, ProposedCheckpoint
+
+MARK = "#> "
+"""How the line begins that stands above each summary."""
+HEAD = """\
+# Below each line that begins with "{mark}" stands a summary that would take the place of messages.
+# Change what is wrong, save, and close the editor: the session is compressed with these texts.
+# To refuse, delete everything. The messages themselves stay in the history in any case.
+# {covered}, {before:,} > {after:,} tokens.
+"""
+
+
+def _share(text: str | float) -> float:
+    """The share above 0 and at most 1 that a text means: `0.4` or `40%`.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    number = share_in(str(text))
+    if number is not None and 0 < number <= 1:
+        return number
+    given = repr(text) if len(str(text)) < 40 else "this"
+    raise typer.BadParameter(f"{given} is not a share above 0 and at most 1, such as 0.4 or 40%")
+
+
+@command
+def sessions_compress(
+    options: OpenOptions,
+    *,
+    target_ratio: Annotated[
+        float | None,
+        typer.Option(
+            parser=_share,
+            metavar="SHARE",
+            help="The share to keep of the messages that may be shortened, such as 0.4 or 40%. "
+            "Default: compress to the target from the settings.",
+        ),
+    ] = None,
+    summarizer: Annotated[
+        str | None,
+        text_option(
+            "KEY",
+            "The summarizer: a model such as ollama:qwen3:8b, or extractive. Default: from the "
+            "settings.",
+        ),
+    ] = None,
+    keep: Keep = None,
+    review: Annotated[
+        bool,
+        flag("--review", "Open the new summaries in $EDITOR first, to read, edit or refuse them."),
+    ] = False,
+) -> Telling:
+    """Compress a session now, and report what was done.
+
+    The history stays as it is; `undo` reverses the compression.
+
+    Examples:
+      compactctl sessions compress harbour
+      compactctl sessions compress harbour --review
+      compactctl sessions compress harbour --window 32000 --target-ratio 0.3
+      compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
+    """
+    since, progress = monotonic(), Progress("Compressing context")
+    own = {"summarizer": summarizer, "keep": keep}
+    with entered_in(options, on_event=progress.on_event, **own) as (catalog, ctx):
+        before = {each.id for each in ctx.checkpoints}
+        is_known = catalog.known_window_of(ctx.store.session(ctx.id)) is not None
+        default = None if is_known else ctx.window.size
+        compressed = _reviewed if review else _compressed
+        if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
+            show(Aside("nothing was compressed"))
+            return
+        made = [each for each in ctx.checkpoints if each.id not in before]
+        standing, line = standing_json(ctx), standing_line(ctx)
+    yield {
+        **standing,
+        **plan.model_dump(mode="json", include={"tokens_before", "tokens_after", "why"}),
+        "unchanged": plan.unchanged,
+        "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
+        "made": [checkpoint_json(each, live=True) for each in made],
+    }
+    yield from _done(plan, since, default)
+    yield from _made(made)
+    yield line
+
+
+def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
+    """What a compression did, the result first; and the window, where nobody chose one."""
+    if not plan.unchanged:
+        yield result_line(plan, since)
+    if default is not None:
+        yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
+    yield from rung_parts(plan)
+
+
+def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
+    """What was done, without asking anybody."""
+    with progress:
+        return ctx.compress_conversation(ratio, guidance=keep)
+
+
+def _reviewed(
+    ctx: ContextManager, progress: Progress, ratio: float | None, keep: str
+) -> Plan | None:
+    """What was done with what a person made of the proposal; None where they refused it."""
+    with progress:
+        proposal = ctx.propose_compression(target_ratio=ratio, guidance=keep)
+    return _edited(ctx, proposal) if proposal.checkpoints else proposal.plan
+
+
+def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
+    """The checkpoints that a compression made, with sums where they are several."""
+    for each in made:
+        span = each.span
+        told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
+        yield f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}"
+    if len(made) > 1:
+        total = counted(sum(each.span.messages for each in made), "message")
+        before = sum(each.span.tokens or 0 for each in made)
+        after = counted(sum(each.token_count for each in made), "token")
+        yield f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}"
+
+
+# --- a proposal in an editor ----------------------------------------------------------------------
+
+
+def _edited(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
+    """The proposal, put in force with what the person made of it; None where they refused it. A
+    text that cannot be used comes back, with the reason, until it can or is left as it was.
+
+    Raises:
+        SummaryRejected, InvalidArgument: a text cannot be used, and was not mended.
+        Superseded: the session changed meanwhile.
+        Stop: there is no editor, or it failed.
+    """
+    shown, why = "\n".join(map(_summary, proposal.checkpoints)), ""
+    while True:
+        edited = _in_editor(_head(proposal, why) + shown)
+        _, mark, rest = edited.partition(MARK)
+        texts = _texts(mark + rest)
+        if not any(texts.values()):
+            return None
+        try:
+            return ctx.accept(proposal, summaries=texts)
+        except (SummaryRejected, InvalidArgument) as error:
+            if why and mark + rest == shown:
+                raise
+            shown, why = mark + rest, str(error)
+
+
+def _head(proposal: CompressionProposal, why: str) -> str:
+    covered = counted(len(proposal.messages), "message")
+    sizes = {"before": proposal.tokens_before, "after": proposal.tokens_after}
+    refused = f"#\n# NOT USED: {' '.join(why.split())}\n" if why else ""
+    return HEAD.format(mark=MARK.strip(), covered=covered, **sizes) + refused + "\n"
+
+
+def _summary(made: ProposedCheckpoint) -> str:
+    span = f"{made.messages[0]:,} to {made.messages[-1]:,}" if made.messages else "older ones"
+    about = f"{counted(len(made.messages), 'message')} of {span}, at most {made.room:,} tokens"
+    return f"{MARK}{made.id} · {about}\n{made.text}\n"
+
+
+def _texts(text: str) -> dict[str, str]:
+    """What stands below each mark, by the id in it."""
+    found = dict[str, str]()
+    for part in f"\n{text}".split(f"\n{MARK}")[1:]:
+        head, _, words = part.partition("\n")
+        found[head.partition(" ")[0]] = words.strip()
+    return found
+
+
+def _in_editor(text: str) -> str:
+    """The text as the person leaves it. It lies in a file that only they can read, and that is gone
+    afterwards.
+
+    Raises:
+        Stop: there is no editor, or it failed.
+    """
+    default = "notepad" if os.name == "nt" else "vi"
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or default
+    handle, name = tempfile.mkstemp(prefix="compact-review-", suffix=".md")
+    file = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        done = subprocess.run([*shlex.split(command, posix=os.name != "nt"), name], check=False)
+        if done.returncode:
+            raise Stop(f"the editor {command!r} ended with {done.returncode}: nothing was changed")
+        return file.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Stop(f"the editor {command!r} ($VISUAL, $EDITOR) cannot be run: {reason}") from None
+    finally:
+        file.unlink(missing_ok=True)

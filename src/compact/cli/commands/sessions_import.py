@@ -1,0 +1,173 @@
+"""`compactctl sessions import`: a conversation from a file becomes a session."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compact.cli import session_markdown
+from compact.cli.errors import Stop
+from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
+from compact.cli.options import CountOptions, argument, command, text_option
+from compact.cli.progress import Progress
+from compact.cli.stores import SessionCatalog, StoreOptions, opened
+from compact.cli.told import Aside, Data, Styled, Telling
+from compact.cli.views import session_json
+from compact.cli.words import LONGEST_LINE, counted, one_line
+from compact.errors import InvalidTranscript, NotFound, Superseded
+from compact.exchange import importing, session_file
+from compact.exchange.session_file import SessionFile
+from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.store.whole_session import WholeSession
+
+_ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
+"""How the names of files end that say only what they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(StoreOptions, ReadOptions, CountOptions):
+    """Options of `sessions import`."""
+
+    file: Annotated[
+        str,
+        argument(
+            "FILE",
+            "A conversation in any known format, or an exported session; - is standard input.",
+        ),
+    ]
+    id: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
+    ] = None
+    title: Annotated[
+        str | None, text_option("TEXT", "The session's title. Default: the file's.")
+    ] = None
+
+
+@command
+def sessions_import(options: ImportOptions) -> Telling:
+    """Import a conversation from a file as a new session.
+
+    Ids, times and the title are kept; of an exported session everything. The import is all or
+    nothing, and never touches a session with the same id. The store is created if there is none.
+    Many files at once: see migrate.
+
+    Examples:
+      compactctl sessions import session.jsonl
+      compactctl sessions import chats.jsonl --conversation 2 --as second --store chat.db
+      compactctl sessions export harbour | compactctl sessions import - --as copy
+    """
+    with Progress("Reading") as progress:
+        read, notes = _read(options)
+        with opened(options, create=True) as catalog:
+            whole = _as_new(read, options, catalog)
+            progress.now(f"Storing {len(read.messages):,} messages")
+            stored = _stored(catalog, whole)
+    yield {**session_json(stored), "store": catalog.file, "notes": notes}
+    yield Aside(one_line(_line_of(stored, catalog.file), LONGEST_LINE))
+    for note in notes:
+        kind = "left out" if note[:1].isdigit() else "note"
+        yield Aside(Styled(one_line(f"{kind}: {note}", LONGEST_LINE), "yellow"))
+    yield Data(stored.id)
+
+
+def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
+    """What the file holds, and what there is to say of it.
+
+    Raises:
+        InvalidTranscript, InvalidInput: it is unknown or broken.
+    """
+    source, data = bytes_of(options)
+    if session_file.is_session_file(data):
+        return _exported(options, data, source)
+    if session_markdown.is_session_markdown(data):
+        reason = "a session as Markdown, which is for reading only; export it as JSON to import it"
+        raise InvalidTranscript(source, reason)
+    transcript = transcript_of(options, source, data)
+    read = importing.of_transcript(transcript, _id_of(options), Path(source).name)
+    return read, list(transcript.notes)
+
+
+def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
+    """What an exported session holds.
+
+    Raises:
+        InvalidTranscript: it is broken.
+        Stop: an option is for other files.
+    """
+    for option, value in (("--format", options.format), ("--conversation", options.conversation)):
+        if value not in (None, 1):
+            raise Stop(f"{option}: {source} is an exported session, one conversation; leave it out")
+    read = session_file.read(data, source)
+    left = counted(read.left_out, "checkpoint")
+    return read, [f"{left}: the next compression makes new ones"] if read.left_out else []
+
+
+def _id_of(options: ImportOptions) -> str:
+    """The id that a file's name gives; none where the name is that of a pipe."""
+    if not os.path.isfile(options.file):
+        return ""
+    name = Path(options.file).name
+    while (path := Path(name)).suffix.lower() in _ENDINGS:
+        name = path.stem
+    return name if options.conversation is None else f"{name}-{options.conversation}"
+
+
+def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
+    """The session to be made, with everything that the file has of it.
+
+    Raises:
+        Stop: it has no id, or there is one of that id.
+    """
+    known = read.session
+    name = known.id if options.id is None else options.id.strip()
+    if not importing.is_id(name):
+        raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
+    scope = options.scope or known.scope
+    _check_free(catalog, name, scope, is_asked=options.scope is not None)
+    whole = importing.as_new(read, catalog.store, catalog.settings, session_id=name, scope=scope)
+    made = whole.session
+    title, model = options.title or made.title, options.model or made.model
+    return replace(whole, session=made.model_copy(update={"title": title, "model": model}))
+
+
+def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
+    """Refuse the id of a session that is there. Who asks for a scope is told of no other one.
+
+    Raises:
+        Stop: it is taken.
+    """
+    with suppress(NotFound):
+        there = catalog.store.session(name)
+        named = "another scope" if is_asked else f"scope {there.scope!r}"
+        other = f", {named}; scopes share their ids"
+        whose = "" if there.scope == scope else other
+        taken = f"there is a session {name!r} in {catalog.file}{whose}"
+        raise Stop(f"{taken}; import under another id: --as ID")
+
+
+def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
+    """Make the session with all that belongs to it, in one step: whatever goes wrong, and whenever
+    the process ends, all of it is there or nothing.
+
+    Raises:
+        Stop: another process made a session of that id in the meantime.
+    """
+    try:
+        return importing.put(catalog.store, whole)
+    except Superseded:
+        raise Stop(f"another process made a session {whole.session.id!r} just now") from None
+
+
+def _line_of(stored: Session, file: str) -> str:
+    """What was imported, in words."""
+    branch = stored.branch
+    title = f" ({stored.title})" if stored.title else ""
+    size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"
+    whose = "" if stored.scope == DEFAULT_SCOPE else f", for --scope {stored.scope}"
+    return f"{size}{title}, into {file}{whose}"

@@ -1,0 +1,44 @@
+"""`compactctl sessions list`: the sessions of a store."""
+
+from __future__ import annotations
+
+from compact.cli.options import PAGE, Most, command
+from compact.cli.stores import StoreOptions, opened
+from compact.cli.told import Styled, Table, Telling
+from compact.cli.views import session_json, time_of
+from compact.cli.words import counted, one_line, whole
+
+
+@command
+def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
+    """List the sessions, the most recently changed last.
+
+    Examples:
+      compactctl sessions list
+      compactctl sessions list --store chat.db --scope alice --json
+    """
+    with opened(options) as catalog:
+        known = catalog.sessions()
+    page = known[:most][::-1]
+    listed = [session_json(session) for session in page]
+    yield {"store": catalog.file, "total": len(known), "sessions": listed}
+    if not known:
+        where = "" if options.scope is None else f" in scope {options.scope!r}"
+        yield Styled(f"{catalog.file}: no sessions{where}")
+        return
+    if len(known) > len(page):
+        older = counted(len(known) - len(page), "older one")
+        yield f"{older}: --most {len(known)} shows all"
+    rows = [
+        (
+            whole(session.id),
+            one_line(session.title or "", 60),
+            session.branch.messages,
+            session.branch.tokens,
+            time_of(session.updated_at),
+            one_line(session.scope, 30),
+        )
+        for session in page
+    ]
+    names = ("session", "title", "messages", "tokens", "changed", "scope")
+    yield Table(names, rows, right=("messages", "tokens"), whole=("session",), is_list=True)

@@ -1,0 +1,136 @@
+"""`compactctl view`: a session as a page for a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compact import wiring
+from compact.cli import output, stores
+from compact.cli.errors import Stop
+from compact.cli.options import command, flag
+from compact.cli.pages import page, replay, session_data
+from compact.cli.progress import Progress, counting
+from compact.cli.settings import settings_of
+from compact.cli.stores import OpenOptions, SessionCatalog
+from compact.cli.told import Aside, Telling
+from compact.cli.words import counted
+from compact.config import CompactConfig
+from compact.files import is_file
+from compact.messages.sessions import Session
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.secrets.redactor import Redactor
+from compact.session.context_manager import ContextManager
+
+START = 200
+"""Bytes by which a page of ours is known."""
+
+
+@command
+def view(
+    options: OpenOptions,
+    *,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="OUT", help="The file. Default: SESSION.html here."),
+    ] = None,
+    open_it: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
+    force: Annotated[bool, flag("--force", "Replace a file that is no such page.")] = False,
+    verbatim: Annotated[
+        bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
+    ] = False,
+) -> Telling:
+    """Write a session as one HTML page: its timeline, each compression with before and after, the
+    checkpoints, and what the model saw at any turn.
+
+    The page needs no server and no network, and loads nothing. Secrets are replaced by their kinds.
+    A file in SESSION's place is read as if that conversation had been held in the window; nothing
+    is stored.
+
+    Examples:
+      compactctl view harbour
+      compactctl view harbour -o harbour.html --open
+      compactctl view session.jsonl --window 32000
+    """
+    output.check_name("-o", out)
+    with Progress("Reading") as progress:
+        if is_file(Path(options.session)):
+            name = _named(out, Path(options.session).stem, force=force)
+            data = _replayed(options, progress, verbatim=verbatim)
+        else:
+            with stores.opened(options) as catalog:
+                session = catalog.find(options.session)
+                name = _named(out, session.id, force=force)
+                data = _told(catalog, session, verbatim=verbatim)
+        size = output.write(name, page.written(data))
+    messages = len(data["messages"]["text"])
+    yield {
+        "session": data["session"]["id"],
+        "out": name,
+        "bytes": size,
+        "messages": messages,
+        "steps": len(data["moves"]),
+        "redacted_messages": data["redacted"],
+    }
+    yield f"wrote {name} ({counted(messages, 'message')}, {size or 0:,} bytes)"
+    if data["redacted"]:
+        said = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
+        yield Aside(f"{said} them")
+    if open_it:
+        typer.launch(name)
+
+
+def _named(out: str | None, session_id: str, *, force: bool) -> str:
+    """The name of the file.
+
+    Raises:
+        Stop: another file is there, which is no page.
+    """
+    name = out or f"{_file_name(session_id)}.html"
+    start = output.beginning_of(name, START)
+    if start and not page.is_page(start) and not force:
+        raise Stop(f"{name} is no page of compact's: --force replaces it")
+    return name
+
+
+def _file_name(session_id: str) -> str:
+    """The id as a file may be called on every system."""
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
+
+
+def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
+    """What the page tells; without secrets, unless they are to stay or the settings say so."""
+    redactor = _redactor_of(catalog.settings, verbatim=verbatim)
+    with stores.context_of(catalog, session) as ctx:
+        return session_data.told(ctx, session, redactor=redactor)
+
+
+def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
+    """What the page tells of a conversation in a file, as if it had been held in that window:
+    compressed by extraction wherever it would have been. Nothing is stored.
+
+    Raises:
+        InvalidTranscript: the file is unknown or broken.
+        CannotFit: a message of it fits in no prompt of that window.
+    """
+    settings, file = settings_of(options), options.session
+    transcript = wiring.read_transcript(file)
+    window = settings.window()
+    with ContextManager(
+        window=window.size if window else DEFAULT_WINDOW,
+        session_id=Path(file).stem,
+        tokenizer=wiring.token_counter_of(settings, transcript.wire).estimator.name,
+        format=transcript.wire,
+        tools=transcript.tools or None,
+        policy=settings.policy(),
+    ) as ctx:
+        shown = counting(progress, "Replaying")
+        replay.replay(ctx, transcript.messages, on_message=shown)
+        redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
+        return session_data.told(ctx, session, redactor=redactor, replayed=True)
+
+
+def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
+    return settings.redactor() if settings.redact and not verbatim else None

@@ -1,0 +1,144 @@
+"""How a command ends: its exit code, and the one line on stderr that says why.
+
+0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a bug in
+compact · 130 interrupted · 141 the reader of the output closed the pipe.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import typer
+
+from compact.cli.colours import WRONG, are_wanted, painted
+from compact.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
+from compact.errors import (
+    WAYS,
+    CannotFit,
+    CompactError,
+    InvalidInput,
+    ModelFailed,
+    NotFound,
+    StoreFailed,
+    SummaryRejected,
+    Superseded,
+)
+from compact.secrets.redaction import Known, redact, without_credentials
+from compact.secrets.redactor import NOTHING_ELSE, Redactor
+
+CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, NOBODY_READS = 1, 2, 70, 141
+"""The exit codes above: scripts tell by them why a command ended, so none may change. 70 is what
+sysexits.h calls EX_SOFTWARE; 141 is 128 and SIGPIPE's number, as a shell says it."""
+_PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
+"""Modules whose package has another name."""
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What Typer raises for a wrong command line; it has no public name."""
+
+
+class Stop(CompactError):
+    """The command cannot go on for a reason of its own: bad usage, no room to write."""
+
+
+WAYS_HERE = {
+    **WAYS,
+    "limit": "Raise the limit (--max-tokens N; of a session, --window N)",
+    "newest user message": "shorten the newest user message (in a session, `mark SESSION "
+    "--put-aside newest` shows its head and tail and keeps the whole for recall)",
+    "pins": "pin fewer messages (in a session, `mark SESSION --put-aside MESSAGE` shows the head "
+    "and tail of one)",
+    "goals": "end goals with `mark SESSION --done ID`",
+}
+"""Remedies for a floor that is too large, as commands and options."""
+
+
+def ending_of(error: BaseException) -> tuple[int, str | None]:
+    """The exit code of an error, and the line to print; None where silence is better."""
+    match error:
+        case _ if is_interrupt(error):
+            return INTERRUPTED, "interrupted; nothing was written"
+        case CannotFit() | SummaryRejected():
+            told = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
+            return CANNOT_FIT, told
+        case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
+            return BAD_INPUT, str(error)
+        case Superseded():
+            return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
+        case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
+            is_done = getattr(error, "code", NOBODY_READS) == 0  # what completes commands ends so
+            return 0 if is_done else NOBODY_READS, None
+        case OSError():
+            return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
+        case ImportError() if missing := what_is_missing(error):
+            return BAD_INPUT, missing
+        case MemoryError():
+            return BAD_INPUT, "not enough memory for this input"
+        case _ if isinstance(error, _UsageError):
+            return BAD_INPUT, _usage(error)
+    what = f"{type(error).__name__}: {error}"
+    return OUR_MISTAKE, f"a bug in compact: {what} ({TRACEBACK}=1 shows where)"
+
+
+def what_is_missing(error: BaseException) -> str | None:
+    """Which package must be installed, where an error means that one is not there."""
+    root = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or root in ("", "compact"):
+        return None
+    package = _PACKAGES.get(root, root)
+    return f"{package} is missing: pip install {package}"
+
+
+def _usage(error: Exception) -> str:
+    """What Typer found wrong, and where to read on."""
+    words: str = getattr(error, "format_message", error.__str__)()
+    context = getattr(error, "ctx", None)
+    command = "compactctl" if context is None else context.command_path
+    join = " See" if words.endswith("?") else "; see"
+    return f"{words.rstrip('.')}{join} {command} --help"
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
+"""What counts as a secret too in what is said, since the settings are known."""
+
+
+def without_secrets(told: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """What is told of an error, or of a file that is broken, without the secrets in its texts."""
+    match told:
+        case str():
+            return redact(told, Known(redactor=REDACTOR.get())).text
+        case Mapping():
+            return {key: without_secrets(value) for key, value in told.items()}
+        case list() | tuple():
+            return [without_secrets(each) for each in told]
+        case _:
+            return told
+
+
+def say(line: str, *, is_error: bool = False) -> None:
+    """Print one line on stderr, whatever the terminal can show; never raises."""
+    # First the whole: a secret may be several words, or several lines.
+    words = " ".join(map(without_credentials, without_secrets(line).split()))
+    shown = "".join(c if c.isprintable() else " " for c in words)
+    name = "compactctl:"
+    _write(f"{painted(name, WRONG) if is_error and are_wanted(sys.stderr) else name} {shown}")
+
+
+def say_where(error: BaseException) -> None:
+    """Print on stderr where an error came from, for whoever reports it."""
+    lines = without_secrets("".join(traceback.format_exception(error)))
+    _write("".join(c if c.isprintable() or c in "\n\t" else " " for c in lines.rstrip()))
+
+
+def _write(text: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return

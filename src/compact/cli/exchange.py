@@ -1,0 +1,64 @@
+"""Sessions of the store as files: where one may be written, and what is written."""
+
+from __future__ import annotations
+
+from compact.cli import output, session_markdown
+from compact.cli.errors import Stop
+from compact.cli.stores import SessionCatalog, context_of
+from compact.exchange import exporting, session_file
+from compact.exchange.session_file import SessionFile
+from compact.files import named_path
+from compact.messages.sessions import Branch, Session
+from compact.models.resolving import DEFAULT_WINDOW
+
+
+def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
+    """Refuse what a session must not take the place of, before any work.
+
+    Raises:
+        Stop: OUT is the store, a file of its, or a file that no export wrote.
+    """
+    output.refuse_store(out)
+    store = str(named_path(catalog.file))
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+        raise Stop(f"{out} belongs to the store itself; give another name")
+    start = output.beginning_of(out, session_markdown.SNIFFED)
+    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not known and not force:
+        raise Stop(f"{out} exists and is not an exported session; --force replaces it")
+
+
+def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
+    """What is written: a whole session, or one branch of it. Goals and pins are those of the branch
+    that is open, and stay out of another one's file. The window changes nothing of it.
+    """
+    with context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
+        chosen = session.branch if branch is None else branch
+        is_open = chosen.id == ctx.branch_id
+        never = ctx.policy.roles_never_pruned
+        fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
+        pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
+        goals = ctx.goals
+    whole = exporting.whole_session(catalog.store, session.id) if branch is None else None
+    if whole is not None:
+        session, messages = whole.session, [e.message for e in whole.line(chosen.id)]
+        checkpoints = whole.checkpoints
+    else:
+        messages = [e.message for e in catalog.store.read(chosen.id, 0, chosen.messages)]
+        session = session.model_copy(update={"branch": chosen})
+        checkpoints = catalog.store.checkpoints(session.id)
+    return SessionFile(
+        session,
+        messages,
+        goals=goals if is_open else (),
+        pins=pins if is_open else (),
+        checkpoints=checkpoints,
+        whole=whole,
+    )
+
+
+def written(file: SessionFile, *, as_text: bool) -> str:
+    """The file's text: Markdown to be read, or JSON to be imported again."""
+    if as_text:
+        return "".join(session_markdown.written(file.session, file.messages))
+    return "".join(session_file.written(file))

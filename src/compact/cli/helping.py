@@ -1,0 +1,140 @@
+"""Groups of commands and their help: each command a line, in colours where they are wanted; and
+where commands went that are no more.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from compact.cli.colours import HEADING, NAME, are_wanted, painted
+
+LISTS = ("Arguments:", "Options:", "Commands:")
+"""The parts of help that hold two columns."""
+GONE: Mapping[str, str] = {
+    "branch": "ContextManager.branch(at=N)",
+    "checkpoints": "compactctl show SESSION checkpoints",
+    "context": "compactctl show SESSION context",
+    "goals": "compactctl show SESSION goals, and compactctl mark SESSION --goal TEXT, --done ID, "
+    "--drop ID",
+    "history": "compactctl show SESSION history",
+    "memory archived": "compactctl memory status",
+    "memory embed": "compactctl memory age",
+    "memory enrich": "compactctl mark SESSION --title TEXT; topics are in the digest",
+    "memory restore": "MemoryManager.restore(); who goes on with a session restores it too",
+    "memory schedule": "compactctl memory age as a job of cron, and MemoryManager.run_schedule()",
+    "memory verify": "compactctl doctor --check",
+    "memory why": "compactctl memory age --dry-run, and MemoryManager.importance()",
+    "models": "compactctl doctor --model KEY, and /model in compactctl chat",
+    "redo": "/redo in compactctl chat, and ContextManager.redo()",
+    "restore": "compactctl undo SESSION --to SNAPSHOT",
+    "sessions delete": "compactctl memory forget SESSION",
+    "sessions describe": "compactctl mark SESSION --title TEXT, --important, --tag TAG",
+    "sessions mode": "compactctl mark SESSION --mode MODE",
+    "sessions pin": "compactctl mark SESSION --pin MESSAGE",
+    "sessions put-aside": "compactctl mark SESSION --put-aside MESSAGE",
+    "sessions show": "compactctl show SESSION",
+    "sessions unpin": "compactctl mark SESSION --unpin MESSAGE",
+    "snapshot": "/snapshot in compactctl chat, and ContextManager.snapshot()",
+}
+"""Command of 0.1 that went → what has its place. The table goes with the next release."""
+
+
+class OneCommand(TyperCommand):
+    """A command with such help."""
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
+        """The help as it is printed."""
+        return _shown(super().get_help(ctx), ctx)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands, each of which is loaded when it is run."""
+
+    lines: Mapping[str, str]
+    """Name → what the list of commands says of it."""
+    load: Callable[[str], Any]
+    """Gives the command of a name."""
+
+    def hold(self, lines: Mapping[str, str], load: Callable[[str], Any]) -> None:
+        """Say which commands there are."""
+        self.lines, self.load = lines, load
+        self.commands = {name: TyperCommand(name, help=line) for name, line in lines.items()}
+        self.is_naming = False
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        """The command of that name."""
+        if self.is_naming or cmd_name not in self.lines:
+            return self.commands.get(cmd_name)
+        return self.load(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
+        """The command that is named first. Of one that went it is said where it went, and of a file
+        what is done with files.
+        """
+        name = args[0]
+        path = f"{ctx.command_path} {name}".partition(" ")[2]
+        if path in GONE:
+            raise _refused(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+        if ctx.parent is None and name not in self.lines and os.path.isfile(name):
+            file = shlex.quote(name)
+            raise _refused(
+                f"{name} is a file, and no command stands before it. To count: compactctl tokens "
+                f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
+                f"session of it: compactctl sessions import {file}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - as above
+        """The names of commands and options for a shell, without loading a command."""
+        self.is_naming = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.is_naming = False
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
+        """The help as it is printed."""
+        return _shown(super().get_help(ctx), ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+        """List the commands alone: the options stand in the line of the usage."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.lines.items()))
+
+
+def _refused(line: str) -> Exception:
+    from compact.cli.errors import Stop
+
+    return Stop(line)
+
+
+def _shown(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
+    if not are_wanted(sys.stdout):
+        return text
+    ctx.color = True  # else Typer takes the colours out again where it prints to a pipe
+    return "\n".join(_coloured(text))
+
+
+def _coloured(text: str) -> Iterator[str]:
+    """The lines of help: headings, what is typed, and what is said of it."""
+    in_list = False
+    for line in text.split("\n"):
+        words = line.strip()
+        if not line.startswith(" "):
+            in_list = words in LISTS
+            head, colon, rest = line.partition(":")
+            yield f"{painted(head + colon, HEADING)}{rest}" if colon else line
+        elif words == "Examples:":
+            yield painted(line, HEADING)
+        elif words.startswith("compactctl ") or (in_list and not line.startswith("   ")):
+            first, gap, rest = words.partition("  ")
+            indent = line[: len(line) - len(line.lstrip())]
+            yield f"{indent}{painted(first, NAME)}{gap}{rest}"
+        else:
+            yield line

@@ -1,0 +1,287 @@
+"""A conversation that is read from a file, what it is counted with, and the plan for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+from compact import wiring
+from compact.cli.errors import Stop
+from compact.cli.keys import own_key
+from compact.cli.options import (
+    CountOptions,
+    Keep,
+    argument,
+    count,
+    flag,
+    number_option,
+    text_option,
+)
+from compact.cli.progress import Progress
+from compact.cli.settings import check_choice, settings_of
+from compact.config import CompactConfig
+from compact.engine.plan import Plan
+from compact.errors import InvalidInput, InvalidTranscript
+from compact.exchange import session_file
+from compact.messages.messages import Message, Thinking
+from compact.messages.tokens import TokenCounter
+from compact.patterns import regex
+from compact.session.compress import plan
+
+STDIN = "-"
+_NUMBER = regex(r"[+-]?[0-9]+")
+_LONGEST_NUMBER = 20
+"""Characters of the longest position that is read: a longer one is no message's, and Python refuses
+to read thousands of digits as a number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options of every command that reads a conversation from a file."""
+
+    file: Annotated[
+        str, argument("FILE", "A conversation in any known format; - is standard input.")
+    ]
+    format: Annotated[
+        str | None, text_option("NAME", "The file's format. Default: detected from its content.")
+    ] = None
+    conversation: Annotated[
+        int | None,
+        number_option("Which conversation in a file that holds several, from 1.", count),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(ReadOptions, CountOptions):
+    """Options of every command about a file."""
+
+    active: Annotated[bool, flag("--active", "Only the part after the file's last compaction.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(FileOptions):
+    """Options of every command that plans for a file."""
+
+    max_tokens: Annotated[
+        int | None,
+        number_option(
+            "The most tokens the result may have. Default: the usable window from the settings."
+        ),
+    ] = None
+    pin: Annotated[
+        list[str] | None,
+        text_option(
+            "N|TEXT",
+            "Keep a message word for word: its number from 0 (negative from the end), "
+            "its id, or a text it contains. Can be repeated.",
+        ),
+    ] = None
+    summarizer: Annotated[
+        str | None,
+        text_option(
+            "KEY",
+            "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
+            "extractive (needs no model), or off (a line says how much is not shown). "
+            "Default: from the settings.",
+        ),
+    ] = None
+    keep: Keep = None
+    events: Annotated[bool, flag("--events", "Write every event to stderr as a JSON line.")] = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A conversation, and what it is worked on with."""
+
+    settings: CompactConfig
+    transcript: wiring.Transcript
+    counter: TokenCounter
+    since: float = field(default_factory=monotonic)
+    """When the work on it began, by `monotonic`."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation's messages."""
+        return self.transcript.messages
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def job_of(options: FileOptions) -> Job:
+    """Read what the options name; for a plan, what the result can hold of it.
+
+    Raises:
+        InvalidTranscript: the file is unknown or broken.
+        InvalidConfig, Stop: an option or a setting is wrong.
+    """
+    since, settings = monotonic(), settings_of(options)
+    source, data = bytes_of(options)
+    if session_file.is_session_file(data):
+        raise Stop(f"{source} is an exported session; import it with: sessions import")
+    transcript = transcript_of(
+        options, source, data, active=options.active, writable=isinstance(options, PlanOptions)
+    )
+    return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire), since)
+
+
+def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
+    """What the file is called where something is said of it, and what it holds. It is read once,
+    since a pipe gives its bytes only once.
+
+    Raises:
+        Stop: an option is wrong.
+        InvalidInput: the file cannot be read.
+    """
+    if options.format is not None:
+        check_choice("--format", options.format, wiring.file_formats())
+    if not options.file:
+        raise Stop("FILE: an empty name")
+    if options.file != STDIN:
+        return options.file, wiring.read_file(Path(options.file), options.file)
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed")
+    try:
+        return "standard input", wiring.read_stream(sys.stdin.buffer, "standard input")
+    except OSError as error:
+        raise InvalidInput(f"standard input cannot be read: {error.strerror or error}") from None
+
+
+def transcript_of(
+    options: ReadOptions, source: str, data: bytes, *, active: bool = False, writable: bool = False
+) -> wiring.Transcript:
+    """The conversation in a file's bytes.
+
+    Raises:
+        InvalidTranscript: it is unknown or broken, or a schema of a tool in it is.
+    """
+    transcript = wiring.read_transcript(
+        source,
+        data=data,
+        format=options.format,
+        conversation=options.conversation,
+        active=active,
+        writable=writable,
+    )
+    try:
+        session_file.check_tools(transcript.tools)
+    except ValueError as error:
+        raise InvalidTranscript(source, str(error)) from None
+    return transcript
+
+
+# --- planning -------------------------------------------------------------------------------------
+
+
+def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
+    """The conversation that the options name, and what a compression of it does.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds the limit.
+        Stop: no limit is given, or a pin fits no message.
+    """
+    job = job_of(options)
+    limit = _limit_of(job.settings, options.max_tokens)
+    pins = positions_of(options.pin or (), job.messages)
+    return job, plan_of(job, limit, pins=pins, progress=progress)
+
+
+def plan_of(
+    job: Job,
+    limit: int,
+    *,
+    pins: Sequence[int] = (),
+    progress: Progress | None = None,
+    key: bytes | None = None,
+) -> Plan:
+    """The plan for the job within a limit; events go to stderr where the settings ask for them.
+    Without a key the person's own is taken.
+    """
+    bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
+    try:
+        return plan(
+            job.messages,
+            max_tokens=limit,
+            pin=pins,
+            tools=job.transcript.tools,
+            model=job.settings.model,
+            tokenizer=job.settings.known_tokenizer(),
+            format=job.transcript.wire,
+            policy=job.settings.policy(),
+            summarizer=job.settings.summarizers(),
+            models=job.settings.book(),
+            key=key or own_key(),
+            redactor=job.settings.redactor(),
+            on_event=bus.emit,
+        )
+    finally:
+        bus.close()
+
+
+def _limit_of(settings: CompactConfig, asked: int | None) -> int:
+    """The ceiling: what was asked for, else what a prompt may use of the settings' window.
+
+    Raises:
+        Stop: neither is given.
+    """
+    if asked is not None:
+        return asked
+    window = settings.window()
+    if window is None:
+        raise Stop(
+            "no limit: give --max-tokens N, or --model MODEL for its window, or set "
+            "max_context_tokens in a settings file"
+        )
+    return window.usable
+
+
+# --- pins -----------------------------------------------------------------------------------------
+
+
+def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
+    """The positions of the pinned messages, ascending.
+
+    Numbers count from 0, or back from -1, as in Python. What is the id of a message means that
+    one; any other text means the messages that hold it in their words, in a tool call or in a
+    tool's answer.
+
+    Raises:
+        Stop: there is no such message, or none holds the text.
+    """
+    return sorted({position for pin in pins for position in _positions(pin, messages)})
+
+
+def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
+    if _NUMBER.fullmatch(pin):
+        yield _position(pin, len(messages))
+        return
+    if not pin.strip():
+        raise Stop("--pin: an empty text; give a message's number or a text it contains")
+    found = [i for i, message in enumerate(messages) if message.id == pin]
+    found = found or [i for i, message in enumerate(messages) if _holds(message, pin)]
+    if not found:
+        raise Stop(f"--pin {pin!r}: no message contains this text")
+    yield from found
+
+
+def _position(pin: str, count: int) -> int:
+    number = int(pin) if len(pin) <= _LONGEST_NUMBER else count
+    position = number if number >= 0 else count + number
+    if not 0 <= position < count:
+        shown = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
+        raise Stop(f"--pin {shown}: there are messages 0 to {count - 1:,}")
+    return position
+
+
+def _holds(message: Message, text: str) -> bool:
+    return any(
+        text in (getattr(part, "text", "") or getattr(part, "arguments", ""))
+        for part in message.parts
+        if not isinstance(part, Thinking)
+    )

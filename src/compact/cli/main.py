@@ -1,0 +1,188 @@
+"""`compactctl`: the list of its commands, and the one place that catches everything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, TextIO, cast
+
+import typer
+from typer.main import get_command, get_group, get_install_completion_arguments
+
+import compact as package
+from compact.cli.helping import CommandGroup, OneCommand
+from compact.cli.interrupts import TRACEBACK, ending_at_once
+
+HELP = """Fit any conversation into any model's window, and keep every word reachable.
+`compactctl demo` shows it; `compactctl COMMAND --help` has examples.
+"""
+COMMANDS: Mapping[str, str] = {
+    "compact": "Fit a conversation into a number of tokens.",
+    "dry-run": "Show what compact would do, and why.",
+    "diff": "Show before and after, message by message.",
+    "tokens": "Show where the tokens go.",
+    "view": "Write a session as one HTML page with its compressions.",
+    "chat": "Talk to a model in a conversation that never overflows.",
+    "show": "Show a session: its context, history, checkpoints, goals.",
+    "search": "Search all sessions for what answers a question.",
+    "recall": "Search one session's whole history by words.",
+    "expand": "Show the originals behind a checkpoint or a message.",
+    "mark": "Say of a session: title, mode, pins, goals, importance.",
+    "undo": "Undo the last compression, or go back to a snapshot.",
+    "sessions list": "List the sessions, the newest last.",
+    "sessions import": "Import a conversation from a file as a new session.",
+    "sessions export": "Write a session to a file, in full.",
+    "sessions compress": "Compress a session now, and report what was done.",
+    "memory status": "Show what a memory holds, its archive, and what is still to do.",
+    "memory age": "Write the digests that age asks for, archive the oldest, embed.",
+    "memory archive": "Move old sessions into files, out of the database.",
+    "memory forget": "Delete a session for good.",
+    "memory backup": "Back up the whole store, while it is in use.",
+    "memory restore-backup": "Make a store of a backup, in a new file.",
+    "migrate": "Bring along conversations from files and folders.",
+    "doctor": "Check what is installed, and whether it works.",
+    "validate-config": "Check the settings, and show where each came from.",
+    "demo": "Compress the bundled sample of 511 messages.",
+}
+"""Command → what help says of it, in the order help lists them. A command is the function of its
+name in the module of its name in `commands`.
+"""
+GROUPS: Mapping[str, str] = {
+    "sessions": """Stored conversations: list, import, export, compress.
+
+They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
+in this folder, which import, migrate and chat create. A session is named by its id, or a unique
+prefix of it.
+""",
+    "memory": """All sessions as they grow old: digests, archives, backups.
+
+Digests and archives are those of one scope; a backup holds the whole store.
+""",
+}
+"""Group → its help."""
+TAKES_NUMBERS = {"expand"}
+"""Commands that are given a message's number, which may be negative and is no option then."""
+PLAIN: Mapping[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"compactctl {package.__version__}")
+        raise typer.Exit
+
+
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), color=context.color)
+
+
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    _help(context)
+
+
+def command_line() -> CommandGroup:
+    """All commands."""
+    options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    app = typer.Typer(
+        name="compactctl",
+        cls=CommandGroup,
+        help=HELP,
+        options_metavar="[--version] [--help]",
+        context_settings=options,
+        **PLAIN,
+    )
+    return _group(app, _root, "")
+
+
+def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGroup:
+    """The group that an app describes, with its commands."""
+    app.callback(invoke_without_command=True)(start)
+    group = cast("CommandGroup", get_group(app))
+    lines: dict[str, str] = {}
+    for path, line in COMMANDS.items():
+        first, _, rest = path.partition(" ")
+        if name:
+            lines |= {rest: line} if first == name else {}
+        else:
+            lines[first] = GROUPS[first].partition("\n")[0] if rest else line
+    group.hold(lines, partial(_loaded, name))
+    if not name:
+        group.params.extend(get_install_completion_arguments())
+    return group
+
+
+def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
+    """The command, or the group, of that name."""
+    if name in GROUPS:
+        app = typer.Typer(
+            name=name, cls=CommandGroup, help=GROUPS[name], options_metavar="[--help]", **PLAIN
+        )
+        return _group(app, _help, name)
+    one = typer.Typer(**PLAIN)
+    settings = {"ignore_unknown_options": name in TAKES_NUMBERS}
+    run = function_of(f"{group} {name}".strip())
+    one.command(name, cls=OneCommand, context_settings=settings)(run)
+    return get_command(one)
+
+
+def function_of(path: str) -> Callable[..., None]:
+    """The function of a command, such as `sessions list`."""
+    name = path.replace("-", "_").replace(" ", "_")
+    with ending_at_once():
+        module = import_module(f"compact.cli.commands.{name}")
+    return cast("Callable[..., None]", getattr(module, name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code. Prints one line on stderr where it fails, and no traceback
+    unless `COMPACT_TRACEBACK` asks for one.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
+            stream.reconfigure(errors="replace")
+    try:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        code = command_line()(given, prog_name="compactctl", standalone_mode=False)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except BaseException as error:  # noqa: BLE001 - the one place that catches everything
+        with ending_at_once():
+            from compact.cli import errors
+        if os.environ.get(TRACEBACK):
+            errors.say_where(error)
+        code, line = errors.ending_of(error)
+        if line is not None:
+            errors.say(line, is_error=True)
+        _let_go_of(sys.stdout)
+        _let_go_of(sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _let_go_of(stream: TextIO | None) -> None:
+    """What is still buffered for a reader who left is dropped, not complained about at exit."""
+    if stream is None:
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        stream.flush()
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

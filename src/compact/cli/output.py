@@ -1,0 +1,122 @@
+"""Where bytes go: data on stdout, files written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from compact.cli.errors import Stop
+from compact.files import write_whole
+
+DATABASE = b"SQLite format 3\0"
+"""How every store begins."""
+BESIDE = ("-wal", "-shm", "-journal")
+"""How the names of the files end that belong to a store."""
+
+
+def print_data(text: str) -> None:
+    """Write text to stdout as UTF-8, whatever the terminal's encoding: a file may be behind it.
+
+    Raises:
+        Stop: not all of it could be written.
+    """
+    data = text.encode("utf-8", "replace")
+    with _explained("standard output"):
+        if sys.stdout is None:
+            raise Stop("standard output is closed; give -o OUT")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def print_json(value: object) -> None:
+    """Write a value to stdout as JSON, indented."""
+    print_data(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def check_name(option: str, name: str | None) -> None:
+    """Refuse the empty name of a file.
+
+    Raises:
+        Stop: it is empty.
+    """
+    if name == "":
+        raise Stop(f"{option}: an empty name")
+
+
+def write(name: str | None, text: str) -> int | None:
+    """Write text to a file whole or not at all, or to stdout where none is named; returns the bytes
+    of the file.
+
+    A device or a pipe is written as it is; a link keeps pointing where it points.
+
+    Raises:
+        Stop: it could not be written, or a store is there; what was there before is untouched.
+    """
+    if name is None:
+        print_data(text)
+        return None
+    refuse_store(name)
+    data = text.encode("utf-8", "replace")
+    with _explained(name):
+        path = Path(os.path.realpath(name))
+        mode = path.stat().st_mode if path.exists() else None
+        if mode is None or stat.S_ISREG(mode):
+            write_whole(path, data, mode=0o666)
+        elif stat.S_ISDIR(mode):
+            raise Stop(f"{name}: a directory; give the name of a file")
+        else:
+            with path.open("wb") as stream:
+                stream.write(data)
+    return len(data)
+
+
+def refuse_store(name: str) -> None:
+    """Refuse to write where a store is, or a file that belongs to one.
+
+    Raises:
+        Stop: saying so.
+    """
+    try:
+        path = os.path.realpath(name)
+    except (OSError, ValueError):  # whoever writes there says what is wrong with the name
+        return
+    for ending in ("", *BESIDE):
+        store = path.removesuffix(ending)
+        if path.endswith(ending) and beginning_of(store, len(DATABASE)) == DATABASE:
+            what = "belongs to a store" if ending else "is a store"
+            raise Stop(f"{name} {what} (an SQLite database), which is never replaced: name another")
+
+
+def beginning_of(name: str, size: int) -> bytes:
+    """The first bytes of a file; none where there is no such file, or one that is no plain file."""
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.isfile(name):
+            with open(name, "rb") as stream:
+                return stream.read(size)
+    return b""
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Stop(f"{name}: cannot be written: {error.strerror or error}") from None
+    except ValueError as error:
+        raise Stop(f"{name!r}: cannot be written: {error}") from None
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Whether two names lead to one file."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,106 @@
+"""Progress of long work: a line on a terminal that appears after half a second and vanishes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from compact.cli.errors import REDACTOR, say
+from compact.messages.events import (
+    Event,
+    ModelAskedAgain,
+    ModelReplaced,
+    StageStarted,
+    StoryAsked,
+    SummaryReplaced,
+    TrustFaded,
+    WindowCapped,
+)
+from compact.telemetry.event_privacy import redacted
+from compact.telemetry.plain_words import sentence, stage_of
+
+DELAY = 0.5
+"""Seconds of work before anything is shown."""
+
+
+class Progress:
+    """Shows what is being done, while it lasts, on stderr if that is a terminal."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lock = threading.Lock()
+        self._status: Status | None = None
+        self._ended = False
+        self._told: list[str] = []
+        """What a person is told when the work has ended: nothing that was done instead is
+        hidden."""
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        """Start waiting for the work to become long."""
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._timer = threading.Timer(DELAY, self._show)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Take the line away."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._ended = True
+            if self._status is not None:
+                self._status.stop()
+        for line in self._told:
+            say(line)
+
+    def now(self, text: str) -> None:
+        """Say what is being done from here on."""
+        with self._lock:
+            self._text = text
+            if self._status is not None:
+                self._status.update(f"{text}…")
+
+    def on_event(self, event: Event) -> None:
+        """Follow the stages of a compression."""
+        match event:
+            case StageStarted():
+                self.now(f"Compressing context: {stage_of(event)}")
+            case ModelAskedAgain() | StoryAsked():
+                self.now(f"Compressing context: {_sentence(event)}")
+            case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
+                self._told.append(_sentence(event))
+
+    def _show(self) -> None:
+        screen = Console(stderr=True)
+        with self._lock:
+            if not self._ended:
+                self._status = screen.status(f"{self._text}…")
+                self._status.start()
+
+
+def counting(progress: Progress, text: str, what: str = "messages") -> Callable[[int, int], None]:
+    """What shows how many of how many messages, or other things, are done."""
+    return lambda done, every: progress.now(f"{text} {done:,} of {every:,} {what}")
+
+
+def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
+    """What shows which share is done."""
+    return lambda done, of: progress.now(f"{text}, {100 * done // max(1, of)} %")
+
+
+def _sentence(event: Event) -> str:
+    """The event in words. Secrets go before its reason is cut, which may cut one in two."""
+    return sentence(redacted(event, REDACTOR.get()))

@@ -1,0 +1,179 @@
+"""How what commands tell is drawn (`told`): the only module that knows what draws it.
+
+Everything is shown on a terminal without Unicode or colours too, and nothing a conversation holds
+can steer the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, TextIO
+
+from rich import box, table
+from rich.console import Console as Console
+from rich.text import Text
+
+from compact.cli import output
+from compact.cli.colours import are_wanted
+from compact.cli.told import (
+    OTHER,
+    PARTS,
+    Aside,
+    Bar,
+    Cell,
+    Data,
+    Part,
+    Shown,
+    Styled,
+    Table,
+    Telling,
+)
+from compact.cli.words import visible
+
+NARROW = 100
+"""Columns where the output is no terminal and COLUMNS says nothing."""
+LONGEST_WIDTH = 5
+"""Digits beyond which COLUMNS is no number of columns."""
+WIDE = 1_000
+"""Columns of a list that is no terminal's."""
+
+
+def tell(telling: Telling, *, as_json: bool) -> None:
+    """Print what a command tells: its value as JSON, or its parts. A command that tells nothing
+    prints nothing.
+    """
+    for value in telling:
+        if as_json:
+            output.print_json(value)
+        break
+    for part in telling:
+        if not as_json:
+            show(part)
+
+
+def show(part: Part) -> None:
+    """Print one part."""
+    match part:
+        case Data():
+            output.print_data(part.text + "\n")
+        case Aside():
+            if sys.stderr is not None:
+                _draw(console(on_stderr=True), part.part)
+        case _:
+            _draw(console(), part)
+
+
+def console(*, on_stderr: bool = False) -> Console:
+    """The console of a report."""
+    stream = sys.stderr if on_stderr else sys.stdout
+    coloured = are_wanted(stream)
+    return Console(
+        file=stream,
+        width=_width_of(stream, coloured=coloured),
+        highlight=False,
+        force_terminal=coloured or None,
+        color_system="auto" if coloured else None,
+    )
+
+
+def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
+    """Columns of what is no terminal: as COLUMNS says, or as many as the terminal beside it has,
+    where a pager shows colours; None for a terminal, which knows its own.
+    """
+    if stream is not None and stream.isatty():
+        return None
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and len(said) < LONGEST_WIDTH and int(said):
+        return int(said)
+    if coloured and sys.stderr is not None and sys.stderr.isatty():
+        with suppress(OSError):
+            return os.get_terminal_size(sys.stderr.fileno()).columns
+    return NARROW
+
+
+def _draw(out: Console, part: Shown) -> None:
+    match part:
+        case Table():
+            _draw_table(out, part)
+        case Bar():
+            width, ascii_only = min(out.width, 100), out.options.ascii_only
+            out.print(bar(part.parts, part.total, width, ascii_only=ascii_only))
+            out.print(legend(part.parts, width, ascii_only=ascii_only))
+        case Styled(is_row=True) if out.file.isatty():
+            out.print(Text(visible(part.text), style=part.style), no_wrap=True, overflow="ellipsis")
+        case Styled():
+            out.print(Text(visible(part.text), style=part.style), soft_wrap=True)
+        case _:
+            out.print(Text(visible(part)))
+
+
+def _draw_table(out: Console, told: Table) -> None:
+    drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    drawn.show_header = any(told.columns)
+    if told.is_list and not out.file.isatty():
+        out.width = WIDE
+    for name in told.columns:
+        justify: Literal["left", "right"] = "right" if name in told.right else "left"
+        is_whole = name in told.right or name in told.whole
+        drawn.add_column(name, justify=justify, no_wrap=is_whole, overflow="fold")
+    for row in told.rows:
+        drawn.add_row(*(_cell(each) for each in row))
+    out.print(drawn)
+
+
+def _cell(value: Cell) -> Text:
+    match value:
+        case Styled():
+            return Text(visible(value.text), style=value.style)
+        case int():
+            return Text(f"{value:,}")
+    return Text(visible(value or ""))
+
+
+def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
+    """The parts of a total side by side; every part that has tokens has at least one cell."""
+    sizes = _sizes(list(parts.values()), total, width)
+    text = Text()
+    cells = _cells(parts, ascii_only=ascii_only)
+    for (_, cell, style), size in zip(cells, sizes, strict=True):
+        text.append(cell * size, style=style)
+    return text
+
+
+def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
+    """Each part with the mark that it is drawn with, and its style."""
+    for name in parts:
+        look = PARTS.get(name, OTHER)
+        yield name, look.plain_mark if ascii_only else look.mark, look.style
+
+
+def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
+    """Cells of each part; together exactly the width."""
+    if total <= 0 or not parts:
+        return [0] * len(parts)
+    sizes = [max(1, round(tokens * width / total)) if tokens else 0 for tokens in parts]
+    while sum(sizes) != width and any(sizes):
+        largest = sizes.index(max(sizes))
+        sizes[largest] += 1 if sum(sizes) < width else -1
+    return sizes
+
+
+def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
+    """The names and tokens of a bar's parts, each behind its cell, in lines of that width."""
+    text = Text()
+    used = 0
+    for name, cell, style in _cells(parts, ascii_only=ascii_only):
+        if not parts[name]:
+            continue
+        words = f" {name} {parts[name]:,}"
+        if used:
+            gap = "\n" if used + len(words) + 4 > width else "   "
+            text.append(gap)
+            used = 0 if gap == "\n" else used + len(gap)
+        text.append(cell, style=style)
+        text.append(words)
+        used += len(words) + 1
+    return text

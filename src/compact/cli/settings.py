@@ -1,0 +1,206 @@
+"""The effective settings of a command: defaults, file, `.env`, environment, options.
+
+Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes;
+only `COMPACT_*` names are looked at, since the file belongs to a whole project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compact import wiring
+from compact.cli.errors import REDACTOR, Stop, say
+from compact.cli.options import LARGEST, SettingsOptions
+from compact.config import ENV_FILE, OTEL, PREFIX, CompactConfig, did_you_mean
+from compact.errors import InvalidConfig, UnknownModel
+from compact.messages.events import RedactionOff
+from compact.models.model_keys import parse_key
+from compact.patterns import regex
+from compact.secrets.redaction import without_credentials
+from compact.telemetry.plain_words import sentence
+
+DEFAULT_STORE = os.path.join(".compact", "sessions.db")
+_LINE = regex(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?)\s*$")
+_QUOTED = regex(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
+_COMMENT = regex(r"\s+#.*$")
+
+_OTLP_KEYS = tuple(
+    f"OTEL_EXPORTER_OTLP_{what}HEADERS" for what in ("", "TRACES_", "METRICS_", "LOGS_")
+)
+"""Variables that hold a collector's key."""
+_PROTECTS = (
+    *("redact", "redact_kinds", "redact_patterns", "telemetry_content"),
+    *("archive_kms_key", "models_file"),
+)
+"""Settings that no folder may choose: what is taken out of copies, and what seals them."""
+
+SETTING_OF = {
+    "tokenizer": "tokenizer",
+    "store": "store",
+    "window": "max_context_tokens",
+    "model": "model",
+    "keep": "guidance",
+}
+"""Options that are settings under another or the same name."""
+
+
+def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
+    """The effective settings; `own` are options of one command alone.
+
+    Raises:
+        InvalidConfig: naming the setting and where it came from.
+        Stop: an option is wrong.
+    """
+    asked: dict[str, Any] = {**vars(options), **own}
+    tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
+    if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
+        check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
+    if asked.get("store") == "":
+        raise Stop("--store: an empty name")
+    try:
+        settings = CompactConfig.load(
+            options.config,
+            env_file=variables_of(Path(ENV_FILE)),
+            **{setting: asked.get(option) for option, setting in SETTING_OF.items()},
+            console_events=asked.get("events") or None,
+            strategy={"off": "off", "extractive": "task_state"}.get(summarizer or ""),
+            summarizer=None if summarizer == "off" else summarizer,
+        )
+    except InvalidConfig as error:
+        if error.field == "max_context_tokens" and asked.get("window") is not None:
+            raise Stop(f"--window: {error.reason}") from None
+        raise
+    _check_reports(settings)
+    REDACTOR.set(settings.redactor())
+    if not settings.redact:
+        say(sentence(RedactionOff()))
+    hosts = _check_models(settings, summarizer)
+    if "summarizer" in asked and settings.strategy != "off":
+        for where in hosts:
+            say(f"summaries are requested from {where}")
+    if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE, wiring.OWN}:
+        say("--keep has no effect without a summarizing model (see --summarizer)")
+    if (settings.max_context_tokens or 0) > LARGEST:
+        raise settings.wrong("max_context_tokens", f"should be at most {LARGEST:,}")
+    return settings
+
+
+def name_of_store(settings: CompactConfig) -> str:
+    """The file that sessions are kept in."""
+    return settings.store or DEFAULT_STORE
+
+
+def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str]) -> None:
+    """Refuse a name that is none of those known.
+
+    Raises:
+        Stop: naming the one it resembles, else all.
+    """
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise Stop(f"{option}: unknown name {name!r}{hint}")
+
+
+def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
+    """Where on other machines summaries are asked for. Refused are a summarizer that names no
+    model, before any work is done; and models on other machines that only the `.env` of this folder
+    names: whoever made the folder would have the conversation.
+
+    Raises:
+        InvalidConfig, Stop: naming the setting or the option.
+    """
+    keys = [("summarizer", settings.summarizer)]
+    keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
+    if settings.model and "://" in settings.model:
+        keys.append(("model", settings.model))
+    if ":" in (settings.embedder or ""):
+        keys.append(("embedder", str(settings.embedder).removeprefix("sentence-")))
+    hosts: list[str] = []
+    for setting, key in keys:
+        try:
+            named = key not in (wiring.EXTRACTIVE, wiring.OWN)
+            where = wiring.leads_to(parse_key(key)) if named else None
+        except UnknownModel as error:
+            if key == option:
+                raise Stop(f"--summarizer: {error}; or extractive, or off") from None
+            raise settings.wrong(setting, str(error)) from None
+        if where is None:
+            _check_key(settings, setting, key)
+            continue
+        _check_origin(settings, setting, f"{where} is another machine, which")
+        if setting.startswith("summarizer") and parse_key(key).provider != "transformers":
+            hosts.append(where)
+    return list(dict.fromkeys(hosts))
+
+
+def _check_reports(settings: CompactConfig) -> None:
+    """Refuse that only the `.env` of this folder sends reports, or archives to another
+    machine, or a key to a port of this one, or that it weakens what protects a person.
+
+    Raises:
+        InvalidConfig: naming the setting.
+    """
+    for setting in ("ariadne_url", "otlp_endpoint"):
+        address = getattr(settings, setting)
+        if address not in (None, OTEL) and not wiring.is_here(address):
+            _check_origin(
+                settings, setting, f"{without_credentials(address)} is another machine, which"
+            )
+    if settings.otlp_endpoint != OTEL and any(map(os.environ.get, _OTLP_KEYS)):
+        _check_origin(settings, "otlp_endpoint", f"it would get {_OTLP_KEYS[0]}; where that goes")
+    for setting in ("archive", "memory_archive"):
+        place = getattr(settings, setting) or ""
+        if place.startswith("s3://"):
+            _check_origin(settings, setting, f"{place} is another machine, which")
+    for setting in _PROTECTS:
+        _check_origin(settings, setting, "it says how a person is protected, which")
+
+
+def _check_key(settings: CompactConfig, setting: str, key: str) -> None:
+    """Refuse that only the `.env` of this folder has a key of the environment sent to a server of
+    this machine: any program may listen at a port.
+    """
+    if key in (wiring.EXTRACTIVE, wiring.OWN) or (named := parse_key(key)).base_url is None:
+        return
+    if wiring.key_for(named.provider, named.base_url):
+        where = f"{without_credentials(named.base_url)} would get the environment's key, which"
+        _check_origin(settings, setting, where)
+
+
+def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
+    if settings.origin(setting).endswith(f" in {ENV_FILE}"):
+        reason = f"{where} the .env of a folder cannot choose: use an option or the environment"
+        raise settings.wrong(setting, f"{reason} itself")
+
+
+# --- the file `.env` ------------------------------------------------------------------------------
+
+
+def variables_of(path: Path) -> dict[str, str]:
+    """The settings in a `.env`; none where there is no such file.
+
+    Raises:
+        InvalidConfig: the file is there and cannot be read as text.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        return settings_in(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidConfig(ENV_FILE, "not UTF-8 text") from None
+    except OSError as error:
+        raise InvalidConfig(ENV_FILE, f"cannot be read: {error.strerror or error}") from None
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """The settings among the lines of a `.env`; the last of a name counts."""
+    found = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            quoted = _QUOTED.match(match["value"])
+            plain = _COMMENT.sub("", f" {match['value']}").strip()
+            found[match["name"]] = quoted["text"] if quoted else plain
+    return found

@@ -1,0 +1,326 @@
+"""The store and the sessions in it, as the commands find and open them.
+
+Reading never makes a file: a store that is not there is an error. A session is named by its id, or
+by how the id begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compact import wiring
+from compact.cli.options import SettingsOptions, Store, argument, number_option, text_option
+from compact.cli.settings import name_of_store, settings_of
+from compact.config import CompactConfig, did_you_mean
+from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
+from compact.messages.events import Event
+from compact.messages.protocols import SessionStore, StorageAdapter
+from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.patterns import regex
+from compact.tui import NOTE
+
+if TYPE_CHECKING:
+    from compact.memory.memory_manager import MemoryManager
+    from compact.session.context_manager import ContextManager
+
+_NUMBER = regex(r"-?[0-9]{1,18}")
+MOST_NAMED = 5
+"""Ids that an error names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(SettingsOptions):
+    """Options of every command that uses a store."""
+
+    store: Store = None
+    scope: Annotated[
+        str | None,
+        text_option(
+            "NAME",
+            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
+        ),
+    ] = None
+
+
+def session_ids(context: typer.Context, typed: str) -> list[str]:
+    """The sessions of the store whose ids begin so, for a shell."""
+    given = context.params
+    options = StoreOptions(
+        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
+    )
+    try:
+        with opened(options) as catalog:
+            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
+    except (CompactError, OSError):  # nothing is said in the middle of a command line
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSessionOptions(StoreOptions):
+    """Options of every command about one session."""
+
+    session: Annotated[
+        str, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchOptions(OneSessionOptions):
+    """Options of commands about one branch of a session."""
+
+    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions(OneSessionOptions):
+    """Options of every command that opens a session."""
+
+    window: Annotated[
+        int | None,
+        number_option(
+            "The model's window in tokens. Default: from the settings, else the last one used "
+            "with the session."
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class SessionCatalog:
+    """An open store, what it is called, and what of it may be seen."""
+
+    store: SessionStore
+    file: str
+    settings: CompactConfig
+    scope: str | None = None
+    """The scope that was asked for. Where none was, sessions of all are listed, and only those of
+    the default one are opened."""
+
+    def sessions(self) -> list[Session]:
+        """The sessions to be listed, the one that changed last first."""
+        return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
+
+    def _with_model(self, session: Session) -> Session:
+        """The session with the model that a chat talked to last, if one did."""
+        model = self.store.notes(session.id).get(NOTE, {}).get("model")
+        return session.model_copy(update={"model": model}) if model else session
+
+    def find(self, name: str) -> Session:
+        """The session of that id, or the only one whose id begins so.
+
+        Raises:
+            NotFound: there is none, or there are several.
+        """
+        scope = self.scope or DEFAULT_SCOPE
+        with suppress(NotFound):
+            session = self.store.session(name)
+            if session.scope == scope:
+                return self._with_model(session)
+        known = [session.id for session in self.store.sessions(scope=scope)]
+        where = f"{self.file}, scope {scope!r}"
+        try:
+            found = self.store.session(one_of(name, known, what="session", where=where))
+            return self._with_model(found)
+        except NotFound as error:
+            if self.scope or len(known) == len(self.sessions()):
+                raise
+            other = next((s.scope for s in self.sessions() if s.id == name), None)
+            where = "NAME" if other is None else other
+            raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
+
+    def branch(self, session: Session, name: str | None) -> Branch:
+        """A branch of the session; the one that is open where no name is given.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        if name is None:
+            return session.branch
+        known = [branch.id for branch in self.store.branches(session.id)]
+        where = f"session {session.id!r}"
+        return self.store.branch(one_of(name, known, what="branch", where=where))
+
+    def window_of(self, session: Session) -> int:
+        """The window: the settings', else the one the session was used with last, else its
+        model's, else the default.
+        """
+        return self.known_window_of(session) or DEFAULT_WINDOW
+
+    def known_window_of(self, session: Session) -> int | None:
+        """The window, as far as something says it."""
+        window = self.settings.window()
+        if window is not None:
+            return window.size
+        moves = self.store.moves(session.id, None, most=1)
+        if moves:
+            return moves[0].window
+        profile = self.settings.book().profile_of(session.model or "")
+        return profile.window if profile else None
+
+
+def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
+    """The known id that is meant: itself, or the only one that begins so.
+
+    Raises:
+        NotFound: none is, or several are; the text names what comes near.
+    """
+    if name in known:
+        return name
+    near = [each for each in known if name and each.startswith(name)]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        names = ", ".join(repr(each) for each in near[:MOST_NAMED])
+        more = f" and {len(near) - MOST_NAMED} more" if len(near) > MOST_NAMED else ""
+        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {names}{more}")
+    hint = did_you_mean(name, known)
+    if not hint:
+        names = ", ".join(repr(each) for each in known[:MOST_NAMED])
+        hint = f"; there are {names}" if names else "; there is none at all"
+        hint += " …" if len(known) > MOST_NAMED else ""
+    raise NotFound(f"no {what} {name!r} in {where}{hint}")
+
+
+def message_meant(ctx: ContextManager, name: str) -> str:
+    """The message's id that is meant by an id, or by a number from 0 or back from -1."""
+    history = ctx.history
+    if history.position_of(name) is None and _NUMBER.fullmatch(name):
+        number = int(name)
+        if -len(history) <= number < len(history):
+            return history[number].id
+    return name
+
+
+@contextmanager
+def opened(
+    options: StoreOptions, *, create: bool = False, **own: object
+) -> Iterator[SessionCatalog]:
+    """The store that the options mean, open while the block lasts; `own` are options of one command
+    alone.
+
+    Raises:
+        NotFound: there is none, and none is to be made; names what to do.
+        StoreFailed: it cannot be opened.
+    """
+    settings = settings_of(options, **own)
+    file = name_of_store(settings)
+    if create and settings.store is None:
+        _make_folder(Path(file).parent)
+    try:
+        store = wiring.store_at(file, create=create)
+    except NotFound as error:
+        raise NotFound(
+            f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
+            "compactctl sessions import FILE, compactctl migrate PATH or compactctl chat"
+        ) from None
+    try:
+        yield SessionCatalog(store, file, settings, options.scope)
+    finally:
+        store.close()
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder, for its owner only, and keep it out of Git; one that is there stays."""
+    try:
+        folder.mkdir(mode=0o700)
+        (folder / ".gitignore").write_text("*\n", encoding="ascii")
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreFailed(f"{folder} cannot be made: {error.strerror or error}") from None
+
+
+@contextmanager
+def entered(
+    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
+) -> Iterator[ContextManager]:
+    """The session that the options mean, open while the block lasts. Its events go to the settings'
+    exporters too, and what a compression leaves behind to their archive.
+
+    Raises:
+        NotFound, StoreFailed: there is no such store or session.
+        InvalidConfig, ImportError: a package that an exporter or the archive needs is not there.
+    """
+    with entered_in(options, on_event=on_event, **own) as (_, ctx):
+        yield ctx
+
+
+@contextmanager
+def entered_in(
+    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
+) -> Iterator[tuple[SessionCatalog, ContextManager]]:
+    """The same, with the store that it is in."""
+    with opened(options, create=False, **own) as catalog:
+        session, settings = catalog.find(options.session), catalog.settings
+        archive = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
+        with (
+            closing(wiring.event_bus(settings, listener=on_event)) as bus,
+            context_of(catalog, session, archive=archive, on_event=bus.emit) as ctx,
+        ):
+            yield catalog, ctx
+
+
+def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
+    """The memory of a scope; of the one that was asked for, or the default one, where none is
+    named.
+    """
+    from compact.memory.memory_manager import MemoryManager
+
+    chosen = scope or catalog.scope or DEFAULT_SCOPE
+    return MemoryManager(catalog.store, scope=chosen, settings=catalog.settings)
+
+
+def context_of(
+    catalog: SessionCatalog,
+    session: Session,
+    *,
+    window: int | None = None,
+    recall: bool = False,
+    archive: StorageAdapter | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> ContextManager:
+    """The session as it is used: with its own tokenizer and tool schemas, and the settings'
+    policy. With `recall`, or where the settings say so, old turns are quoted before the newest
+    message.
+
+    Raises:
+        InvalidConfig: no such tokenizer.
+    """
+    from compact.session.context_manager import ContextManager  # a list of sessions opens none
+
+    settings = catalog.settings
+    tokenizer = settings.tokenizer or session.tokenizer
+    if not wiring.names_tokenizer(tokenizer):
+        if settings.tokenizer:
+            raise InvalidConfig("tokenizer", f"no tokenizer named {tokenizer!r}")
+        tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
+    tools = session.metadata.get("tools")
+    return ContextManager(
+        window=window or catalog.window_of(session),
+        store=catalog.store,
+        session_id=session.id,
+        scope=session.scope,
+        tokenizer=tokenizer,
+        format=session.wire,
+        tools=tools if isinstance(tools, list) else None,
+        policy=settings.policy(),
+        summarizer=settings.summarizers(),
+        models=settings.book(),
+        tiers=settings.tiers,
+        memory=memory_of(catalog, session.scope) if recall or settings.memory else None,
+        recall_tokens=settings.recall_tokens,
+        archive=archive,
+        redactor=settings.redactor(),
+        on_event=on_event,
+    )

@@ -1,0 +1,185 @@
+"""What several commands tell of messages and sessions: as JSON values, and for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compact.cli.told import PARTS, Shown, Styled, Table
+from compact.cli.words import counted, one_line, whole
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.session.remembered import KIND
+from compact.text.speakers import speaker_of
+
+if TYPE_CHECKING:
+    from compact.messages.checkpoints import Checkpoint
+    from compact.messages.sessions import Session
+    from compact.messages.tokens import TokenCounter
+    from compact.session.context_manager import ContextManager
+    from compact.store.backups import BackupReport
+    from compact.text.archived import ArchivedConversation
+
+SPEAKERS: Mapping[str, str] = {
+    "system": "blue",
+    "person": "bold",
+    "checkpoint": "green",
+    "injected": "bright_black",
+}
+"""What the lines of a speaker look like."""
+
+Row = tuple[int | None, Message, int | None]
+"""A message with its number and its tokens, each where it has one."""
+
+
+def words_of(message: Message) -> str:
+    """What a message says, its tool calls and results included."""
+    return render_text([message]).partition("\n")[2]
+
+
+def time_of(at: datetime) -> str:
+    """A time for people, of the zone they are in."""
+    try:
+        return at.astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # the year 1 or 9999, beyond the zone's tables
+        return at.isoformat(" ", "minutes")
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    """A session as JSON values."""
+    return {
+        "id": session.id,
+        "title": session.title,
+        "scope": session.scope,
+        "model": session.model,
+        "format": session.wire,
+        "tokenizer": session.tokenizer,
+        "messages": session.branch.messages,
+        "tokens": session.branch.tokens,
+        "branch": session.branch.id,
+        "created_at": session.created_at.isoformat(),
+        "updated_at": session.updated_at.isoformat(),
+    }
+
+
+def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Messages as JSON values; their numbers count from 0."""
+    return [
+        {
+            "number": number,
+            "id": message.id,
+            "role": message.role,
+            "voice": speaker_of(message),
+            "time": message.timestamp.isoformat(),
+            "tokens": tokens,
+            "text": words_of(message),
+        }
+        for number, message, tokens in rows
+    ]
+
+
+def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
+    """A checkpoint as JSON values; its messages count from 0."""
+    span = checkpoint.span
+    return {
+        "id": checkpoint.id,
+        "live": live,
+        "level": checkpoint.level,
+        "first": span.first,
+        "last": span.last,
+        "messages": span.messages,
+        "tokens_of_messages": span.tokens,
+        "tokens": checkpoint.token_count,
+        "made_by": checkpoint.made_by,
+        "parents": list(checkpoint.parents),
+    }
+
+
+def standing_json(ctx: ContextManager) -> dict[str, Any]:
+    """Where a session stands, as JSON values; the tokens are those that `context` shows."""
+    return {
+        "session": ctx.id,
+        "branch": ctx.branch_id,
+        "messages": len(ctx.history),
+        "window": ctx.window.size,
+        "tokens": ctx.context_at(len(ctx.history)).tokens,
+        "checkpoints": [checkpoint.id for checkpoint in ctx.checkpoints],
+    }
+
+
+def standing_line(ctx: ContextManager) -> str:
+    """Where a session stands, on one line."""
+    used = ctx.context_at(len(ctx.history)).tokens
+    line = (
+        f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
+        f"the context for a window of {ctx.window.size:,} has {counted(used, 'token')}, "
+        f"{counted(len(ctx.checkpoints), 'checkpoint')}"
+    )
+    later = "; it will be compressed before the next prompt"
+    return line + later if used > ctx.window.trigger else line
+
+
+def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
+    """Messages: a line each, or word for word, each under its heading."""
+    for number, message, tokens in rows:
+        if full:
+            size = "" if tokens is None else f" · {counted(tokens, 'token')}"
+            name = whole(message.id) if number is None else f"{number:,} · {whole(message.id)}"
+            head = f"{name} · {message.role} · {time_of(message.timestamp)}{size}"
+            yield Styled(head, "bold")
+            yield Styled(f"{words_of(message)}\n")
+            continue
+        at = "" if number is None else f"{number:,}"
+        size = "" if tokens is None else f"{tokens:,}"
+        speaker = speaker_of(message)
+        head = f"{at:>7}  {time_of(message.timestamp):<16}  {speaker:<11} {size:>8}"
+        line = f"{head}  {one_line(words_of(message), 200)}"
+        yield Styled(line, SPEAKERS.get(speaker, ""), is_row=True)
+
+
+def tokens_by_part(
+    messages: Iterable[Message], counter: TokenCounter, pinned: Set[str] = frozenset()
+) -> dict[str, int]:
+    """Where the tokens of a context's messages are: by part, those of the window that they have
+    none of included; `pinned` are ids.
+    """
+    parts = dict.fromkeys(PARTS, 0)
+    for message in messages:
+        speaker = speaker_of(message)
+        part: str = speaker if speaker in ("system", "checkpoint") else "recent"
+        if part == "recent" and message.id in pinned:
+            part = "pinned"
+        if part == "checkpoint" and message.text.startswith("[Record "):
+            part = "record"
+        elif speaker == "injected" and message.text.startswith(f"[{KIND} "):
+            part = "memory"
+        parts[part] += counter.message(message)
+    return parts
+
+
+def archived_table(found: Sequence[ArchivedConversation]) -> Table:
+    """Archived sessions, a row for each."""
+    rows = [
+        (
+            whole(each.session_id),
+            one_line(each.title or "", 60),
+            time_of(each.begun).partition(" ")[0],
+            time_of(each.ended).partition(" ")[0],
+            each.messages,
+            each.bytes,
+        )
+        for each in found
+    ]
+    names = ("session", "title", "from", "to", "messages", "bytes")
+    return Table(
+        names, rows, right=("messages", "bytes"), whole=("session", "from", "to"), is_list=True
+    )
+
+
+def backup_line(report: BackupReport) -> str:
+    """What a backup holds, in words."""
+    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
+    parts += [counted(report.archives, "archive")] if report.archives else []
+    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"

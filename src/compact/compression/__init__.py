@@ -1,1 +1,0 @@
-"""How context shrinks: the pipeline, its ladder, the extractive summarizer."""

@@ -1,0 +1,112 @@
+"""How checkpoints age: which are rewritten at which level, by schedule and under pressure.
+
+Decides only; the pipeline lets the summarizer write. A checkpoint keeps its text word for word
+while its level stays, and where the text is within its new level's cap: what a model has seen
+changes only where room must be freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compact.messages.checkpoints import Checkpoint, Level
+from compact.messages.levels import LEVELS, Caps, aged, older
+
+LEAST_CAP = 96
+"""Tokens below which not even a heading and a line would fit."""
+Pressure = Literal["none", "lower", "merge"]
+"""What an emergency asks for: every level one step down, or all in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Checkpoints that become one of a level, within so many tokens."""
+
+    sources: tuple[Checkpoint, ...]
+    level: Level
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ageing:
+    """What becomes of the live checkpoints, oldest span first."""
+
+    steps: tuple[Checkpoint | Rewrite, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens they take afterwards, at most."""
+        return sum(s.cap if isinstance(s, Rewrite) else s.token_count for s in self.steps)
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """The checkpoints to write."""
+        return tuple(step for step in self.steps if isinstance(step, Rewrite))
+
+
+def age(
+    live: Sequence[Checkpoint],
+    *,
+    number: int,
+    caps: Caps,
+    room: int,
+    pressure: Pressure = "none",
+) -> Ageing:
+    """What becomes of the live checkpoints at the session's compression `number`.
+
+    They get the levels of the schedule; while they take more than `room` tokens, the oldest that is
+    not merged yet ages further.
+    """
+    before = {c.id: c.level for c in live}
+    live = [aged(c, number) for c in live]
+    wanted = [c.level for c in live]
+    if pressure == "lower":
+        wanted = [LEVELS[min(LEVELS.index(w) + 1, len(LEVELS) - 1)] for w in wanted]
+    if pressure == "merge":
+        wanted = ["merged" for _ in wanted]
+    while True:
+        wanted = _in_order(wanted)
+        ageing = Ageing(tuple(_steps(live, wanted, before, caps, room)))
+        young = next((i for i, level in enumerate(wanted) if level != "merged"), None)
+        if ageing.tokens <= room or young is None:
+            return ageing
+        wanted[young] = LEVELS[LEVELS.index(wanted[young]) + 1]
+
+
+def _in_order(wanted: list[Level]) -> list[Level]:
+    """Levels that never grow younger towards the past: what stands before merged ones is merged."""
+    out: list[Level] = []
+    for level in reversed(wanted):
+        out.append(older(level, out[-1]) if out else level)
+    return out[::-1]
+
+
+def _steps(
+    live: Sequence[Checkpoint],
+    wanted: Sequence[Level],
+    before: Mapping[str, Level],
+    caps: Caps,
+    room: int,
+) -> list[Checkpoint | Rewrite]:
+    merged = tuple(c for c, level in zip(live, wanted, strict=True) if level == "merged")
+    steps: list[Checkpoint | Rewrite] = []
+    if merged:
+        cap = max(LEAST_CAP, min(caps.of("merged"), room))
+        steps.append(_step(merged, "merged", cap, caps))
+    for checkpoint, level in zip(live[len(merged) :], wanted[len(merged) :], strict=True):
+        if level == before[checkpoint.id]:
+            steps.append(checkpoint)
+        else:
+            steps.append(_step((checkpoint,), level, caps.of(level), caps))
+    return steps
+
+
+def _step(
+    sources: tuple[Checkpoint, ...], level: Level, cap: int, caps: Caps
+) -> Checkpoint | Rewrite:
+    only = sources[0]
+    if len(sources) == 1 and only.token_count <= min(cap, caps.of(only.level)):
+        return only  # it keeps its words, and its level: so it must be within that one's cap too
+    return Rewrite(sources, level, cap)

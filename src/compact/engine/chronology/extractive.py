@@ -1,0 +1,47 @@
+"""The extractive summarizer: a chronology, without any model. The same messages give the same
+one. What writes it is loaded when it is asked for the first time: every session has one of these.
+"""
+
+from __future__ import annotations
+
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.protocols import TokenEstimator
+from compact.messages.tokens import TokenCounter
+from compact.text.modes import weights_of
+
+
+class ExtractiveSummarizer:
+    """Tells what was said and done in the words in which it was said; deterministic, offline.
+    Tokens are counted by `counter`, which may be a `TokenEstimator` like `NoopEstimator()`.
+    """
+
+    name = "extractive"
+    waits = False
+
+    def __init__(self, counter: TokenCounter | TokenEstimator) -> None:
+        self._counter = counter if isinstance(counter, TokenCounter) else TokenCounter(counter)
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """Tell the request's messages within its token cap."""
+        return self.extracted(request)
+
+    def extracted(self, request: SummaryRequest) -> Summary:
+        """The same for those who cannot wait."""
+        from compact.engine.chronology.composing import Chronology
+        from compact.engine.chronology.notes import Notes
+        from compact.engine.seen import InView, Seen, Visible
+
+        notes = request.notes
+        if not isinstance(notes, Notes):
+            notes = Notes().read(request.messages)
+        kept = request.kept
+        beside = kept.seen if isinstance(kept, InView) else Seen([Visible.of(kept)])
+        chronology = Chronology(
+            notes,
+            self._counter,
+            *request.reach,
+            seen=Seen([request.record], beside),
+            weights=weights_of(request.mode, request.strategy),
+            level=request.level,
+        )
+        return Summary(text=chronology.told(request.max_tokens), made_by=self.name)

@@ -1,0 +1,494 @@
+"""The work log: what tools were asked to do and what came of it, call by call.
+
+Pairs each call with its result and takes it down as a deed; beside the deeds, what is true now:
+what is still to do, which checks passed and what was written since, branch and commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from compact.engine.chronology.cutting import gist
+from compact.messages.arguments import leaves, read_json
+from compact.messages.messages import ToolCall, ToolResult
+from compact.patterns import regex
+from compact.text import anchors
+from compact.text.commands import program_of, steps_of
+from compact.text.outcomes import checks_came_to, outcome_of, target_of, verdict_of_check
+from compact.text.recalls import asks
+from compact.text.sentences import beginning
+
+EDIT_KEYS = frozenset(
+    ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
+)
+"""Arguments whose text is written to a file."""
+MOST_KEPT, MOST_DEEDS = 200, 2_000
+"""Files and waiting calls, and deeds, that are remembered; the oldest are forgotten."""
+_LOOKED_AT = 4_000
+"""Characters of an output that are looked at for what git says."""
+_TRIED_CHARS = 500
+"""Characters of the longest argument that may name a file: longer ones are text."""
+_COMMAND_KEYS = frozenset(("command", "cmd", "script"))
+WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
+"""Arguments of calls that run commands or change files."""
+_DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
+_DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
+_PATCHES = frozenset(("patch", "diff"))
+_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
+"""Arguments that hold a patch, and how it says which files it changes."""
+_LONGEST_PATH = 300
+"""Characters from which an argument is no path that is written to, and not what a call is about."""
+_COMMITTED = regex(
+    r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
+)
+_BRANCH = regex(
+    r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
+)
+"""How git says on which branch one is, and what was committed."""
+_ELSEWHERE = regex(r"/tmp\b|\bgit -C\b|\bmktemp\b")
+"""A command that works in some other repository than the one at hand."""
+_LOOKED_FOR = frozenset(
+    """
+    path pattern plan query questions shell_id skill subject taskId task_id todos url
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Arguments of calls that look something up or keep a list: what they came to is no deed."""
+_LOOKS = frozenset(
+    """
+    calculate check count fetch find get list lookup query read search show think view
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""First words of the names of functions that look something up."""
+_SPACE = regex(r"\s")
+_MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
+"""Characters that one line tells of what a call was asked for, of what it gave, and of a command;
+and names that were defined in a file."""
+_MOST_DATA, _MOST_FACTS = 20_000, 4_000
+"""Characters of data that are read, and facts that are remembered."""
+_DEFINED = regex(
+    r"^[+ \t]*(?:[a-z]{1,20} ){0,3}?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
+    r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})"
+    r"(?=[ \t]*(?:[(:{<=;\[]|$|struct\b|interface\b|extends\b|implements\b))",
+    re.MULTILINE,
+)
+"""How code says which functions and types it defines."""
+_DOCUMENTS = (".md", ".rst", ".txt")
+"""Ends of the names of files whose code is an example."""
+_TASK_ID = regex(r"#(\d+)")
+_LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
+"""A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
+_WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
+"""What goes before a command to be in the right folder."""
+_PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
+"""A step of a command that others will see."""
+_TRACEBACK = "Traceback (most recent call last)"
+"""How the report of an error begins whose last line names it."""
+_URL = regex(r"https?://[^\s\"'<>)]+")
+
+Kind = Literal["changed", "called", "failed", "checked", "wrote", "looked"]
+"""What a deed is: git or a page on it was changed; something else was called that may change
+something; it failed; a check ran; a file was written; all else."""
+
+
+class Deed(NamedTuple):
+    """What a call did, in a few words."""
+
+    position: int
+    kind: Kind
+    what: str
+    came_to: str = ""
+    """What came of it, as it was printed."""
+
+
+class Check(NamedTuple):
+    """How a check came out that ran last."""
+
+    position: int
+    step: str
+    """The step of the command that ran it."""
+    outcome: str
+    """As it was printed."""
+    passed: bool
+
+
+class _Asked(NamedTuple):
+    """A call that waits for its result."""
+
+    call: ToolCall
+    position: int
+    script: str = ""
+    """The whole command."""
+    files: tuple[str, ...] = ()
+    """That it writes to."""
+    defines: tuple[str, ...] = ()
+    """Functions and types that stand in what it writes."""
+    task: str = ""
+    """The words of the task that it makes."""
+    subject: str = ""
+    """The one file that it is about."""
+
+
+@dataclass(slots=True)
+class WorkLog:
+    """What was done so far."""
+
+    deeds: list[Deed] = field(default_factory=list)
+    """In the order of their results."""
+    tasks: list[tuple[str, bool]] = field(default_factory=list)
+    """The newest task list a tool was given: words and whether done."""
+    doing: str = ""
+    """The task that was begun last."""
+    tracked: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Tasks that are made and updated one by one, by their id: words and whether done."""
+    checked: dict[str, Check] = field(default_factory=dict)
+    """By the kind of check, the one that ran last the last."""
+    unchecked: dict[str, int] = field(default_factory=dict)
+    """Files written since the last check that passed → where."""
+    uncommitted: dict[str, int] = field(default_factory=dict)
+    """Files written since the newest commit → where."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Files that were written → how often, and where last; the newest last."""
+    read: dict[str, int] = field(default_factory=dict)
+    """Files that tools were asked for → where last; the newest last."""
+    stale: set[int] = field(default_factory=set)
+    """Positions of results that were overtaken: a file was read again or written since."""
+    branch: str = ""
+    commit: str = ""
+    """The newest commit: hash and title."""
+    plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
+    """The newest plan that was put to the person, and what became of it."""
+    last: int = 0
+    """Where the newest result stood."""
+    calls: int = 0
+    commands: int = 0
+    """Calls, and those that ran a command."""
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _read: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Files that were read → with which arguments, and where their result stood last."""
+    _facts: dict[str, None] = field(default_factory=dict)
+    """What data said and what calls were asked for, newest last: what is new is told first."""
+
+    def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
+        """Take down a call; the files it is to write."""
+        values = anchors.strings_of(call.arguments)
+        script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
+        files = tuple(_written(values))
+        named = _asked_for(values)
+        for file in named:
+            self.read.pop(file, None)
+            self.read[file] = position
+        subject = (*named, "")[0]
+        self.calls += 1
+        self.commands += bool(script)
+        defines = () if all(file.endswith(_DOCUMENTS) for file in files) else _defined(values)
+        self._asked[call.id] = _Asked(
+            call, position, script, files, defines, self._task(call), subject
+        )
+        while len(self._asked) > MOST_KEPT:
+            del self._asked[next(iter(self._asked))]
+        return files
+
+    def _task(self, call: ToolCall) -> str:
+        """Take down what a call says of tasks; the words of a task that it makes."""
+        if '"status"' in call.arguments:
+            rows = _task_list(call)
+            self.tasks = [(words, status in _DONE) for words, status in rows] or self.tasks
+            self.doing = next((words for words, status in rows if status in _DOING), self.doing)
+        arguments = _object(call.arguments)
+        task_id = str(arguments.get("taskId", ""))
+        if task_id in self.tracked:
+            words, done = self.tracked[task_id]
+            if status := arguments.get("status"):
+                done = str(status).lower() in _DONE
+                self.doing = words if str(status).lower() in _DOING else self.doing
+            self.tracked[task_id] = str(arguments.get("subject") or words), done
+        if "plan" in arguments and isinstance(arguments["plan"], str):
+            self.plan = arguments["plan"], "proposed"
+        return str(arguments.get("subject", "")) if not task_id else ""
+
+    def tool(self, call_id: str) -> str:
+        """The tool of a call that waits for its result."""
+        asked = self._asked.get(call_id)
+        return asked.call.name if asked else ""
+
+    def subject(self, call_id: str) -> str:
+        """The one file that a call which waits for its result is about; empty where there is
+        none.
+        """
+        asked = self._asked.get(call_id)
+        return asked.subject if asked else ""
+
+    def tried(self, call_id: str) -> str:
+        """What a call that waits for its result is about, in one line."""
+        asked = self._asked.get(call_id)
+        return _about(asked.call) if asked else "a call"
+
+    @property
+    def waiting(self) -> str:
+        """The newest call, in one line, if it waits for its result."""
+        newest = next(reversed(self._asked.values()), None)
+        is_last = newest is not None and newest.position >= self.last
+        return _about(newest.call) if newest is not None and is_last else ""
+
+    def decided(self, verdict: Literal["refused", "approved"]) -> None:
+        """Take down what a person decided about a plan that was put to them."""
+        if self.plan is not None and self.plan[1] == "proposed":
+            self.plan = self.plan[0], verdict
+
+    def refused(self, call_id: str, position: int, *, said_why: bool) -> None:
+        """A person refused a call: nothing was tried. Where they said why, that is told."""
+        if (asked := self._asked.pop(call_id, None)) and not said_why:
+            self.deeds.append(Deed(position, "failed", _about(asked.call), "refused by the user"))
+
+    def result(self, result: ToolResult, position: int) -> None:
+        """Take down how a call went."""
+        asked, self.last = self._asked.pop(result.call_id, None), position
+        if asked is None or asks(asked.call):
+            return
+        outcome = outcome_of(result, asked.call)
+        failed = result.is_error or (outcome is not None and outcome.status == "failed")
+        line = outcome.detail if outcome is not None and outcome.status == "failed" else ""
+        line = "" if line.startswith(_TRACEBACK) else line
+        if failed:
+            line = line or _named_error(result.text) or anchors.failure(result.text) or ""
+        if not failed:
+            self._overtake(asked, position)
+            self._note_tasks(asked, result.text[:_LOOKED_AT])
+            self._wrote(asked, position)
+        if asked.script:
+            self._ran(asked, result, line if failed else None, position)
+        elif failed:
+            self.deeds.append(Deed(position, "failed", _about(asked.call), line))
+        elif not asked.files:
+            self.deeds.append(self._deed_of(asked, result, position))
+
+    def _overtake(self, asked: _Asked, position: int) -> None:
+        """What was read before of the same files is no longer how they are, or is read again."""
+        for file in asked.files:
+            if (read := self._read.pop(file, None)) is not None:
+                self.stale.add(read[1])
+        if asked.subject and not (asked.files or asked.script):
+            read = self._read.pop(asked.subject, None)
+            if read is not None and read[0] == asked.call.arguments:
+                self.stale.add(read[1])
+            self._read[asked.subject] = asked.call.arguments, position
+
+    def _wrote(self, asked: _Asked, position: int) -> None:
+        for file in asked.files:
+            self.deeds.append(Deed(position, "wrote", file, " ".join(asked.defines)))
+            self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
+        self.unchecked.update(dict.fromkeys(asked.files, position))
+        self.uncommitted.update(dict.fromkeys(asked.files, position))
+
+    def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
+        """A call that is about no command and writes no file: with its arguments and what it came
+        to, what was not known before first; only its name where it looked something up.
+        """
+        call = asked.call
+        values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
+        told = [f"{k}={beginning(v, _MOST_ASKED)}" for k, v in values]
+        given = _facts_of(result.text)
+        new = [fact for fact in told[1:] if fact not in self._facts]
+        came = [fact for fact in given if fact not in self._facts and fact not in told]
+        self._remember([*told, *given])
+        looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
+        if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
+            return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
+        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
+        if given:
+            said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
+        else:
+            said = gist(result.text[:_LOOKED_AT], _MOST_ASKED)
+        return Deed(position, "called", f"{call.name}({asked_for})", said)
+
+    def _remember(self, facts: Sequence[str]) -> None:
+        for fact in facts:
+            self._facts.pop(fact, None)
+            self._facts[fact] = None
+        while len(self._facts) > _MOST_FACTS:
+            del self._facts[next(iter(self._facts))]
+
+    def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
+        """Take down a command: its checks, what it changed, else that it ran or failed."""
+        checks = checks_came_to(asked.script, result.text, failed)
+        for kind, (step, line) in checks.items():
+            said = verdict_of_check(step, result.text, line)
+            self.checked.pop(kind, None)
+            self.checked[kind] = Check(position, _shortened(step), said, passed=line is None)
+            self.deeds.append(Deed(position, "checked", _shortened(step), said))
+        if any(line is None for _, line in checks.values()):
+            self.unchecked.clear()
+        programs = set(map(program_of, steps_of(asked.script)))
+        works = not programs.isdisjoint(("git", "gh"))
+        changed = self._note_repository(result.text, asked.script) if works else []
+        changed += _published(asked.script, result.text)
+        self.deeds += [Deed(position, "changed", told) for told in changed]
+        if not (checks or changed):
+            came: Kind = "looked" if failed is None else "failed"
+            told = f"`{_shortened('; '.join(asked.script.strip().splitlines()))}`"
+            self.deeds.append(Deed(position, came, told, failed or ""))
+
+    def _note_tasks(self, asked: _Asked, text: str) -> None:
+        """Take down the task that was made, or the list as it is shown."""
+        if asked.task and (made := _TASK_ID.search(text)):
+            self.tracked[made[1]] = asked.task, False
+        if "tasklist" in asked.call.name.lower().replace("_", ""):
+            listed = _LISTED_TASK.findall(text)
+            self.tracked.update(
+                {i: (words.strip(), status in _DONE) for i, status, words in listed}
+            )
+
+    def _note_repository(self, text: str, script: str) -> list[str]:
+        """Take down what git said of branch and commit; the commits that were made."""
+        if _ELSEWHERE.search(script):
+            return []
+        made = list[str]()
+        if "show-current" in script or "--abbrev-ref HEAD" in script:
+            named = text.strip()
+            self.branch = named if named and not _SPACE.search(named) else self.branch
+        for found in _BRANCH.finditer(text[:_LOOKED_AT]):
+            self.branch = found["branch"]
+        for found in _COMMITTED.finditer(text[:_LOOKED_AT]):
+            self.branch = found["branch"]
+            self.commit = f"{found['hash']} {found['title'].strip()}"
+            made.append(f"commit {self.commit}")
+            self.uncommitted.clear()
+        return made
+
+    def observed(self, text: str, position: int) -> None:
+        """Take down an observation of an agent that calls its tools in plain text."""
+        if line := _named_error(text):
+            self.deeds.append(Deed(position, "failed", "a tool", line))
+
+    def open_tasks(self) -> list[str]:
+        """What is still to do by the last state of every list."""
+        rows = [*self.tasks, *self.tracked.values()]
+        return list(dict.fromkeys(words for words, done in rows if not done))
+
+    def trim(self) -> None:
+        """Forget the oldest, so that memory stays bounded."""
+        del self.deeds[:-MOST_DEEDS]
+        self.stale = set(sorted(self.stale)[-MOST_KEPT:])
+        for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
+            while len(files) > MOST_KEPT:
+                del files[next(iter(files))]
+
+
+def _named_error(text: str) -> str:
+    """The line that names the error; of a traceback, that is not the first one."""
+    return next((x for x in anchors.error_lines(text) if not x.startswith(_TRACEBACK)), "")
+
+
+def _object(arguments: str) -> dict[str, Any]:
+    """A call's arguments where they are an object; an empty one where they are none."""
+    if '"taskId"' not in arguments and '"subject"' not in arguments and '"plan"' not in arguments:
+        return {}
+    try:
+        value: Any = read_json(arguments)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _written(values: Sequence[tuple[str, str]]) -> list[str]:
+    """The files a call with these arguments writes to."""
+    if not any(key in EDIT_KEYS for key, _ in values):
+        return []
+    patched = [file for k, v in values if k in _PATCHES for file in _PATCHED.findall(v)]
+    if patched:
+        return list(dict.fromkeys(patched))
+    names = [v for k, v in values if k not in EDIT_KEYS and len(v) < _LONGEST_PATH]
+    names = [v for v in names if " " not in v.strip() or "/" in v.partition(" ")[0]]
+    return [a.text for name in names for a in anchors.find_all(name) if a.kind in ("path", "file")]
+
+
+def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
+    """The files that a call with these arguments names, what is written left out."""
+    short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
+    found = [a.text for value in short for a in anchors.find_all(value)]
+    return [name for name in found if anchors.is_file(name)]
+
+
+def _shortened(command: str) -> str:
+    """The beginning of a command, without the way to its folder."""
+    words = " ".join(_WAY.sub("", command).split())
+    return words if len(words) <= _MOST_COMMAND else f"{words[:_MOST_COMMAND].rstrip()}…"
+
+
+def _about(call: ToolCall) -> str:
+    """A call in one line."""
+    return " ".join((call.name, beginning(target_of(call), _MOST_ASKED))).strip()
+
+
+def _published(script: str, text: str) -> list[str]:
+    """What a command sent out of the house, with the address that it printed."""
+    steps = [step for step in steps_of(script) if _PUBLISHES.match(step)]
+    found = _URL.search(text) if steps else None
+    return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
+
+
+def _facts_of(text: str) -> list[str]:
+    """What data say, each with its key; nothing where the text holds no data."""
+    if len(text) > _MOST_DATA or text.lstrip()[:1] not in ("{", "["):
+        return []
+    try:
+        value: Any = read_json(text)
+    except ValueError:
+        return []
+    return [f"{k}={v}"[:_MOST_GIVEN] for k, v in leaves(value) if v is not None]
+
+
+def _joined(facts: Iterable[str], most: int) -> str:
+    """As many of the facts as have so many characters together, at least one."""
+    told, left = list[str](), most
+    for fact in facts:
+        left -= len(fact) + 2
+        if left < 0 and told:
+            return f"{', '.join(told)}, …"
+        told.append(fact[:most])
+    return ", ".join(told)
+
+
+def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Functions and types that are defined in what a call writes, and were not in what it
+    replaces.
+    """
+    before = {
+        name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
+    }
+    new = (
+        name
+        for key, text in values
+        if key in EDIT_KEYS and not key.startswith("old_")
+        for name in _DEFINED.findall(text)
+    )
+    return tuple(dict.fromkeys(name for name in new if name not in before))[:_MOST_NAMES]
+
+
+def _task_list(call: ToolCall) -> list[tuple[str, str]]:
+    """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
+    try:
+        arguments: Any = read_json(call.arguments)
+    except ValueError:
+        return []
+    if not isinstance(arguments, dict):
+        return []
+    for value in arguments.values():
+        if isinstance(value, list) and value:
+            tasks = list(_tasks_in(value))
+            if len(tasks) == len(value):
+                return tasks
+    return []
+
+
+def _tasks_in(rows: list[Any]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if isinstance(row, dict) and "status" in row:
+            words = next(
+                (row[k] for k in ("content", "title", "step", "description") if row.get(k)), ""
+            )
+            if words:
+                yield str(words), str(row["status"]).lower()

@@ -1,0 +1,160 @@
+"""A checkpoint's text, composed from notes: what stands now, the story, a person's words, names.
+
+What code knows is written by code, in room that is set aside first. What the reader sees beside it
+is not told again. A section that has nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from compact.engine.chronology.composing import Chronology
+from compact.engine.chronology.names import listed
+from compact.engine.chronology.notes import Notes
+from compact.engine.chronology.now import lines_of
+from compact.engine.chronology.work import Kind as DeedKind
+from compact.engine.seen import NOTHING, Seen
+from compact.messages.cached import cached_property
+from compact.messages.tokens import TokenCounter
+from compact.text.modes import KindWeights, weights_of
+from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
+
+NOW_SHARE, LEAST_NOW = 1 / 8, 100
+"""Largest share of a checkpoint's room for what stands now, and tokens of it in a small room, up to
+a third of that."""
+CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
+"""Shares for names, where commands are run or files are written, and where other tools are called;
+where people only talk there are none; and the largest share that a mode may give them."""
+HEADING_TOKENS = 5
+"""Tokens of a section's heading and the blank line before it, at most."""
+REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
+"""Tokens of the line that says what a checkpoint is, and of the sentence that says what stands
+below it."""
+TOLD_PART = 0.45
+"""Share of the room that a model's story may take whatever else there is."""
+WORTH_TELLING = 0.05
+"""Share of the room that the names leave unused, from which the story is told in it as well."""
+LEAST_STORY = 24
+"""Tokens of room below which nothing is told."""
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composes from notes what stands beside a story, and the story where code tells it."""
+
+    notes: Notes
+    counter: TokenCounter
+    seen: Seen = NOTHING
+    """What the reader sees beside it."""
+    mode: str = "assistant"
+    strategy: str = "task_state"
+    last: int = 1 << 60
+    """Where in the log that begins which stands below it word for word."""
+    clipped: Collection[int] = ()
+    """Positions there of messages of which something is left out."""
+    by_model: bool = False
+    """Whether a model tells the story: then code adds a person's words alone."""
+
+    @cached_property
+    def weights(self) -> KindWeights:
+        """What is given room by mode and strategy."""
+        return weights_of(self.mode, self.strategy)
+
+    def now(self, room: int) -> str:
+        """What stands now, as many lines of it as there is room for."""
+        room = max(min(LEAST_NOW, room // 3), int(NOW_SHARE * room))
+        lines = list[str]()
+        for told in lines_of(self.notes, self.seen, self.counter):
+            line = " ".join(told.split())  # whatever stands in a task is no line of ours
+            if (cost := self.counter.text(line) + 1) <= room:
+                lines.append(line)
+                room -= cost
+        return "\n".join(lines)
+
+    def planned(self, room: int) -> tuple[str, int]:
+        """What stands now in a checkpoint with so much room, and the tokens that are left for its
+        story beside that and the names.
+        """
+        room -= REFERENCE_TOKENS + AFTER_TOKENS
+        now = self.now(room)
+        left = room - self.counter.composed(now) - 3 * HEADING_TOKENS
+        return _joined({NOW: now}), int(left * (1 - self._names_share))
+
+    def story_room(self, room: int) -> int:
+        """Tokens that a model's story may take of a checkpoint with so much room at least."""
+        return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
+
+    @property
+    def _names_share(self) -> float:
+        if self.notes.is_plain_talk:
+            return 0.0
+        share = CODE_NAMES if self.notes.is_code else OTHER_NAMES
+        return min(MOST_NAMES, share * self.weights.names)
+
+    def written(self, story: str | None, room: int) -> str:
+        """A checkpoint's text within so much room; without a story, code tells it."""
+        return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
+
+    def standing(self, room: int, checkpoints: Iterable[str] = ()) -> str:
+        """The standing record of a session within so much room: what stands now, and what the
+        checkpoints in view, the new ones with these words, left out of all that they cover.
+        """
+        beside = replace(self, seen=Seen(checkpoints, self.seen))
+        return beside._fitted(None, int(room * self.weights.room) - REFERENCE_TOKENS)
+
+    def _fitted(self, story: str | None, room: int) -> str:
+        """The text, composed for less where it would take more than the room."""
+        chronology = self._chronology(story or "")
+        for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
+            text = self._composed(story, chronology, room - less)
+            if self.counter.composed(text) <= room:
+                return text
+        return ""
+
+    def _composed(self, story: str | None, chronology: Chronology, room: int) -> str:
+        parts = {NOW: self.now(room), STORY: story or ""}
+        left = room - self._size(parts) - 2 * HEADING_TOKENS
+        words = SAID if story or self.by_model else STORY
+        names, share = "", self._names_share
+        if share:
+            left -= int(share * room)
+        parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
+        if share:
+            names = self._names(parts, int(share * room))
+            unused = int(share * room) - self.counter.text(names)
+            if unused > WORTH_TELLING * room:
+                left += int(0.9 * unused)
+                parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
+                names = self._names(parts, min(int(share * room), room - self._size(parts)))
+        return _joined({**parts, NAMES: names})
+
+    def _chronology(self, story: str) -> Chronology:
+        """The chronology of what neither the story nor the reader's view holds; beside a model's
+        story a person's words alone.
+        """
+        weights = self.weights
+        if story or self.by_model:
+            kinds = ("earlier", "pasted", "closing", "said", *get_args(DeedKind))
+            weights = replace(weights, **dict.fromkeys(kinds, 0.0))
+        return Chronology(
+            self.notes,
+            self.counter,
+            last=self.last,
+            seen=Seen([story], self.seen),
+            clipped=self.clipped,
+            weights=weights,
+        )
+
+    def _names(self, parts: Mapping[str, str], room: int) -> str:
+        told = "\n".join(parts.values())
+        return listed(self.notes, told, room, self.counter, self.seen)
+
+    def _size(self, parts: Mapping[str, str]) -> int:
+        return self.counter.composed(_joined(parts))
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    """The sections that hold something, in the order of the outline."""
+    return "\n\n".join(f"## {title}\n{parts[title]}" for title in OUTLINE if parts.get(title))

@@ -1,0 +1,404 @@
+"""The fold: an active context as messages follow it, one by one.
+
+What a projection names is taken as it is; each later message is appended and nothing before it is
+looked at again. A call that nobody has answered yet is never sent bare: a note answers it until its
+result comes. The system prompt that is assembled for a session stands first, goals stand after the
+history's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from compact.engine import shorten
+from compact.engine.history import History
+from compact.messages.alternation import (
+    GAP_TOKENS,
+    Placed,
+    in_turns,
+    lacks_answer,
+    seams_of,
+    sent_placed,
+)
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.context import ActiveContext
+from compact.messages.copies import Originals, copied
+from compact.messages.messages import SYSTEM_ROLES, Message, ToolCall
+from compact.messages.sessions import CheckpointRef, Projection, Run, Shown
+
+NEAR = 4
+"""Messages behind a call among which a late result of it still stands at its call."""
+
+
+class RequestExtras(NamedTuple):
+    """What is sent beside the messages, as the caller gave it."""
+
+    system: str | tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        system: str | Sequence[Mapping[str, Any]] | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+    ) -> RequestExtras:
+        """Copies of what the caller gave."""
+        if system is not None and not isinstance(system, str):
+            system = tuple(map(copied, system))
+        return cls(system or None, tuple(map(copied, tools or ())))
+
+
+NO_EXTRAS = RequestExtras()
+
+
+class _Note(NamedTuple):
+    """The note that answers open calls, made once."""
+
+    asker: Message
+    calls: list[ToolCall]
+    message: Message
+    tokens: int
+
+
+class Fold:
+    """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them, the
+    goals and a system prompt of our assembling (`opening`) included. `strict_turns` is for models
+    whose servers refuse any two messages of one role side by side.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        overhead_tokens: int,
+        goals: Message | None = None,
+        opening: Message | None = None,
+        extras: RequestExtras = NO_EXTRAS,
+        strict_turns: bool = False,
+    ) -> None:
+        self._history = history
+        self._strict_turns = strict_turns
+        self._opening = [opening] if opening else []
+        self._goals = [goals] if goals else []
+        self._extras = extras
+        self.overhead_tokens = overhead_tokens
+        self.checkpoints: tuple[Checkpoint, ...] = ()
+        self.seen = 0
+        """Messages of the history that are in it, or that it has passed."""
+        self._tokens = self.overhead_tokens
+        """Tokens of the whole prompt, but for the note that answers open calls."""
+        self._messages: list[Message] = []
+        self._places: list[int | None] = []
+        """Where each message in view stands in the history; None for what we made."""
+        self._rendered = Originals()
+        """The provider's dictionaries, each message's own."""
+        self._open: dict[str, ToolCall] = {}
+        self._asker: Message | None = None
+        self._noted: _Note | None = None
+        self._ids: set[str] = set()
+        """Of the calls in view."""
+        self._has_twins = False
+        """Whether two of them have one id, so that they are numbered when they are sent."""
+        self.recalled: Mapping[int, Message] = {}
+        """What was recalled of memory for messages, by their positions: it stands before them."""
+        self.recalled_tokens = 0
+        """Tokens of what of that is in it."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole prompt as it would be sent now."""
+        return self._tokens + (self._noted_now().tokens if self._open else 0)
+
+    def take(self, projection: Projection, *, counted: bool = False) -> None:
+        """Go on from a projection. A note that answers a call still open at its end is left out
+        again. `counted` says that its own count was made by the history's counter; else its
+        messages are counted here, and where less is shown of one than was said.
+        """
+        history = self._history
+        rows = list(_placed(projection, history))
+        counted = counted and all(p is None or history.shown(p) is history[p] for p, _ in rows)
+        placed = [each for row in rows for each in (*self._recalled_at(row[0]), row)]
+        messages = [message for _, message in placed]
+        self.checkpoints = projection.checkpoints
+        self.seen = projection.at
+        self._tokens = projection.tokens + self.overhead_tokens + self.recalled_tokens
+        self._open, self._asker = {}, None
+        waiting: set[str] = set()
+        while messages and shorten.is_answer(messages[-1]):
+            note = messages.pop()
+            self._tokens -= self._history.counter.message(note)
+            waiting.update(result.call_id for result in note.tool_results)
+        for message in reversed(messages if waiting else ()):
+            mine = [c for c in reversed(message.tool_calls) if c.id in waiting]
+            if mine and self._asker is None:
+                self._asker = message
+            self._open.update((c.id, c) for c in mine)
+            waiting.difference_update(c.id for c in mine)
+            if not waiting:
+                break
+        self._open = dict(reversed(self._open.items()))
+        self._messages = messages
+        self._places = [position for position, _ in placed[: len(messages)]]
+        self._without_stale(messages)
+        if not counted:
+            count = self._count(projection)
+            self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
+        self._tokens += sum(map(self._words_before, range(len(messages))))
+        self._ids, self._has_twins = set(), False
+        for message in messages:
+            self._take_ids(message)
+        self._render_all()
+
+    def _goes_behind(self, at: int, position: int | None) -> bool:
+        """Whether the message at that index is nothing but one more behind the others."""
+        before = self._places[at - 1] if at else None
+        return (
+            at == len(self._places) - 1
+            and (before is None) == (at == 0)
+            and (before is None or position == before + 1)
+        )
+
+    def _take_ids(self, message: Message) -> None:
+        for call in message.tool_calls:
+            self._has_twins = self._has_twins or call.id in self._ids
+            self._ids.add(call.id)
+
+    def _render_all(self) -> None:
+        placed = [*zip(self._places, self._messages, strict=True)]
+        said = [message for _, message in self.sent(placed)]
+        self._rendered = Originals(self._history.wire.render(said))
+
+    def sent(self, placed: Placed) -> list[tuple[int | None, Message]]:
+        """Messages of it as they go out."""
+        return in_turns(placed) if self._strict_turns else sent_placed(placed)
+
+    def _words_before(self, at: int) -> int:
+        """Tokens of a word of ours that has to stand before the message at that index."""
+        if not self._strict_turns or at == 0:
+            return 0
+        return GAP_TOKENS * lacks_answer(self._messages[at - 1], self._messages[at])
+
+    def _recalled_at(self, position: int | None) -> list[tuple[None, Message]]:
+        """What stands before the message there, counted."""
+        found = None if position is None else self.recalled.get(position)
+        if found is None:
+            return []
+        self.recalled_tokens += self._history.counter.message(found)
+        return [(None, found)]
+
+    def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
+        """What counts a projection's messages, those that are shown as they were said by what is
+        known of them.
+        """
+        runs = (piece for piece in projection.pieces if isinstance(piece, Run))
+        whole = {position for run in runs for position in range(run.first, run.last + 1)}
+
+        def tokens(position: int | None, message: Message) -> int:
+            if position is not None and position in whole:
+                return self._history.tokens(position)
+            return self._history.counter.message(message)
+
+        return tokens
+
+    def follow(self, stop: int) -> None:
+        """Append the messages of the history up to a position."""
+        for position in range(self.seen, stop):
+            self._append(position)
+        if any(map(self._history.is_person, range(self.seen, stop))):
+            self._tokens -= self._without_stale(self._messages)
+        self.seen = max(self.seen, stop)
+
+    def _without_stale(self, messages: list[Message]) -> int:
+        """Leave reasoning out that the model does not want any more, of what is in view; the tokens
+        that took.
+        """
+        history, before, saved = self._history, list(messages), 0
+        for at, (position, message) in enumerate(zip(self._places, before, strict=True)):
+            if position is None or not message.has_reasoning or history.sends_reasoning(position):
+                continue
+            as_said = message is history[position]
+            less = history.shown(position) if as_said else shorten.without_reasoning(message)
+            saved += history.counter.message(message) - history.counter.message(less)
+            messages[at] = less
+        if messages != before:
+            self._render_all()
+        return saved
+
+    def _append(self, position: int) -> None:
+        message, tokens = self._history.shown(position), self._history.tokens(position)
+        if isinstance(message.content, str):
+            if self._open:
+                self._close()
+            self._push_recalled(position)
+            self._push(message, tokens, position)
+            return
+        if message.tool_results:
+            if self._came_late(message, tokens, position):
+                return
+            message, tokens = self._with_results(message, tokens)
+        elif self._open and not self._goes_on(message):
+            self._close()
+        if not message.tool_results:
+            self._push_recalled(position)
+        self._push(message, tokens, position)
+        if calls := message.tool_calls:
+            self._open.update((call.id, call) for call in calls)
+            self._asker = message
+
+    def _push_recalled(self, position: int) -> None:
+        before = self.recalled_tokens
+        for _, message in self._recalled_at(position):
+            self._push(message, self.recalled_tokens - before, None)
+
+    def _came_late(self, message: Message, tokens: int, position: int) -> bool:
+        """Put results in the place of the note that answered their calls until now; whether that is
+        what they are.
+        """
+        came = {result.call_id for result in message.tool_results if not message.text}
+        for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
+            note = self._messages[at]
+            if shorten.is_answer(note) and came == {r.call_id for r in note.tool_results}:
+                self._messages[at], self._places[at] = message, position
+                self._tokens += tokens - self._history.counter.message(note)
+                self._render_all()
+                return True
+        return False
+
+    def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
+        """A message with results as a provider accepts it after the calls that are open."""
+        due = [r.call_id for r in message.tool_results if r.call_id in self._open]
+        if self._open and not due:
+            self._close()
+        shown = shorten.closed([message], called=due)[0]
+        for call_id in due:
+            self._open.pop(call_id, None)
+        if self._open and shown.text:
+            (shown,) = shorten.joined(self._note(), shown)
+            self._open = {}
+        return shown, tokens if shown is message else self._history.counter.message(shown)
+
+    def _push(self, message: Message, tokens: int, position: int | None) -> None:
+        at, place = len(self._messages), len(self._rendered)
+        render = self._history.wire.render
+        if self._open:
+            at = shorten.place_in_reply(message, self._messages)
+            place -= sum(len(render((each,))) for each in self._messages[at:])
+        self._messages.insert(at, message)
+        self._places.insert(at, position)
+        self._tokens += tokens + self._words_before(at)
+        self._take_ids(message)
+        if self._has_twins or not self._goes_behind(at, position):
+            self._render_all()
+        else:
+            self._rendered.insert(place, render((message,)))
+
+    def _goes_on(self, message: Message) -> bool:
+        """Whether the message is another piece of the reply that made the open calls."""
+        reply = self._asker.reply_id if self._asker else None
+        return reply is not None and message.reply_id == reply
+
+    def _close(self) -> None:
+        """Answer calls that will get no result any more: somebody went on without it."""
+        note = self._noted_now()
+        self._open = {}
+        self._push(note.message, note.tokens, None)
+
+    def _note(self) -> Message:
+        return self._noted_now().message
+
+    def _noted_now(self) -> _Note:
+        asker, calls = self._asker, list(self._open.values())
+        assert asker is not None, "open calls have a message that made them"
+        if self._noted is None or self._noted[:2] != (asker, calls):
+            note = shorten.answer(calls, asker)
+            self._noted = _Note(asker, calls, note, self._history.counter.message(note))
+        return self._noted
+
+    def _leading_system(self) -> int:
+        """How many messages of the system prompt stand before everything else."""
+        leading = 0
+        while leading < len(self._messages) and self._messages[leading].role in SYSTEM_ROLES:
+            leading += 1
+        return leading
+
+    def placed(self) -> list[tuple[int | None, Message]]:
+        """The messages to send but for goals and opening, each with where it stands in the history;
+        None for what we made.
+        """
+        note = [(None, self._note())] if self._open else []
+        return [*zip(self._places, self._messages, strict=True), *note]
+
+    def shown_whole(self) -> frozenset[int]:
+        """Positions of the messages that are sent as they were said."""
+        shown = self._history.shown
+        placed = zip(self._places, self._messages, strict=True)
+        return frozenset(p for p, message in placed if p is not None and shown(p) is message)
+
+    def _all_placed(self) -> list[tuple[int | None, Message]]:
+        """The messages to send, in order, each with where it stands in the history."""
+        leading, placed = self._leading_system(), self.placed()
+        opening, goals = ([(None, each) for each in rows] for rows in (self._opening, self._goals))
+        return [*opening, *placed[:leading], *goals, *placed[leading:]]
+
+    def messages(self) -> list[Message]:
+        """The messages to send, in order."""
+        return [message for _, message in self._all_placed()]
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """The messages to send, as the provider's dictionaries that are whoever asked's own."""
+        render = self._history.wire.render
+        if self._strict_turns or self._has_twins:
+            return copied(render([message for _, message in self.sent(self._all_placed())]))
+        out = self._rendered.copies()
+        if self._open:
+            out += copied(render((self._note(),)))
+        if self._goals:
+            leading = self._leading_system()
+            out[leading:leading] = copied(render(self._goals))
+        return [*copied(render(self._opening)), *out] if self._opening else out
+
+    def context(self) -> ActiveContext:
+        """The active context as a value that is whoever asked's own."""
+        placed = self._all_placed()
+        context = ActiveContext(
+            messages=tuple(message for _, message in placed),
+            seams=seams_of(placed),
+            strict_turns=self._strict_turns,
+            tokens=self.tokens,
+            checkpoints=self.checkpoints,
+            system=self._extras.system,
+            tools=self._extras.tools,
+        )
+        return context.owned()
+
+
+def _placed(projection: Projection, history: History) -> Iterator[tuple[int | None, Message]]:
+    known: Mapping[str, Checkpoint] = {c.id: c for c in projection.checkpoints}
+    for piece in projection.pieces:
+        match piece:
+            case Run(first, last):
+                yield from ((i, history.shown(i)) for i in range(first, last + 1))
+            case Shown(message, position):
+                yield position, message
+            case CheckpointRef(checkpoint_id):
+                yield None, known[checkpoint_id].message(history.own)
+
+
+def pieces_of(
+    shown: Sequence[tuple[int | None, Message]], history: History
+) -> tuple[Run | Shown | CheckpointRef, ...]:
+    """The pieces of messages in view, each with its position; None for what we made."""
+    pieces: list[Run | Shown | CheckpointRef] = []
+    for position, message in shown:
+        last = pieces[-1] if pieces else None
+        if position is not None and history.shown(position) is message:
+            if isinstance(last, Run) and last.last == position - 1:
+                pieces[-1] = Run(last.first, position)
+            else:
+                pieces.append(Run(position, position))
+        elif message.metadata.source == "checkpoint" and message.id.startswith("ck-"):
+            pieces.append(CheckpointRef(message.id))
+        else:
+            pieces.append(Shown(message, position))
+    return tuple(pieces)

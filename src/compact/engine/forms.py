@@ -1,0 +1,222 @@
+"""Forms: the groups of a history as they can stand in view, kept from compression to compression.
+
+A group that is complete never changes: how it is shown word for word and masked, what each of these
+costs and says, and which names are in it, is worked out once, mostly between turns
+(`session.reading_ahead`). A compression looks it up. Whatever a group was made of is
+compared with what is there, so that nothing stale is shown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from compact.engine import shorten
+from compact.engine.chronology.composing import count_ahead
+from compact.engine.chronology.notes import Notes
+from compact.engine.groups import Group, groups_from_end
+from compact.engine.history import History
+from compact.engine.seen import Visible
+from compact.messages.boundaries import MOST_BETWEEN
+from compact.messages.cached import cached_property
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.message_redaction import redact_message
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
+from compact.text.speakers import speaker_of
+
+
+class ClosedMessages:
+    """Messages as they can stand in view, closed as providers accept them."""
+
+    def __init__(self, messages: Sequence[Message], tokens: int) -> None:
+        self.messages, self.tokens = messages, tokens
+        self._sent: int | None = None
+        self._told: tuple[int, ClosedMessages] = (-1, self)
+
+    @cached_property
+    def visible(self) -> Visible:
+        """What they say."""
+        return Visible.of(self.messages)
+
+    def sent(self, counter: TokenCounter) -> int:
+        """Tokens of the messages as they are here, by a counter; always the same one."""
+        if self._sent is None:
+            self._sent = sum(map(counter.message, self.messages))
+        return self._sent
+
+    def told(self, history: History, positions: Iterable[int]) -> ClosedMessages:
+        """The same without secrets, as it may be told of; the messages stand at these positions."""
+        known = history.secrets
+        if self._told[0] < len(known):
+            as_said = {id(history[i]): i for i in positions}
+            told = [
+                history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, known)
+                for m in self.messages
+            ]
+            same = all(map(_same, told, self.messages))
+            self._told = len(known), self if same else ClosedMessages(told, self.tokens)
+        return self._told[1]
+
+
+class GroupForms:
+    """One group in its forms, each made when it is asked for."""
+
+    def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
+        self.group, self.said, self._history = group, said, history
+        self._masked: dict[bool, ClosedMessages] = {}
+
+    def is_of(self, said: Sequence[Message]) -> bool:
+        """Whether it was made of these very messages."""
+        return len(said) == len(self.said) and all(map(_same, said, self.said))
+
+    @cached_property
+    def whole(self) -> ClosedMessages:
+        """Word for word."""
+        return whole(self._history, self.group, self.said)
+
+    @cached_property
+    def pairs(self) -> int:
+        """Tool results among its messages."""
+        return sum(len(m.tool_results) for m in self.whole.messages)
+
+    def masked(self, *, reasoning: bool) -> ClosedMessages:
+        """With stubs in the place of long tool output, with or without its reasoning."""
+        reasoning = reasoning and any(m.has_reasoning for m in self.said)
+        found = self._masked.get(reasoning)
+        if found is None:
+            found = masked(self._history, self.whole, reasoning=reasoning)
+            self._masked[reasoning] = found
+        return found
+
+
+class Forms:
+    """The forms of a history's groups."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._groups: dict[tuple[int, int], GroupForms] = {}
+        self._starts: dict[int, tuple[int, int]] = {}
+        """Where the group before a cut starts, and in a history of how many messages that holds:
+        of any number, where nothing that comes can change it."""
+        self._standing: dict[str, tuple[tuple[str, int], ClosedMessages]] = {}
+        """Checkpoints as they stand in view, by their ids, with what they are recognized by."""
+        self._ready = 0
+        """Where the groups end that were made ahead."""
+        self._newest = -1
+        """The newest message of a person then."""
+
+    def of(self, group: Group) -> GroupForms:
+        """The forms of these messages, which stand in view together."""
+        said = [self._history.shown(i) for i in group]
+        key = group.start, group.stop
+        found = self._groups.get(key)
+        if found is None or not found.is_of(said):
+            found = self._groups[key] = GroupForms(self._history, group, said)
+        return found
+
+    def from_end(self, stop: int | None = None) -> Iterator[GroupForms]:
+        """The groups before a legal cut, newest first (`engine.groups`)."""
+        end = len(self._history) if stop is None else stop
+        while end > 0:
+            yield self.of(Group(start := self._start(end), end))
+            end = start
+
+    def _start(self, end: int) -> int:
+        """Where the group before a cut starts."""
+        length = len(self._history)
+        start, until = self._starts.get(end, (0, -1))
+        if until not in (length, sys.maxsize):
+            start = next(groups_from_end(self._history, end)).start
+            settled = end + MOST_BETWEEN < length
+            self._starts[end] = start, sys.maxsize if settled else length
+        return start
+
+    def ahead(self, since: int, until: int) -> Iterator[None]:
+        """Make what compressions will ask for of the complete groups from `since` to `until`, the
+        newest first, one at each step.
+        """
+        notes = self._history.notes
+        if not isinstance(notes, Notes):
+            return
+        count_ahead(notes, self._history.counter, max(since, self._ready))
+        newest = next(self._history.persons(), -1)
+        begin = max(since, self._ready) if newest == self._newest else since
+        self._newest = newest  # it says whose reasoning stays
+        for forms in self.from_end():
+            if forms.group.stop <= begin:
+                break
+            if forms.group.stop < until:
+                self._ready = max(self._ready, forms.group.stop)
+                short = forms.masked(reasoning=self._history.wants_reasoning(forms.group.start))
+                for shape in (forms.whole, short):
+                    shape.sent(self._history.counter)
+                    for each in {shape, shape.told(self._history, forms.group)}:
+                        _ = each.visible.names, each.visible.chunks
+                yield
+
+    def standing(self, checkpoints: Sequence[Checkpoint]) -> list[ClosedMessages]:
+        """Checkpoints as they stand in view; kept until others are asked for."""
+        known, own = self._standing, self._history.own
+        self._standing = {}
+        for each in checkpoints:
+            mark = each.summary, each.token_count
+            before, shape = known.get(each.id, (None, None))
+            if shape is None or before != mark:
+                shape = ClosedMessages([each.message(own)], each.token_count)
+            self._standing[each.id] = mark, shape
+        return [shape for _, shape in self._standing.values()]
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Forget the groups that stand before a position, but for some positions."""
+        held = {k: v for k, v in list(self._groups.items()) if k[1] > before or k[0] in keep}
+        self._groups = held
+        self._starts = {k: v for k, v in list(self._starts.items()) if k > before}
+
+
+def forms_of(history: History) -> Forms:
+    """The forms of a history, by its counts; kept with it."""
+    if not isinstance(history.forms, Forms):
+        history.forms = Forms(history)
+    return history.forms
+
+
+def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> ClosedMessages:
+    """Messages of one group word for word, closed."""
+    plain = all(isinstance(m.content, str) for m in said)  # nothing could be open or orphaned
+    shown = said if plain else shorten.closed(said)
+    if shown == said:
+        return ClosedMessages(shown, sum(map(history.tokens, positions)))
+    return ClosedMessages(shown, sum(map(history.counter.message, shown)))
+
+
+def masked(
+    history: History, shape: ClosedMessages, *, reasoning: bool, spared: Message | None = None
+) -> ClosedMessages:
+    """Messages of one group with tool output as stubs; `spared` keeps its words. The same shape
+    where that makes none shorter.
+    """
+    messages = shape.messages
+    calls = {call.id: call for m in messages for call in m.tool_calls}
+    shorter = [
+        shorten.masked(m, calls, history.counter, reasoning=reasoning)
+        if may_shorten(m, spared)
+        else m
+        for m in messages
+    ]
+    if all(map(_same, shorter, messages)):
+        return shape
+    return ClosedMessages(shorter, sum(map(history.counter.message, shorter)))
+
+
+def may_shorten(message: Message, spared: Message | None) -> bool:
+    """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
+    and not what is spared and holds nothing else than results.
+    """
+    if spared is not None and message.id == spared.id and not spared.text:
+        return False  # also where it is text by now, since its call is not in view
+    return message.role != "user" or speaker_of(message) != "checkpoint"
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other

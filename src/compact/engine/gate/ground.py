@@ -1,0 +1,103 @@
+"""Rules of the gate that look a story up in its source: is it about it, does it make things up, is
+it long enough, and does it cover no less than the extracted one?
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from compact.engine.gate.summary_source import RuleResult, SummarySource, covered, names_in, stems
+
+SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
+"""The share of a story's telling words that its source must know: the second number where the
+source has as many different ones as the first says, the third more for each e-fold, at most the
+last: of many words some are known by chance. Real summaries of others' sessions reach .24, .59 and
+.75 at 200, 1,500 and 5,000 words; of their own, .27, .64 and .74 at least."""
+FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
+"""Names and amounts that the source does not know: more than so many, and more than such a share of
+those in the story, are made up."""
+TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
+"""Tokens that a story needs for each doubling of its source above the second number ..."""
+LEAST_OF_CAP = 4
+"""... but never more than this part of its cap."""
+LEAST_COVERED = 0.45
+"""Share of what a piece of the extracted story as long as this one covers of the source. With it no
+good story of `python -m evals gate` is refused for it alone (docs/evidence.md).
+"""
+FEWEST_NAMES = 2
+"""Names that such a piece must hold for stories to be compared by them."""
+
+
+def subject(source: SummarySource) -> RuleResult:
+    """It is about its source, whatever its length: most of what its words tell is known there."""
+    words = set(stems(source.story.text))
+    total = sum(map(source.weight, words))
+    if not total:
+        return RuleResult(True, "no word that tells anything")
+    known = sum(source.weight(word) for word in words if word in source.words) / total
+    size = max(1, len(source.words))
+    least = LEAST_KNOWN + MORE_KNOWN * math.log(size / SHORT_VOCABULARY)
+    least = min(MOST_KNOWN, max(LEAST_KNOWN, least))
+    detail = f"{known:.0%} of what its words tell stands in the source, {least:.0%} at least"
+    return RuleResult(known >= least, detail, known)
+
+
+def invented(source: SummarySource) -> RuleResult:
+    """It names little that nobody named."""
+    named = names_in(source.story.text)
+    known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
+    unknown = [name for name in named if not _is_known(name, known)]
+    share = len(unknown) / max(1, len(named))
+    passed = len(unknown) <= FEW_UNKNOWN or share <= MOST_UNKNOWN
+    detail = f"{len(unknown):,} of {len(named):,} names are not in the source"
+    if unknown:
+        detail += f": {', '.join(unknown[:3])[:120]}"
+    return RuleResult(passed, detail, share)
+
+
+def _is_known(name: str, said: str) -> bool:
+    """Whether a name is known: as it is, or by its last part, or by its stem where it is a word."""
+    last = name.rstrip("/").rsplit("/", 1)[-1]
+    return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
+
+
+def length(source: SummarySource) -> RuleResult:
+    """It is long enough for its source."""
+    tokens = source.counter.text(source.story.text)
+    doublings = math.log2(max(1.0, source.source_tokens / SAID_AT_ONCE))
+    least = int(min(TOKENS_PER_DOUBLING * doublings, source.request.max_tokens / LEAST_OF_CAP))
+    return RuleResult(
+        tokens >= least,
+        f"{tokens:,} tokens for a source of {source.source_tokens:,}, {least:,} at least",
+    )
+
+
+def coverage(source: SummarySource) -> RuleResult:
+    """It covers no less of its source than the extracted story, length for length.
+
+    Names, amounts, people and places count; what the reader sees anyway does not.
+    """
+    other = source.extracted
+    if other is None or not other.text.strip():
+        return RuleResult(True, "nothing to compare it with")
+    pieces = _pieces(other.text, source.story.text, source)
+    named = [covered(piece, source.names) for piece in pieces]
+    if fmean(map(len, named)) < FEWEST_NAMES:
+        return RuleResult(True, "the extracted story names hardly anything")
+    own = covered(source.story.text, source.names)
+    share = _worth(own, source) / fmean(_worth(each, source) for each in named)
+    detail = f"{share:.0%} of what as much of the extracted story covers"
+    return RuleResult(share >= LEAST_COVERED, detail, share)
+
+
+def _worth(names: set[str], source: SummarySource) -> float:
+    return sum(source.names[name] for name in names)
+
+
+def _pieces(text: str, like: str, source: SummarySource) -> list[str]:
+    """The text in pieces about as long as another one, each from all over it."""
+    size, most = source.counter.text(text), max(1, source.counter.text(like))
+    lines = [line for line in text.split("\n") if line.strip()]
+    count = max(1, min(len(lines), math.ceil(size / most)))
+    return ["\n".join(lines[start::count]) for start in range(count)]

@@ -1,0 +1,139 @@
+"""The gate: judges a story before it may stand in for messages. Pure: no I/O, no model.
+
+Start reading at `RULES`. It judges and refuses, and changes nothing. It does not guess what a line
+means to do: an order that a model copied out of a page is told as the past, in a fenced part that
+says it is for reference only, and never stands in a person's sections, which code writes. Stories
+by extraction are not judged: who made them is known. What each detector misses and whom it alarms
+for nothing is measured on text that it was not made from (docs/evidence.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compact.engine.gate import echoes, form, ground, work_log
+from compact.engine.gate.summary_source import RuleResult, SummarySource
+from compact.messages.checkpoints import Summary, SummaryRequest, Verdict
+from compact.messages.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the gate."""
+
+    name: str
+    check: Callable[[SummarySource], RuleResult]
+    wish: str = ""
+    """What its maker is asked for where it broke this rule; empty where asking is no help."""
+    holds_for_persons: bool = False
+    """Whether it also holds for what a person wrote. Whether a story is true and enough is asked of
+    a model's only: a person has read it, and means it."""
+    refuses: bool = True
+    """Whether a story that breaks it may not stand in; else its maker is asked once, and then it
+    stands with a mark."""
+
+
+RULES: Sequence[Rule] = (
+    Rule("finished", form.finished, "It was not finished. Write a shorter one, to its end."),
+    Rule("echo", echoes.echo),
+    Rule("loop", echoes.loop),
+    Rule(
+        "marks",
+        form.marks,
+        "Leave out pictures, links to pictures and control tokens.",
+        holds_for_persons=True,
+    ),
+    Rule(
+        "secrets",
+        form.secrets,
+        "It held a password, key or token. Leave those out.",
+        holds_for_persons=True,
+    ),
+    Rule("headings", form.headings, "Write no headings.", holds_for_persons=True),
+    Rule("voices", form.voices, "Tell who said what in sentences; write no calls of tools."),
+    Rule("told", echoes.told, "Tell it in the third person, as the past; speak to nobody."),
+    Rule("language", form.language, "Write in the language of the conversation."),
+    Rule("subject", ground.subject, "Tell only what the messages say."),
+    Rule("invented", ground.invented, "Name only what the messages name."),
+    Rule(
+        "checks",
+        work_log.checks,
+        "It called a check passed whose last run failed. Say how each check came out last.",
+        refuses=False,
+    ),
+    Rule("cap", form.cap, "It was too long. Tell less of it.", holds_for_persons=True),
+    Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
+    Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
+)
+"""In the order they are asked. What looks the whole source up comes last."""
+MARKED = frozenset(rule.name for rule in RULES if not rule.refuses)
+RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A story as it was written, and what each rule found."""
+
+    summary: Summary
+    verdicts: tuple[Verdict, ...]
+    """One of each rule, in the order of `RULES`."""
+    instead_of: Judged | None = None
+    """The story that it stands in for."""
+
+    @property
+    def rejected_by(self) -> tuple[str, ...]:
+        """The rules for which it may not stand in."""
+        return tuple(v.rule for v in self.verdicts if not v.passed and v.rule not in MARKED)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may stand in: no rule refuses it."""
+        return not self.rejected_by
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it is too long, and nothing is wrong for which no asking again would help."""
+        is_over = "cap" in self.rejected_by or self.summary.finish == "length"
+        return is_over and bool(self.wishes)
+
+    @property
+    def reason(self) -> str:
+        """Why it may not, in words; empty where it may."""
+        return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What is told behind it where it stands in."""
+        return tuple(x.detail for x in self.verdicts if not x.passed and x.rule in MARKED)
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """What its maker may be asked for once more; none where no asking helps."""
+        names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
+        broken = [rule for rule in RULES if rule.name in names]
+        return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
+
+
+def judge(
+    summary: Summary,
+    request: SummaryRequest,
+    counter: TokenCounter,
+    *,
+    extracted: Summary | None,
+    source_tokens: int,
+    rules: Sequence[Rule] = RULES,
+) -> Judged:
+    """Hold a story to the rules. Never raises, whatever was written.
+
+    `source_tokens` is the size of all it stands in for; `extracted` is the story by extraction that
+    takes its place where it may not.
+    """
+    source = SummarySource(summary, request, counter, source_tokens, extracted)
+    return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
+
+
+def _verdict(rule: Rule, source: SummarySource) -> Verdict:
+    passed, detail, share = rule.check(source)
+    rounded = None if share is None else round(share, 4)
+    return Verdict(rule=rule.name, passed=passed, detail=detail, share=rounded)

@@ -1,0 +1,178 @@
+"""What a story is judged by: its request, what its source says, and what else its maker was told.
+
+Read once and kept, so that each rule of the gate may ask for what it needs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from compact.engine.gate.plain_lines import plain_lines
+from compact.messages.cached import cached_property
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import visible_texts
+from compact.messages.tokens import TokenCounter
+from compact.patterns import regex
+from compact.secrets.redaction import secrets_of
+from compact.text import anchors
+from compact.text.anchors import searched
+from compact.text.languages import CHARACTERS, FUNCTION_WORDS
+from compact.text.speakers import speaker_of
+
+CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Letters that stand for words of their own."""
+STEM = 5
+"""Letters by which two forms of a word are the same."""
+SHORTEST_WORD = 3
+"""Letters of a word that tells something."""
+SAMPLE, SAMPLE_CHARS = 60, 400
+"""Of so many messages of a speaker, evenly chosen, so many characters are its sample."""
+_WORD = regex(rf"[{CJK}]|[^\W_{CJK}]+")
+_FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
+_PROPER = regex(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
+"""A word with a capital letter that does not begin a sentence."""
+_PLAIN = regex(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
+"""A word in small letters: with a capital one it is no name either."""
+_AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
+_ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
+"""Numbers that say little by themselves: of days, years and hours, and small ones."""
+_SENTENCE_END = regex(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
+
+
+class RuleResult(NamedTuple):
+    """What one rule found; where it did not pass, the story may not stand in."""
+
+    passed: bool
+    detail: str
+    """What was measured."""
+    share: float | None = None
+
+
+def stems(text: str) -> Iterator[str]:
+    """The beginnings of a text's telling words, in lower case and in its order."""
+    for word in _WORD.findall(text.lower()):
+        is_short = len(word) < SHORTEST_WORD and word.isascii() and not word.isdigit()
+        if word not in _FUNCTION_WORDS and not is_short:
+            yield word[:STEM]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text that say something."""
+    return [each for each in map(str.strip, _SENTENCE_END.split(text)) if each]
+
+
+def names_in(text: str) -> Counter[str]:
+    """What a text names, in lower case, and how often: paths and other names of code, people and
+    places, amounts. Of a very long text, both ends.
+    """
+    read = searched(text)
+    found = Counter({each.text.lower(): n for each, n in anchors.find(read).items()})
+    found.update(each.lower() for each in _PROPER.findall(read))
+    found.update(each for each in _AMOUNT.findall(read) if not _ROUND.fullmatch(each))
+    return found
+
+
+@dataclass(frozen=True)
+class SummarySource:
+    """A story, and what it is judged by."""
+
+    story: Summary
+    request: SummaryRequest
+    counter: TokenCounter
+    source_tokens: int
+    extracted: Summary | None = None
+    """The story by extraction that would stand in for it."""
+
+    @cached_property
+    def plain(self) -> str:
+        """Its lines as a reader sees them."""
+        return plain_lines(self.story.text)
+
+    @cached_property
+    def source(self) -> list[str]:
+        """Every text of the messages, one for each part."""
+        return list(visible_texts(self.request.messages))
+
+    @cached_property
+    def told(self) -> list[str]:
+        """The texts of the messages that are no output of a tool, where there are any."""
+        said = [
+            text
+            for message in self.request.messages
+            for text in (message.text, *(call.arguments for call in message.tool_calls))
+        ]
+        return said if any(said) else self.source
+
+    @cached_property
+    def beside(self) -> list[str]:
+        """What else its maker was shown of the conversation."""
+        request = self.request
+        before = request.previous.text if request.previous else ""
+        texts = (before, request.record, request.guidance, *request.goals, *request.open_tasks)
+        return [*visible_texts(request.kept), *request.answers.values(), *filter(None, texts)]
+
+    @cached_property
+    def secrets(self) -> dict[str, str]:
+        """The secrets in the source, and their kinds."""
+        return secrets_of((*self.source, *self.beside))
+
+    @cached_property
+    def said(self) -> str:
+        """All of it in lower case."""
+        return "\n".join((*self.source, *self.beside)).lower()
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """The stems of all of it, and in how many lines each stands."""
+        found: Counter[str] = Counter()
+        for line in self.said.split("\n"):
+            found.update(set(stems(line)))
+        return found
+
+    @cached_property
+    def weight(self) -> Callable[[str], float]:
+        """How much a stem tells: the more, the fewer lines hold it; most where none does."""
+        lines = 1 + sum(1 for line in self.said.split("\n") if line.strip())
+        return lambda stem: math.log(lines / (self.words.get(stem, 0) + 0.5)) + math.log(2)
+
+    @cached_property
+    def names(self) -> dict[str, float]:
+        """What the source names and the reader does not see anyway, weighed by how often."""
+        found: Counter[str] = Counter()
+        for text in self.told:
+            found.update(names_in(text))
+        shown = "\n".join((self.request.record, *visible_texts(self.request.kept))).lower()
+        plain = set(_PLAIN.findall("\n".join(self.source)))
+        return {
+            name: math.log1p(n)
+            for name, n in found.items()
+            if name not in shown and name not in plain
+        }
+
+    @cached_property
+    def samples(self) -> tuple[str, str]:
+        """A sample of what persons said, and one of what was said to them."""
+        speakers = [(speaker_of(each), each.text) for each in self.request.messages]
+        persons = [text for speaker, text in speakers if speaker == "person"]
+        others = [
+            text for speaker, text in speakers if speaker in ("assistant", "checkpoint") and text
+        ]
+        return _sample(persons), _sample(others)
+
+
+def _sample(texts: list[str]) -> str:
+    step = max(1, len(texts) // SAMPLE)
+    return "\n".join(text[:SAMPLE_CHARS] for text in texts[::step][:SAMPLE])
+
+
+def covered(text: str, names: Iterable[str]) -> set[str]:
+    """Those of the names that stand in the text as words of their own."""
+    lowered = text.lower()
+    found = {each for each in names if each in lowered}
+    words = set(re.findall(r"\w+", lowered)) | set(names_in(text))
+    return {each for each in found if each in words or not each.isalnum()}

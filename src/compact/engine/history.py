@@ -1,0 +1,383 @@
+"""A session's history: an append-only list of messages that is read lazily.
+
+Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and
+one scan of the roles finds what may never be pruned; so a plan over 100,000 messages costs what it
+keeps. Where one may cut lives in `messages.boundaries`; what is kept in `engine.partition`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import reprlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, overload
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from compact.errors import InvalidMessage
+from compact.messages.formats.wire import WireFormat, record_at
+from compact.messages.message_redaction import redact_message
+from compact.messages.messages import SYSTEM_ROLES, Message, is_compaction, metadata_in
+from compact.messages.own_text import OwnText, keyed
+from compact.messages.tokens import TokenCounter
+from compact.models.profiles import ReasoningSent
+from compact.secrets.redaction import Known
+from compact.text.speakers import marked, may_be_persons, own_words_of
+
+Item = Message | Mapping[str, Any]
+
+NEVER_PRUNED = SYSTEM_ROLES
+NOBODYS = keyed(b"compact")
+"""For histories that nobody goes on with."""
+FEW_MESSAGES = 1_000
+"""Messages up to which a history is read whole without being counted."""
+FLAGS = ("pinned", "protected")
+_BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
+GAP = 256
+"""New messages from which on persons are looked for from the end again, not from where one was."""
+
+
+class Forgetting(Protocol):
+    """What is kept of messages as long as they are in view."""
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Forget what stands before a position, but for some positions."""
+        ...
+
+
+class History:
+    """Messages in the order of the log. Positions are indexes; nothing is ever removed or
+    replaced.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        wire: WireFormat,
+        counter: TokenCounter,
+        *,
+        never_pruned: Collection[str] = NEVER_PRUNED,
+        pinned: Iterable[int] = (),
+        own: OwnText = NOBODYS,
+    ) -> None:
+        self.own = own
+        """By which text of ours is made and recognized."""
+        self.wire = wire
+        self.counter = counter
+        self._never_pruned = frozenset(never_pruned)
+        self._items: list[Item] = []
+        self._messages: dict[int, Message] = {}
+        self._tokens: dict[int, int] = {}
+        self._total = 0
+        self.forms: Forgetting | None = None
+        """How its groups can stand in view, kept as long as they do (`engine.forms`)."""
+        self.notes: object = None
+        """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        self.asks_other = False
+        """Whether another provider is asked than the one whose format this is."""
+        self.reasoning_sent: ReasoningSent = "turn"
+        """Of which answers the model that is asked is sent the reasoning again."""
+        self.secrets = Known()
+        """Those of what was told of so far, wherever they stand."""
+        self._redacted: dict[int, tuple[Message, int]] = {}
+        self._importance: dict[int, float] = {}
+        self._instructions: dict[int, int] = {}
+        self._newer: list[int] = []
+        self._older: list[int] = []
+        """Messages of a person from `_looked_from` on: found going forward, and going back."""
+        self._first: int | None = None
+        self.fixed: list[int] = []
+        """Positions of what may never be pruned: its roles, and what is pinned or protected;
+        ascending."""
+        self.extend(items)
+        self._pin_all(pinned)
+        self._looked_from = self._looked_until = len(self)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, position: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Message]: ...
+
+    def __getitem__(self, position: int | slice) -> Message | list[Message]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        message = self._messages.get(position)
+        if message is None:
+            at = position if position >= 0 else position + len(self)
+            message = self._messages[at] = self._message_at(at)
+        return message
+
+    def _message_at(self, position: int) -> Message:
+        item = self._items[position]
+        if not isinstance(item, Message):
+            before = (self._plain_at(i) for i in range(position)[::-1])
+            item = self.wire.parse(item, position, before)
+        return marked(item, self.own)
+
+    def _plain_at(self, position: int) -> Item:
+        item = self._items[position]
+        return item if isinstance(item, Message) else record_at(item, f"messages[{position}]")
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self[i] for i in range(len(self)))
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Append messages; the one scan of the roles happens here.
+
+        Raises:
+            InvalidMessage: an item is neither a message nor a mapping with a role.
+        """
+        at = len(self._items)
+        try:
+            marked = _marked_dicts(items, self._never_pruned)
+        except (KeyError, TypeError):
+            marked = _marked(items, self._never_pruned, at, self.wire.rules.has_items)
+        self.fixed += [at + i for i in marked]
+        self._items.extend(items)
+
+    def pin(self, position: int) -> None:
+        """Keep the message there word for word from now on; negative positions count from the end.
+
+        Raises:
+            InvalidMessage: there is no such message.
+        """
+        at = self._pinned_at(position)
+        place = bisect.bisect_left(self.fixed, at)
+        if self.fixed[place : place + 1] != [at]:
+            self.fixed.insert(place, at)
+
+    def unpin(self, position: int) -> None:
+        """Let the message there be shortened again, unless it is fixed by its role or its own
+        marks.
+        """
+        message, place = self[position], bisect.bisect_left(self.fixed, position)
+        is_fixed = message.is_pinned or message.role in self._never_pruned
+        if self.fixed[place : place + 1] == [position] and not is_fixed:
+            del self.fixed[place]
+
+    def _pin_all(self, positions: Iterable[int]) -> None:
+        """`pin` for many positions: sorted once."""
+        found = {self._pinned_at(position) for position in positions}
+        if found:
+            self.fixed = sorted(found.union(self.fixed))
+
+    def _pinned_at(self, position: int) -> int:
+        at = position + len(self) if position < 0 else position
+        if not 0 <= at < len(self):
+            raise InvalidMessage(f"pin[{position}]", f"there are {len(self)} messages")
+        return at
+
+    def tokens(self, position: int) -> int:
+        """Tokens of the message there as sent, framing included; counted once."""
+        known = self._tokens.get(position)
+        if known is None:
+            message = self[position]
+            known = message.token_count
+            if known is None:
+                known = self.counter.message(message)
+            self._tokens[position] = known
+            self._total += known
+        return known
+
+    def link(self, length: int) -> str:
+        """What tells the first so many messages from all others that are kept beside them; empty
+        where none are.
+        """
+        return ""
+
+    def redacted(self, position: int) -> Message:
+        """The message there as it may be told of: without secrets, also such as were given away
+        elsewhere in what was told of so far.
+        """
+        message, known = self._redacted.get(position, (self[position], -1))
+        if known < len(self.secrets):
+            message = redact_message(message, self.secrets)
+            self._redacted[position] = message, len(self.secrets)
+        return message
+
+    def shown(self, position: int) -> Message:
+        """The message there as a model is shown it: as it was said."""
+        return self[position]
+
+    def wants_reasoning(self, position: int) -> bool:
+        """Whether the model that is asked wants the reasoning of the message there."""
+        if self.reasoning_sent in ("all", "none") and self.wire.thinks_in_fields:
+            return self.reasoning_sent == "all"
+        if position > next(self.persons(), -1):
+            return True
+        return self.reasoning_sent == "calls" and bool(self[position].tool_calls)
+
+    def sends_reasoning(self, position: int) -> bool:
+        """Whether the reasoning of the message there may be in view: a list's always may."""
+        return True
+
+    @property
+    def newest_compaction(self) -> int:
+        """The position of the newest compaction by a provider; -1 where there is none."""
+        return next((i for i in reversed(self.fixed) if self[i].has_compaction), -1)
+
+    @property
+    def compacted(self) -> int:
+        """The position of the newest compaction by the provider that is asked; -1 where there is
+        none, or another one is asked, which is told of it in words.
+        """
+        return -1 if self.asks_other else self.newest_compaction
+
+    def total(self) -> int:
+        """Tokens of all messages."""
+        if len(self._tokens) < len(self):
+            for position in range(len(self)):
+                self.tokens(position)
+        return self._total
+
+    def counted(self) -> int:
+        """How many messages have been counted so far."""
+        return len(self._tokens)
+
+    def persons(self) -> Iterator[int]:
+        """Positions of messages a person wrote, newest first; looks no further back than it is
+        asked to.
+        """
+        if len(self) - self._looked_until > GAP:
+            self._newer, self._older = [], []
+            self._looked_from = self._looked_until = len(self)
+        self._newer += [i for i in range(self._looked_until, len(self)) if self.is_person(i)]
+        self._looked_until = len(self)
+        for index in range(len(self._newer) - 1, -1, -1):
+            yield self._newer[index]
+        index = 0
+        while index < len(self._older) or self._look_back():
+            yield self._older[index]
+            index += 1
+
+    def _look_back(self) -> bool:
+        """Find the next older message of a person; whether there is one."""
+        while self._looked_from > 0:
+            self._looked_from -= 1
+            if self.is_person(self._looked_from):
+                self._older.append(self._looked_from)
+                return True
+        return False
+
+    def importance(self, position: int) -> float:
+        """How important the message there is, its age left out; asked once."""
+        known = self._importance.get(position)
+        if known is None:
+            from compact.text.importance import importance
+
+            known = self._importance[position] = importance(self[position], age=math.inf)
+        return known
+
+    def is_important(self, position: int) -> bool:
+        """Whether the message there is marked important (`Message.is_important`); a dictionary
+        without marks is not parsed for it.
+        """
+        item = self._items[position] if self._items else self[position]
+        may_be = isinstance(item, Message) or "metadata" in item or "meta" in item
+        return may_be and self[position].is_important
+
+    def instruction_tokens(self, position: int) -> int:
+        """Tokens of what a person said there that may be an instruction; asked once."""
+        known = self._instructions.get(position)
+        if known is None:
+            from compact.text.instructions import find_instructions
+
+            words = own_words_of(self[position], opens=position == self.first_request())
+            found = find_instructions(words, "", position)
+            known = sum(self.counter.text(x.text) + 2 for x in found)
+            self._instructions[position] = known
+        return known
+
+    def first_request(self) -> int | None:
+        """The position of the first message a person wrote."""
+        if self._first is None:
+            self._first = next((i for i in range(len(self)) if self.is_person(i)), None)
+        return self._first
+
+    def is_person(self, position: int) -> bool:
+        """Whether a person wrote the message there, or may have."""
+        if not self._may_be_person(position):
+            return False
+        return may_be_persons(self[position], lambda: self[position - 1] if position else None)
+
+    def _may_be_person(self, position: int) -> bool:
+        """A look that parses nothing: rules out assistants, tools, and user messages that carry
+        tool results only.
+        """
+        item = self._items[position]
+        if isinstance(item, Message):
+            return item.role == "user"
+        if item.get("role") != "user":
+            return False
+        content = item.get("content")
+        if isinstance(content, list) and content and isinstance(content[-1], dict):
+            return content[-1].get("type") != "tool_result"
+        return True
+
+
+def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
+    """Which items may never be pruned, where all are dictionaries: one quick look at each."""
+    noticed = (
+        i
+        for i, x in enumerate(items)
+        if x["role"] in roles or "metadata" in x or "meta" in x or _compacts(x)
+    )
+    return [i for i in noticed if items[i]["role"] in roles or _fixed(items[i])]
+
+
+def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
+    """Which items may never be pruned; what is no message is refused. Where the format has items
+    beside messages, what has a type needs no role.
+    """
+    found: list[int] = []
+    for i, item in enumerate(items):
+        if isinstance(item, Message):
+            marked = item.role in roles or item.is_pinned
+        elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
+            marked = item["role"] in roles or _fixed(item)
+        elif has_items and isinstance(item, Mapping) and isinstance(item.get("type"), str):
+            marked = _fixed(item)
+        else:
+            raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
+        if marked:
+            found.append(i)
+    return found
+
+
+def _fixed(item: Mapping[str, Any]) -> bool:
+    return _flagged(item) or _compacts(item)
+
+
+def _compacts(item: Mapping[str, Any]) -> bool:
+    """Whether it is, or holds, a provider's own compaction."""
+    content = item.get("content")
+    return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
+
+
+def _flagged(item: Mapping[str, Any]) -> bool:
+    metadata = metadata_in(item)
+    return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
+
+
+def _is_set(flag: object) -> bool:
+    """Whether a flag of metadata is set, by the rules of `MessageMetadata`: 1 and "true" are.
+
+    What is neither true nor false counts as set: so it is looked at, and refused by its field.
+    """
+    if flag is None or isinstance(flag, bool):
+        return flag is True
+    try:
+        return _BOOL.validate_python(flag)
+    except ValidationError:
+        return True
+
+
+def _what_is_wrong(item: object) -> str:
+    if isinstance(item, Mapping):
+        return "has no role" if "role" not in item else f"has the role {reprlib.repr(item['role'])}"
+    return f"expected an object with a role, got {type(item).__name__}"

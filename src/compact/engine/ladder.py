@@ -1,0 +1,539 @@
+"""The ladder: what stays in view, found by rungs that always make progress, cheapest first.
+
+`lay_out` decides which groups are in view within a limit, and in which form: word for word, masked
+(tool output as stubs), or clipped (head and tail of an oversized text).
+
+1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
+   or `CannotFit`. Results that cannot be parted from it are masked if they are large.
+2. What is marked important, whoever said it, as far as it fits beside a third of the room and the
+   newest words of a person; the plan says what does not. The newest 20 messages of a
+   person, or 10, where they take no more than a window has for them (`words`); then the first
+   request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
+   important that still fit (`lower keep counts`).
+3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
+   while they take no more than half of the room, older tool output masked (`mask`). A turn that
+   is too large is cut between its groups. The answer before a person's newest message stays whole
+   while the window has room for it: the limit is raised.
+4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
+5. `fill` and `extend`: what room is left goes to the newest masked output, then to the groups at
+   the cut, the last one clipped to measure.
+
+Reads from the end of the log and stops at the cut: costs follow the window.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
+
+from compact.engine import shorten
+from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
+from compact.engine.groups import Group, group_at
+from compact.engine.history import History
+from compact.engine.layout import Layout, Piece
+from compact.engine.partition import recent_from
+from compact.engine.plan import Reason
+from compact.errors import CannotFit
+from compact.messages.boundaries import may_cut_before
+from compact.messages.budget import even_share
+from compact.messages.messages import SYSTEM_ROLES, Message, Opaque, is_compaction
+from compact.messages.policy import CompactPolicy
+from compact.text.speakers import speaker_of
+
+LEAST_CHECKPOINT = 96
+"""Tokens below which not even a receipt of what is not shown would fit."""
+CHECKPOINT_SHARE = 0.75
+"""Largest share of what lies above the floor that is set aside for the checkpoint."""
+FIRST_REQUEST_SHARE = 0.6
+"""The first request stays as long as it takes no more of the room beside the checkpoint."""
+SMALL_REQUEST_SHARE = 0.4
+"""Share of all room beside the least checkpoint that the first request takes before the rest."""
+USER_SHARE = 0.35
+"""Share of that room that older messages of a person may take."""
+VERBATIM_SHARE = 0.5
+"""Share of the tail's room that recent tool output may take word for word."""
+UNSEEN_SHARE = 0.36
+"""Share of the limit that output which no model has seen yet may take before older messages of a
+person and a record do: a third for its words, the rest for the calls it answers."""
+LAST_WORDS_SHARE = 0.5
+"""Share of the room beside the floor and the older requests up to which the newest group stays word
+for word where it is words alone."""
+COMPANION_SHARE = 0.1
+"""Share of the limit above which results that cannot be parted from the floor are masked."""
+KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
+"""The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
+WORDS_SHARES = (1 / 3, 1 / 2)
+"""Of the room above the floor: what all of these, and what half of them take at most."""
+LEADING = 4
+"""Messages at the beginning among which an earlier checkpoint is looked for."""
+MARKED_SHARE = 0.25
+"""Share of what lies above the floor that messages which are marked important take without raising
+the limit."""
+MARKED_SPARE = 0.3
+"""Share of what the limit may be raised by that it may be raised by for them: so what is left stays
+below the size from which a session is compressed again."""
+MOST_LOOKED_AT = 10_000
+"""Messages at the end among which those that are marked important are looked for."""
+MOST_STEPS = 512
+"""Groups that are looked at to use room up."""
+FILL_LEAST = 40
+"""Tokens of room below which filling is not worth a clip."""
+
+
+class Ladder:
+    """One run of the ladder over a history."""
+
+    def __init__(
+        self, history: History, policy: CompactPolicy, stale: Collection[int] = ()
+    ) -> None:
+        self._stale = stale
+        """Positions of results that later ones have overtaken: they give way first."""
+        self._history = history
+        self._policy = policy
+        self._counter = history.counter
+        self._forms = forms_of(history)
+        self._compacted = history.compacted
+        """What stands before a provider's own compaction it does not read."""
+        self._spare = 0
+        """Tokens by which the limit may be raised for the newest group."""
+
+    def lay_out(
+        self,
+        layout: Layout,
+        reserve: Callable[[int], int],
+        *,
+        hard: int,
+        words: int = 0,
+        told: bool = False,
+    ) -> Layout:
+        """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
+        tokens above the floor are kept for checkpoints, when the newest messages of a person have
+        taken theirs, up to `words`. Where these are `told` by the checkpoint, each with what was
+        answered, only the newest one is held.
+
+        Where these or the newest group are larger, the limit is raised for them, up to `hard`;
+        beyond that the group is clipped.
+
+        Raises:
+            CannotFit: the floor alone exceeds the limit.
+        """
+        self._spare = hard - layout.limit
+        self._hold_floor(layout)
+        self._hold_opening(layout)
+        above = layout.limit - layout.tokens
+        if above < LEAST_CHECKPOINT:
+            self._refuse_rest(layout)
+        if self._policy.strategy != "off":
+            above = self._hold_marked(layout, above, self._words_first(layout, words))
+        if not told:
+            self._hold_words(layout, above, words)
+            above = layout.limit - layout.tokens
+        kept = reserve(above)
+        if not told and self._hold_small_request(layout, above, kept):
+            above = layout.limit - layout.tokens
+            kept = reserve(above)
+        if not told:
+            self._hold_requests(layout, above - kept)
+        left = layout.limit - layout.tokens
+        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
+        return layout
+
+    def _words_first(self, layout: Layout, most: int) -> int:
+        """Tokens of half of a person's newest messages, which come before what is marked; of no
+        more than these may take.
+        """
+        count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
+        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
+        tokens = sum(map(self._history.tokens, newest))
+        return tokens if tokens <= most else 0
+
+    def _last_words(self, layout: Layout, room: int) -> int:
+        """Tokens of the newest group where it is words alone, and no more than a share of the
+        room: what was said last is not cut in its middle to make room for what was said before. A
+        checkpoint has its least room beside them.
+        """
+        piece = next(self._pieces(layout), None)
+        if piece is None or piece.pairs or layout.since:
+            return 0
+        most = min(LAST_WORDS_SHARE * room, room - LEAST_CHECKPOINT)
+        return piece.tokens if piece.tokens <= most else 0
+
+    def unseen(self, layout: Layout) -> int:
+        """Tokens that come first to the newest group: output that no model has seen, and for which
+        no raised limit is enough.
+        """
+        piece = next(self._pieces(layout), None)
+        if piece is None or not piece.pairs or piece.tokens <= self._spare:
+            return 0
+        return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
+
+    def floor(self, *, but: int | None = None) -> int:
+        """Tokens of what may not be shortened, `but` for the message there; also a floor that fits
+        nowhere has a size.
+        """
+        layout = Layout(sys.maxsize)
+        self._hold_floor(layout)
+        left_out = self._history.tokens(but) if but is not None and but in layout.held else 0
+        return layout.tokens - left_out
+
+    def _hold_floor(self, layout: Layout) -> None:
+        history = self._history
+        parts = {"system prompt": 0, "pins": 0, "newest user message": 0}
+        if self._compacted >= 0:
+            parts["pins"] += self._hold_compaction(layout, self._compacted)
+        for position in history.fixed:
+            if position <= self._compacted and history[position].has_compaction:
+                continue  # of several the newest stands for the others
+            system = history[position].role in SYSTEM_ROLES
+            why: Reason = "system" if system else "pin"
+            parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
+        newest = next(history.persons(), None)
+        if newest is not None:
+            parts["newest user message"] = self._hold(layout, newest, "newest words")
+        layout.floor = parts
+        if layout.tokens > layout.limit:
+            self._refuse_rest(layout)
+            raise CannotFit(parts, layout.limit)
+
+    def _hold_compaction(self, layout: Layout, position: int) -> int:
+        """Keep a provider's own compaction, without the words beside it, which come back where
+        there is room; the tokens that took.
+        """
+        self._hold(layout, position, "compaction")
+        piece, message = layout.held[position], self._history[position]
+        sealed = [p for p in message.parts if isinstance(p, Opaque) and is_compaction(p.raw)]
+        if len(piece.positions) == 1 and len(sealed) < len(message.parts):
+            alone = message.with_parts(sealed)
+            shape = ClosedMessages([alone], self._counter.message(alone))
+            layout.reshape(piece, shape, "clipped")
+        return piece.tokens
+
+    def _hold_opening(self, layout: Layout) -> None:
+        """Keep something of a person before such a compaction where a list has to begin so: the
+        first request, or less.
+        """
+        history, compacted = self._history, self._compacted
+        if compacted < 0 or not history.wire.rules.has_turns:
+            return
+        first, newest = history.first_request(), (p for p in history.persons() if p < compacted)
+        found = [p for p in (first, next(newest, None)) if p is not None and p < compacted]
+        opening = min(found, key=history.tokens, default=None)
+        if opening is None or opening in layout.held:
+            return
+        if history.tokens(opening) + LEAST_CHECKPOINT <= layout.limit - layout.tokens:
+            self._hold(layout, opening, "compaction")
+
+    def _refuse_rest(self, layout: Layout) -> None:
+        """Refuse a floor that leaves no room to say what the rest was, with what both need.
+
+        Raises:
+            CannotFit: there is something beside the floor.
+        """
+        if len(layout.held) < len(self._history):
+            floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
+            raise CannotFit(floor, layout.limit)
+
+    def _hold(self, layout: Layout, position: int, why: Reason) -> int:
+        """Keep a message word for word, with whatever cannot be parted from it; the tokens that
+        took.
+        """
+        piece = self._piece(self._forms.of(self._inseparable(position)), layout)
+        if not piece.positions:
+            return 0
+        piece.why, piece.held = why, position
+        most = int(COMPANION_SHARE * layout.limit)
+        if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
+            piece.spared = self._history.shown(position)
+            self._mask(piece)
+        layout.hold(piece)
+        return piece.tokens
+
+    def _inseparable(self, position: int) -> Group:
+        """The group around a message; words alone are one: a result after them answers other
+        calls.
+        """
+        message = self._history[position]
+        alone = message.role in ("user", "system", "developer") and not message.tool_results
+        if message.role == "assistant" and isinstance(message.content, str):
+            alone = message.reply_id is None and may_cut_before(self._history, position)
+        if alone:
+            return Group(position, position + 1)
+        return group_at(self._history, position)
+
+    def _is_mixed(self, position: int, most: int) -> bool:
+        """Whether a person's words stand in one message with large tool results."""
+        message = self._history[position]
+        large = self._history.tokens(position) > most
+        return large and bool(message.tool_results) and bool(message.text)
+
+    def _hold_words(self, layout: Layout, above: int, most: int) -> None:
+        """Keep a person's newest messages where they take no more than `most`: all that the policy
+        names if they take a third of the room, else half as many, if they take a half; for these
+        the limit is raised.
+        """
+        free = max(0, above - self.unseen(layout))
+        for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
+            rest = max(above - int(share * free), LEAST_CHECKPOINT)
+            count = max(1, round(self._policy.keep_user_messages * step))
+            newest = islice(self._persons(layout), count)
+            chosen = [p for p in newest if p not in layout.held]
+            tokens = sum(map(self._history.tokens, chosen))
+            more = max(0, tokens + rest - above)
+            if tokens <= most and more <= spare:
+                layout.limit += more
+                self._spare -= more
+                for position in chosen:
+                    self._hold(layout, position, "words")
+                return
+
+    def _hold_requests(self, layout: Layout, room: int) -> None:
+        if not self._policy.summarizes:
+            room -= self._hold_checkpoint(layout, room)
+        room -= self._hold_first_request(layout, room)
+        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
+        budget = max(0, min(int(room * USER_SHARE), room - self.unseen(layout)))
+        budget -= self._hold_newest(layout, newest, budget)
+        if self._policy.strategy != "off":
+            self._hold_important(layout, newest, budget)
+        layout.users_wanted = len(newest)
+        layout.users_kept = sum(1 for p in newest if p in layout.held)
+
+    def _hold_checkpoint(self, layout: Layout, room: int) -> int:
+        """Keep a checkpoint that the history begins with, where nobody will summarize it again; the
+        tokens it took.
+        """
+        for position in range(min(len(self._history), LEADING)):
+            if speaker_of(self._history[position]) == "checkpoint":
+                fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
+                return self._hold(layout, position, "checkpoint") if fits else 0
+        return 0
+
+    def _persons(self, layout: Layout) -> Iterator[int]:
+        """Messages of a person that can be in view, newest first; looks no further than it must."""
+        since = max(layout.since, self._compacted)
+        yield from takewhile(lambda p: p >= since, self._history.persons())
+        spared = (p for p in sorted(layout.spared)[::-1] if p > self._compacted)
+        yield from filter(self._history.is_person, spared)
+
+    def _hold_first_request(self, layout: Layout, room: int) -> int:
+        """Keep the session's first request unless it takes most of the room; the tokens it took."""
+        first = self._request_to_hold(layout)
+        if first is None or self._history.tokens(first) > room * FIRST_REQUEST_SHARE:
+            return 0
+        return self._hold(layout, first, "first request")
+
+    def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
+        """Keep the first request where it is small beside all of the room, and nearly all of that
+        is set aside for the checkpoint; the tokens it took.
+        """
+        first = self._request_to_hold(layout)
+        if first is None:
+            return 0
+        tokens = self._history.tokens(first)
+        if tokens <= FIRST_REQUEST_SHARE * (above - kept):
+            return 0
+        is_small = tokens <= SMALL_REQUEST_SHARE * (above - LEAST_CHECKPOINT)
+        return self._hold(layout, first, "first request") if is_small else 0
+
+    def _request_to_hold(self, layout: Layout) -> int | None:
+        """The session's first request, where the policy wants it and it is not in view yet."""
+        first = self._history.first_request() if self._policy.pin_first_request else None
+        if first is None or first in layout.held or first < self._compacted:
+            return None
+        return None if layout.is_gone(first) else first
+
+    def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
+        """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
+        for step in KEEP_STEPS:
+            count = max(1, round(self._policy.keep_user_messages * step))
+            chosen = [p for p in newest[:count] if p not in layout.held]
+            if sum(map(self._history.tokens, chosen)) <= budget:
+                return sum(self._hold(layout, position, "words") for position in chosen)
+        return 0
+
+    def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
+        """Keep what is marked important and not covered yet, the most important and the newest
+        first, as far as it fits beside a third of what lies above the floor and these words of a
+        person; what lies above it then. Where it takes more than a share the limit is raised.
+        """
+        spare = int(self._spare * MARKED_SPARE)
+        left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
+        end = len(self._history)
+        within = (*layout.spared, *range(max(layout.since, end - MOST_LOOKED_AT), end))
+        marked = [p for p in within if self._history.is_important(p)]
+        for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
+            piece = self._piece(self._forms.of(self._inseparable(position)), layout)
+            if position not in layout.held and piece.tokens <= left:
+                left -= self._hold(layout, position, "important")
+        layout.marked = [position for position in marked if position not in layout.held]
+        more = min(spare, max(0, budget - left - int(above * MARKED_SHARE)))
+        layout.limit += more
+        self._spare -= more
+        return layout.limit - layout.tokens
+
+    def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
+        """Keep of the others what is most important and still fits."""
+        rest = [p for p in newest if p not in layout.held]
+        for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
+            if self._history.tokens(position) <= budget:
+                budget -= self._hold(layout, position, "words")
+
+    def _hold_tail(self, layout: Layout, room: int) -> None:
+        """Take in the newest groups as far as they reach; what is spare is for the newest alone."""
+        policy, verbatim = self._policy, int(room * VERBATIM_SHARE)
+        masks, pairs, unseen = policy.strategy != "off", 0, self.unseen(layout)
+        layout.cut = len(self._history)
+        layout.recent = recent_from(self._history, policy.keep_recent_turns) if masks else 0
+        for piece in self._pieces(layout):
+            if piece.start < max(layout.since, self._compacted):
+                return
+            is_newest = not layout.tail or (not piece.pairs and _is_held(layout.tail))
+            if is_newest and room < piece.tokens:
+                fits = piece.tokens <= room + self._spare
+                if fits or piece.pairs:
+                    more = min(piece.tokens - room, self._spare)
+                    layout.limit += more
+                    self._spare -= more
+                    room = verbatim = room + more
+            new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
+            new = new and not self._is_stale(piece)
+            if new and piece.tokens <= min(verbatim, room):
+                verbatim -= piece.tokens if piece.pairs else 0
+            elif (
+                not layout.tail
+                and piece.pairs
+                and self._clip(piece, min(max(verbatim, unseen), room))
+            ):
+                verbatim -= piece.tokens
+            elif masks and (piece.pairs or piece.tokens > room):
+                self._mask(piece)
+            pairs += piece.pairs
+            if piece.tokens > room and (layout.tail or not self._clip(piece, room)):
+                return
+            room -= piece.tokens
+            layout.reach(piece)
+
+    def _is_stale(self, piece: Piece) -> bool:
+        """Whether all that tools gave in a group was overtaken since."""
+        results = [i for i in piece.positions if self._history[i].tool_results]
+        return bool(results) and all(i in self._stale for i in results)
+
+    def _pieces(self, layout: Layout, stop: int | None = None) -> Iterator[Piece]:
+        """The groups before `stop` from the end, word for word, without what is held."""
+        return (self._piece(forms, layout) for forms in self._forms.from_end(stop))
+
+    def _piece(self, forms: GroupForms, layout: Layout) -> Piece:
+        """What of a group is not held yet, word for word."""
+        group, history = forms.group, self._history
+        positions = tuple(i for i in group if i not in layout.held)
+        if len(positions) == group.stop - group.start:
+            shape = forms.whole
+            return Piece(positions, group.start, shape, shape, forms.pairs, forms=forms)
+        shape = whole(history, positions, [history.shown(i) for i in positions])
+        pairs = sum(len(m.tool_results) for m in shape.messages)
+        return Piece(positions, group.start, shape, shape, pairs)
+
+    def _mask(self, piece: Piece) -> None:
+        """Show tool output as stubs."""
+        reasoning = self._history.wants_reasoning(piece.start)
+        if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
+            shape = piece.forms.masked(reasoning=reasoning)
+        else:
+            shape = masked(self._history, piece.shape, reasoning=reasoning, spared=piece.spared)
+        if shape.tokens < piece.tokens:
+            piece.show(shape, "masked")
+
+    def _clip(self, piece: Piece, room: int) -> bool:
+        """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
+        if room < FILL_LEAST:
+            return False
+        reasoning = self._history.wants_reasoning(piece.start)
+        messages = list(piece.messages)
+        if not reasoning:
+            messages = list(map(shorten.without_reasoning, messages))
+        chosen = [i for i, m in enumerate(piece.messages) if may_shorten(m, piece.spared)]
+        sizes = [self._counter.message(m) for m in messages]
+        excess = sum(sizes) - room
+        results = [i for i in chosen if messages[i].tool_results]
+        share = even_share([sizes[i] for i in results], excess)
+        for i in results if len(results) > 1 else ():
+            if sizes[i] > share:
+                messages[i] = shorten.clipped(messages[i], share, self._counter, words=False)
+                sizes[i] = self._counter.message(messages[i])
+        excess = sum(sizes) - room
+        for _ in range(2 * len(messages)):
+            if excess <= 0:
+                piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
+                return True
+            longest = max(
+                chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None
+            )
+            if longest is None:
+                break
+            words = piece.spared is None
+            most = sizes[longest] - excess
+            shorter = shorten.clipped(
+                messages[longest], most, self._counter, words=words, reasoning=reasoning
+            )
+            size = self._counter.message(shorter)
+            if size >= sizes[longest]:
+                break
+            excess -= sizes[longest] - size
+            messages[longest], sizes[longest] = shorter, size
+        return False
+
+    def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
+        """Use room that is left: show the newest masked output again, the last of it clipped to
+        measure if `clip`; the newest group always is.
+
+        Returns the room that remains.
+        """
+        most = layout.tokens + room
+        short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
+        for piece in short:
+            if layout.tokens + piece.whole.tokens - piece.tokens <= most:
+                layout.reshape(piece, piece.whole, "verbatim")
+        for piece in short if clip else [p for p in layout.tail[:1] if p in short]:
+            if most - layout.tokens < FILL_LEAST:
+                break
+            if piece.form != "verbatim":
+                self._clip_again(layout, piece, most - layout.tokens)
+        return most - layout.tokens
+
+    def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
+        """Show more of a shortened piece: the original clipped to what it has and the room."""
+        other = replace(piece, shape=piece.whole, form="verbatim")
+        if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
+            layout.reshape(piece, other.shape, "clipped")
+
+    def extend(self, layout: Layout, room: int) -> int:
+        """Take groups at the cut into the view while they fit, the last one clipped; step over what
+        does not fit. The room that remains.
+        """
+        for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
+            if room < FILL_LEAST or piece.start < self._compacted:
+                break
+            if piece.tokens > room and not self._clip(piece, room):
+                self._mask(piece)
+            if piece.tokens <= room:
+                room -= piece.tokens
+                piece.why = "room"
+                if piece.start + len(piece.positions) == layout.cut:
+                    layout.reach(piece)
+                else:
+                    layout.hold(piece)
+        return room
+
+
+def _is_held(tail: Sequence[Piece]) -> bool:
+    """Whether a tail is only what was held before: what a person has just said, after the answer
+    that it goes on from.
+    """
+    return not any(piece.positions for piece in tail)
+
+
+def _worth_clipping(message: Message, tokens: int) -> int:
+    """Results go before words."""
+    return tokens * (2 if message.tool_results else 1)

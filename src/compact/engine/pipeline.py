@@ -1,0 +1,267 @@
+"""The pipeline: a compression as its six stages. Start reading here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from compact.engine import preparing, reporting, stages, telling
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.engine.gate.rules import Judged
+from compact.engine.history import History
+from compact.engine.plan import Plan
+from compact.engine.reporting import STANDS_IN as STANDS_IN
+from compact.engine.standing import ONE_CALL, Standing
+from compact.engine.telling import Answer
+from compact.engine.values import Budget, Selection, Task
+from compact.errors import NotFound, SummaryRejected, failing_at
+from compact.messages import clock_and_ids
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.events import (
+    STAGES,
+    Event,
+    PrunedMessages,
+    Stage,
+    StageStarted,
+    SummaryCreated,
+    TokenEstimate,
+)
+from compact.messages.policy import CompactPolicy
+from compact.messages.protocols import Emit, Summarizer
+from compact.messages.sessions import Piece
+
+
+class Drafted(NamedTuple):
+    """What a proposal was made from, kept so that a person may write some of it."""
+
+    selection: Selection
+    rows: Sequence[tuple[Task, Judged]]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a compression yields: the plan with its context, and the recipe to make it again.
+
+    Nothing is in force before whoever asked commits it.
+    """
+
+    plan: Plan
+    at: int
+    """How many messages the history had when it was asked for."""
+    number: int = 1
+    """How many compressions led to it, those of another window among them whose checkpoints it has
+    taken over: their age goes on counting."""
+    cut: int = 0
+    kept: tuple[int, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    asked: int = 0
+    """Summaries that the summarizer was asked for."""
+    replaced: int = 0
+    """Summaries that the extractive one stands in for: none came, or the gate refused it."""
+    failed: int = 0
+    """Those among them that were not just too long: they count as failures of the summarizer."""
+    is_down: bool = False
+    """Whether the summarizer did not answer at all."""
+    news: tuple[Event, ...] = ()
+    """What whoever puts it in force tells then."""
+    drafted: Drafted | None = field(default=None, repr=False)
+    """What it was made from; None where everything fits."""
+
+    def tell(self, emit: Emit) -> None:
+        """Say what was done, once it is in force."""
+        for event in self.news:
+            emit(event.model_copy(update={"at": clock_and_ids.now()}))
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The live checkpoints, oldest span first."""
+        return self.plan.context.checkpoints
+
+
+async def compress(
+    history: History,
+    policy: CompactPolicy,
+    *,
+    budget: Budget,
+    summarizer: Summarizer,
+    emit: Emit,
+    standing: Standing = ONE_CALL,
+) -> Proposal:
+    """Fit the history into the budget. What fits comes back unchanged.
+
+    `standing` is where a session stands: what its earlier compressions covered stays covered, and
+    its checkpoints age.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds the limit.
+        SummaryRejected: the result broke an invariant.
+        CompressionFailed: a stage broke. Each of them says at which stage; nothing was changed.
+    """
+    at, number = len(history), standing.number + 1
+    if not (standing.cut or standing.live):
+        overhead = budget.overhead_tokens
+        _, counted = preparing.newest(history, range(at), budget.limit - overhead)
+        total = overhead + counted
+        emit(_estimate(history, budget, total, complete=total <= budget.limit))
+        if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
+            pieces = stages.pieces_in_order(history, fits.context)
+            return Proposal(fits, at, number, pieces=pieces)
+    else:
+        emit(_estimate(history, budget, standing.tokens, complete=True))
+    with _stage("identify", emit):
+        by_code = summarizer.name == ExtractiveSummarizer.name
+        standing = replace(standing, by_model=summarizer.waits, by_code=by_code)
+        selection, at = _selected(history, policy, budget, standing)
+    with _stage("prepare", emit):
+        tasks = preparing.prepare(selection)
+    with _stage("summarize", emit):
+        texts = await telling.all_asked(summarizer, [task.request for task in tasks], emit)
+    with _stage("checkpoint", emit):
+        drafts = [(t, _judged(t, x, selection, emit)) for t, x in zip(tasks, texts, strict=True)]
+    with _stage("update", emit):
+        context, pieces = stages.update(selection, drafts)
+    with _stage("validate", emit):
+        stages.validate(context, selection)
+        plan = reporting.report(selection, context)
+    stand_ins = [x for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)]
+    return Proposal(
+        plan,
+        at,
+        number,
+        cut=selection.layout.cut,
+        kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
+        pieces=pieces,
+        asked=sum(1 for task in tasks if task.request is not None),
+        replaced=len(stand_ins),
+        failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
+        is_down=any(map(telling.is_down, texts)),
+        news=tuple(_news(selection, plan)),
+        drafted=Drafted(selection, drafts),
+    )
+
+
+def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
+    """The proposal with what a person wrote, by the ids of new checkpoints, in the place of their
+    stories: judged by the gate, counted, and within the same budget.
+
+    Raises:
+        NotFound: it makes no such checkpoint, or one that is only a receipt.
+        SummaryRejected: the gate refuses a story, or the context no longer fits; the text says why.
+    """
+    found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
+    if found is None or not stories:
+        return proposal
+    selection, rooms = found.selection, rooms_of(proposal)
+    for id, story in stories.items():
+        task = tasks.get(id)
+        if task is None or task.request is None:
+            raise NotFound(f"checkpoint {id!r} holds no story of this proposal that can be edited")
+        request = task.request.model_copy(update={"max_tokens": rooms[id]})
+        count, size = selection.history.counter, task.source_tokens
+        judged = telling.by_person(story, request, count, source_tokens=size)
+        if not judged.accepted:
+            raise SummaryRejected(f"the summary given for {id} cannot be used: {judged.reason}")
+        others[id] = stages.draft(selection, task, judged)
+    own, before = selection.history.own, proposal.plan.context
+    context, pieces = stages.exchanged(before, proposal.pieces, others, own)
+    stages.validate(context, selection)
+    plan = reporting.report(selection, context)
+    return replace(proposal, plan=plan, pieces=pieces, news=tuple(_news(selection, plan)))
+
+
+def rooms_of(proposal: Proposal) -> dict[str, int]:
+    """Tokens that a person's story may have, by the ids of the new checkpoints that hold one: as
+    many as one of its level, where it was asked to be shorter.
+    """
+    if proposal.drafted is None:
+        return {}
+    caps = proposal.drafted.selection.standing.caps
+    asked = {id: (task.level, task.request) for id, task in _tasks(proposal).items()}
+    return {
+        id: max(request.max_tokens, request.stand_in_tokens or 0, caps.of(level))
+        for id, (level, request) in asked.items()
+        if request is not None
+    }
+
+
+def _tasks(proposal: Proposal) -> dict[str, Task]:
+    """What was asked for, by the ids of the new checkpoints."""
+    if proposal.drafted is None:
+        return {}
+    selection, rows = proposal.drafted
+    return {stages.draft(selection, *row).id: row[0] for row in rows}
+
+
+def _selected(
+    history: History, policy: CompactPolicy, budget: Budget, standing: Standing
+) -> tuple[Selection, int]:
+    """What is chosen of how many messages. It is chosen again where another thread appended
+    meanwhile; whoever appends at every try makes a mixture, which is refused as a draft.
+    """
+    for _ in range(3):
+        at = len(history)
+        selection = stages.identify(history, policy, budget, standing)
+        if len(history) == at:
+            break
+    return selection, at
+
+
+def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Judged:
+    """What may stand in for the task's source."""
+    if task.request is None:
+        return stages.RECEIPT
+    history = selection.history
+    return telling.judged(
+        written,
+        task.request,
+        history.counter,
+        source_tokens=task.source_tokens,
+        secrets=history.secrets,
+        emit=emit,
+    )
+
+
+@contextmanager
+def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
+    """Say that a stage begins; whatever it raises becomes one of ours that says at which stage."""
+    emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
+    with failing_at(stage):
+        yield
+
+
+def _estimate(history: History, budget: Budget, total: int, *, complete: bool) -> TokenEstimate:
+    return TokenEstimate(
+        tokens=total,
+        limit=budget.limit,
+        messages=len(history),
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+        complete=complete,
+        beside=dict(budget.overhead),
+    )
+
+
+def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
+    before = {c.id for c in selection.standing.live}
+    for checkpoint in (c for c in plan.context.checkpoints if c.id not in before):
+        yield SummaryCreated(
+            checkpoint_id=checkpoint.id,
+            messages=checkpoint.span.messages,
+            source_tokens=checkpoint.span.tokens,
+            tokens=checkpoint.token_count,
+            made_by=checkpoint.made_by,
+            seconds=checkpoint.seconds,
+            level=checkpoint.level,
+            summary=checkpoint.summary,
+        )
+    yield PrunedMessages(
+        covered=plan.covered,
+        masked=plan.count("masked"),
+        clipped=plan.count("clipped"),
+        tokens_before=plan.tokens_before,
+        tokens_after=plan.tokens_after,
+        kept=plan.count("kept") + plan.count("pinned"),
+        pinned=plan.count("pinned"),
+    )

@@ -1,0 +1,351 @@
+"""The stage `prepare`: what the summarizer is asked for, for what is newly covered and for what
+ages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from compact.engine.aging import LEAST_CAP, Rewrite
+from compact.engine.composition import REFERENCE_TOKENS, Composer
+from compact.engine.forms import ClosedMessages, forms_of
+from compact.engine.history import History
+from compact.engine.layout import Layout
+from compact.engine.seen import InView, Seen, WhenAsked
+from compact.engine.standing import Standing
+from compact.engine.values import Selection, Task
+from compact.messages.checkpoints import Checkpoint, Level, SummaryRequest
+from compact.messages.levels import LEAST, LEVELS, level_at, older
+from compact.messages.message_redaction import redact_text
+from compact.messages.messages import Message
+from compact.messages.policy import CompactPolicy
+from compact.text.modes import KindWeights, weights_of
+from compact.text.speakers import own_words_of
+
+Indices = TypeVar("Indices", list[int], range)
+MOST_READ = 1_000_000
+"""Tokens of a session that are read for one checkpoint, the newest ones; a session that was
+imported whole may have more. The summary says what was not read."""
+MOST_OF_SOURCE = 0.25
+"""Of the tokens that it stands for: what a summary that is told in full takes at most, by far."""
+STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
+"""A model's story takes at most this part of the tokens that it tells of, and so many tokens:
+longer ones go round."""
+REBUILD = 2
+"""Usable windows that may be read again to write an aged checkpoint from history."""
+LOT = 0.6
+"""Share of the usable window that one compression of a lived session covers, about: what the target
+leaves below the window."""
+SLACK = 12
+"""Tokens kept free for the heading's counts to change by a digit."""
+
+
+def prepare(selection: Selection) -> list[Task]:
+    """The checkpoints to write: for what is newly covered, and for those that age."""
+    live = selection.standing.live
+    new = _newly_covered(selection)
+    if not selection.policy.summarizes:
+        if not (new or (live and selection.standing.pressure == "merge")):
+            return []
+        return [Task("merged", None, None, sources=live, positions=new)]
+    rewrites = selection.ageing.rewrites
+    if not (new and live and new[-1] < selection.layout.since):
+        tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
+        return [*tasks, *_summaries_of_new(selection, new)] if new else tasks
+    # only messages that were kept so far leave the view: the newest checkpoint takes them over
+    last = next((r for r in rewrites if live[-1] in r.sources), None)
+    if last is None:
+        last = Rewrite((live[-1],), live[-1].level, max(LEAST_CAP, live[-1].token_count))
+        rewrites = (*rewrites, last)
+    return [_rewrite(selection, r, new if r is last else ()) for r in rewrites]
+
+
+def _newly_covered(selection: Selection) -> list[int]:
+    """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
+    layout = selection.layout
+    released = sorted(i for i in layout.spared if i not in layout.held)
+    return released + layout.covered()
+
+
+def counted(history: History, positions: Sequence[int]) -> int:
+    """Tokens of the messages at these positions."""
+    return sum(map(history.tokens, positions))
+
+
+def composer_of(selection: Selection) -> Composer:
+    """What composes the record for what is in view."""
+    assert selection.notes is not None, "a summary is asked for"
+    seen = _seen(selection)
+    if selection.composed is None or selection.composed[0] is not seen:
+        composer = Composer(
+            selection.notes,
+            selection.history.counter,
+            Seen([shape.visible for shape in _staying(selection)], beside=seen),
+            selection.policy.mode,
+            selection.policy.strategy,
+            selection.layout.cut,
+            [i for p in selection.layout.pieces() if p.form != "verbatim" for i in p.positions],
+            selection.standing.by_model,
+        )
+        selection.composed = seen, composer
+    return selection.composed[1]
+
+
+def _seen(selection: Selection) -> Seen:
+    """What a reader sees of the history now."""
+    shapes = [piece.shape for piece in selection.layout.pieces()]
+    if selection.seen is None or selection.seen[0] != shapes:
+        selection.seen = shapes, Seen([shape.visible for shape in shapes])
+    return selection.seen[1]
+
+
+def _staying(selection: Selection) -> list[ClosedMessages]:
+    """The checkpoints that stay as they are."""
+    stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
+    return forms_of(selection.history).standing(stays)
+
+
+def parts_of(
+    history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
+) -> list[tuple[Level, Sequence[int]]]:
+    """What is newly covered in the parts that become a checkpoint each, the oldest first.
+
+    A session that was loaded whole is told as if it had been lived: each part has the level that it
+    would have by now, had the session been compressed each time that its window was full. What is
+    older than the last level begins is not counted.
+    """
+    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
+        return [(policy.new_level, new)]
+    parts: list[tuple[Level, Sequence[int]]] = []
+    after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
+    last = policy.new_level
+    for place in range(len(new) - 1, -1, -1):
+        level = older(policy.new_level, level_at(after // lot))
+        if level != last and place + 1 < end:
+            parts.append((last, new[place + 1 : end]))
+            end = place + 1
+        last = level
+        if level == LEVELS[-1]:
+            break
+        after += history.tokens(new[place])
+    parts.append((last, new[:end]))
+    (level, oldest), *others = parts[::-1]
+    if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
+        return others
+    return [(level, oldest), *others]
+
+
+def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
+    """The checkpoints of what is newly covered: one, or of a session that was loaded whole one for
+    each level, within its cap; the newest may take what the others leave.
+    """
+    layout, history, standing = selection.layout, selection.history, selection.standing
+    if not standing.is_session:
+        return [_summary_of_call(selection, new)]
+    parts = parts_of(history, standing, selection.policy, new)
+    if len(parts) == 1:
+        cap = _room_of_new(selection, newest(history, new, MOST_READ)[1])
+        return [_summary_of_part(selection, new, selection.policy.new_level, cap, None)]
+    caps, heading = standing.caps, _heading_tokens(selection)
+    room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record
+    room = min(room, caps.together)
+    wanted = [caps.of(level) for level, _ in parts]
+    shares = [int(each * min(1.0, room / sum(wanted))) for each in wanted]
+    shares[-1] += min(room - sum(shares), caps.together // 2 - shares[-1])
+    begins = [standing.cut, *(positions[0] for _, positions in parts[1:]), layout.cut]
+    return [
+        _summary_of_part(selection, list(positions), level, max(24, share - heading), part)
+        for (level, positions), share, part in zip(parts, shares, pairwise(begins), strict=True)
+    ]
+
+
+def _summary_of_call(selection: Selection, new: list[int]) -> Task:
+    """The one checkpoint of a single call."""
+    layout, source = selection.layout, counted(selection.history, new)
+    composer = composer_of(selection)
+    room = _wanted(_room_of_new(selection, source), source, composer.weights)
+    record, cap = composer.planned(room)
+    request = _request(selection, new, record, "detailed", cap, (0, layout.cut))
+    if selection.standing.by_model:
+        told = min(max(cap, composer.story_room(room)), max(LEAST_CAP, source // STORY_OF_SOURCE))
+        asked = max(1, min(_asked_of_model(selection, told), LONGEST_STORY))
+        request = request.model_copy(update={"max_tokens": asked})
+    return Task("detailed", request, source, positions=new, room=room)
+
+
+def _summary_of_part(
+    selection: Selection, new: list[int], level: Level, cap: int, part: tuple[int, int] | None
+) -> Task:
+    """The checkpoint of a session's newly covered messages, or of a part of them."""
+    standing, notes = selection.standing, selection.notes
+    composer = composer_of(selection)
+    read, source = newest(selection.history, new, MOST_READ)
+    cap = _wanted(cap, source, composer.weights)
+    record = composer.now(selection.record)
+    reach = part or (standing.cut, selection.layout.cut)
+    request = _request(selection, read, record, level, cap, reach)
+    if part is not None and notes is not None and notes.items.forgotten > part[0]:
+        anew = {"notes": None, "reach": (0, 1 << 60)}  # they forgot too much: they are read again
+        request = request.model_copy(update=anew)
+    unread = len(new) - len(read)
+    size = None if unread else source
+    return Task(level, request, size, positions=new, part=part, unread=unread, room=cap)
+
+
+def _request(
+    selection: Selection,
+    read: Sequence[int],
+    record: str,
+    level: Level,
+    cap: int,
+    reach: tuple[int, int],
+) -> SummaryRequest:
+    layout, history = selection.layout, selection.history
+    stays = [shape.told(history, ()) for shape in _staying(selection)]
+    return SummaryRequest.model_construct(
+        # first: what it gives away is known
+        kept=_redacted_view(selection, stays),
+        messages=_originals(selection, read),
+        record=record,
+        notes=selection.notes,
+        reach=reach,
+        answers=_answers(layout, history),
+        max_tokens=max(1, _asked_of_model(selection, cap)),
+        stand_in_tokens=max(1, cap),
+        level=level,
+        **_wishes(selection),
+    )
+
+
+def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
+    """The messages at these positions as they may be told of. What notes were taken of gives
+    nothing away that is not known; so it is read again only where somebody looks.
+    """
+    history, notes = selection.history, selection.notes
+    messages = WhenAsked(lambda: [history.redacted(i) for i in positions])
+    if notes is None or any(i < notes.since for i in positions):
+        len(messages)
+    return messages
+
+
+def _asked_of_model(selection: Selection, cap: int) -> int:
+    """Tokens that the summarizer is asked for: a small model writes badly at length, the extracted
+    story that may stand in for its does not.
+    """
+    share = selection.policy.level_share
+    return min(cap, max(LEAST[selection.policy.new_level], int(cap * share)))
+
+
+def _room_of_new(selection: Selection, source: int) -> int:
+    """Tokens that what is said of the newly covered messages may take, its heading left out."""
+    layout, standing = selection.layout, selection.standing
+    heading = _heading_tokens(selection)
+    room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
+    if standing.is_session:
+        caps = standing.caps
+        others = min(caps.together - selection.ageing.tokens, caps.together // 2)
+        room = min(room, max(caps.of(selection.policy.new_level), others) - heading)
+        if standing.by_model:
+            room = min(room, LONGEST_STORY, max(LEAST_CAP, source // STORY_OF_SOURCE))
+    return max(24, min(room, source))
+
+
+def _wishes(selection: Selection) -> dict[str, Any]:
+    """What every request says of how its summary is wanted."""
+    policy, standing = selection.policy, selection.standing
+    redacted = partial(redact_text, known=selection.history.secrets)
+    return {
+        "strategy": policy.strategy,
+        "mode": policy.mode,
+        "guidance": redacted(policy.guidance),
+        "goals": tuple(map(redacted, standing.goals)),
+        "open_tasks": tuple(map(redacted, standing.open_tasks)),
+    }
+
+
+def _wanted(room: int, source: int, weights: KindWeights) -> int:
+    """Tokens of the room that are to be used; less than all of it also where all that there is to
+    say would take less.
+    """
+    if weights.room < 1:
+        room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
+    return max(24, room)
+
+
+def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
+    """The newest of these positions up to the one that exceeds so many tokens, in order, and their
+    tokens.
+    """
+    total, start = 0, len(positions)
+    while start > 0 and total <= most:
+        start -= 1
+        total += history.tokens(positions[start])
+    return positions[start:], total
+
+
+def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
+    """An aged checkpoint: written from history where that is not too much to read again, else from
+    the checkpoints themselves, as is what a person wrote; and from the messages at `more`.
+    """
+    history, sources, standing = selection.history, rewrite.sources, selection.standing
+    kept = _redacted_view(selection)  # first: what it gives away is known
+    source = sum(c.span.tokens or 0 for c in sources)
+    by_person = any(c.is_by_person for c in sources)
+    known = all(c.span.tokens is not None for c in sources) and not by_person
+    if known and source <= REBUILD * standing.caps.usable:
+        covered = [i for c in sources for i in c.covered()]
+        messages = _originals(selection, [*covered, *more])
+    else:
+        told = [c.message(history.own) for c in sources]
+        messages = [*told, *_originals(selection, more)]
+        source = sum(c.token_count for c in sources)
+    weights = weights_of(selection.policy.mode, selection.policy.strategy)
+    cap = _wanted(rewrite.cap - _heading_tokens(selection), source, weights)
+    first = min(c.span.first for c in sources)
+    notes = selection.notes
+    if notes is not None and (by_person or notes.items.forgotten > first):
+        notes = None  # a person's words are not in it, or it has forgotten too much: read again
+    request = SummaryRequest.model_construct(
+        kept=kept,
+        messages=messages,
+        notes=notes,
+        reach=(first, max(c.span.last for c in sources) + 1) if notes else (0, 1 << 60),
+        max_tokens=cap,
+        level=rewrite.level,
+        **_wishes(selection),
+    )
+    size = source + counted(history, more)
+    return Task(rewrite.level, request, size, sources=sources, positions=more)
+
+
+def _answers(layout: Layout, history: History) -> dict[str, str]:
+    """What a person, whose message stays in view, said to a message that does not."""
+    found: dict[str, str] = {}
+    for position in layout.held:
+        asked = position - 1
+        if (
+            layout.since <= asked < layout.cut
+            and asked not in layout.held
+            and history.is_person(position)
+        ):
+            found[history[asked].id] = own_words_of(history.redacted(position))
+    return found
+
+
+def _heading_tokens(selection: Selection) -> int:
+    reference = REFERENCE_TOKENS if selection.standing.is_session else 0
+    return 40 + reference + selection.history.counter.framing.per_message + SLACK
+
+
+def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> InView:
+    """These checkpoints and behind them what is in view, without secrets, as it may be told of."""
+    history, pieces = selection.history, selection.layout.pieces()
+    told = [piece.shape.told(history, piece.positions) for piece in pieces]
+    same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))
+    view = _seen(selection) if same else Seen([shape.visible for shape in told])
+    messages = [message for shape in (*before, *told) for message in shape.messages]
+    return InView(messages, Seen([shape.visible for shape in before], beside=view))

@@ -1,0 +1,267 @@
+"""What a compression did, in words and numbers: the plan and its rungs. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from compact.engine import shorten
+from compact.engine.groups import groups_of
+from compact.engine.partition import partition, turns
+from compact.engine.plan import Fate, Plan, Reason, Rung, RungName
+from compact.engine.standing import record_in
+from compact.messages.alternation import seams_of
+from compact.messages.context import ActiveContext
+
+if TYPE_CHECKING:
+    from compact.engine.history import History
+    from compact.engine.layout import Form, Layout
+    from compact.engine.values import Budget, Selection
+    from compact.messages.checkpoints import Checkpoint
+    from compact.messages.messages import Message
+
+MOST_NAMED = 10
+"""Positions that one line of a plan names."""
+STANDS_IN = "stands in"
+"""The rule that says why a summary is not the one that was asked for."""
+LONGEST_REASON = 200
+"""Characters of the reason why it is not."""
+
+
+def report(selection: Selection, context: ActiveContext) -> Plan:
+    """The plan that says what was done, rung by rung."""
+    history, budget = selection.history, selection.budget
+    before = selection.standing.tokens if selection.standing.is_session else None
+    if before is None and history.counted() == len(history):
+        before = budget.overhead_tokens + history.total()
+    rungs = list(_rungs(selection, context))
+    if before is not None:
+        rungs += _not_counted_by(rungs, before - context.tokens)
+    return _plan(
+        history,
+        context,
+        limit=budget.limit,
+        tokens_before=before,
+        floor=budget.floor(selection.layout.floor),
+        rungs=tuple(rungs),
+        fates=_fates(selection),
+        reasons=_reasons(selection),
+        parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
+    )
+
+
+def _plan(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
+    said = {"why": _unread(history), **said}
+    return Plan(
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+        **said,
+    )
+
+
+def _unread(history: History) -> str:
+    """What is lost where another provider is asked than the one that compacted the history."""
+    at = history.newest_compaction
+    if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
+        return ""
+    return (
+        f"message {at:,} is a provider's own compaction, and sealed: the model that is asked now "
+        "cannot read it, and is told so"
+    )
+
+
+def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
+    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
+
+    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
+    """
+    before, notes = total, 0
+    messages: list[tuple[int | None, Message]] = []
+    for group in groups_of(history):
+        whole = [history.shown(i) for i in group]
+        shown, places = shorten.closed(whole), {m.id: i for i, m in zip(group, whole, strict=True)}
+        if shown != whole:
+            total -= sum(history.tokens(i) for i in group)
+            total += sum(map(history.counter.message, shown))
+            notes += 1
+        messages += [(places.get(message.id), message) for message in shown]
+    if total > budget.limit:
+        return None
+    why = "calls without a result were answered by a note, results without a call became one"
+    closing = Rung(name="close", why=why, messages=notes, freed=before - total)
+    return _plan(
+        history,
+        ActiveContext(
+            messages=tuple(message for _, message in messages),
+            seams=seams_of(messages) if notes else (),
+            tokens=total,
+        ),
+        limit=budget.limit,
+        tokens_before=before,
+        floor=budget.floor({}),
+        rungs=(closing,) if notes else (),
+        fates=dict.fromkeys(range(len(history)), "kept"),
+    )
+
+
+def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
+    """The plan where nothing is done: the context is within the limit, or as `why` says."""
+    return _plan(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
+
+
+def weighed(plan: Plan, asked: int) -> Plan:
+    """The plan of a compression somebody asked for; it says why more is left than asked."""
+    if plan.why or plan.tokens_after <= asked:
+        return plan
+    return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
+
+
+def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
+    """Why a context of so many tokens is not made smaller."""
+    parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
+    return (
+        f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
+        f" ({parts}); the others are the newest messages and what stands in for those before"
+    )
+
+
+def _fates(selection: Selection) -> dict[int, Fate]:
+    pinned = frozenset(selection.history.fixed)
+    fates: dict[int, Fate] = {}
+    for piece in selection.layout.pieces():
+        fate: Fate = "kept" if piece.form == "verbatim" else piece.form
+        fates.update((i, "pinned" if i in pinned else fate) for i in piece.positions)
+    return fates
+
+
+def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
+    return {
+        i: (piece.why, i if piece.held is None else piece.held)
+        for piece in selection.layout.pieces()
+        for i in piece.positions
+    }
+
+
+def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
+    why = "older tool output was replaced by short notes"
+    yield from _shortened(selection, "masked", "mask", why)
+    live = selection.standing.live
+    yield from _aged(context, live)
+    known = {c.id for c in live}
+    new = [c for c in context.checkpoints if c.id not in known]
+    receipts = [c for c in new if c.made_by == "receipt"]
+    made = [c for c in new if not c.parents]
+    if made := receipts or made:
+        yield _summarized(selection, made)
+    yield from _recorded(selection, context)
+    for why, messages in (*_not_held(selection), *_fewer(selection)):
+        yield Rung(name="lower keep counts", why=why, messages=messages, freed=None)
+    why = "a message that was too long was cut in its middle"
+    yield from _shortened(selection, "clipped", "clip", why)
+
+
+def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
+    sizes = {c.id: c.token_count for c in live}
+    for checkpoint in context.checkpoints:
+        if checkpoint.id in sizes or not checkpoint.parents or checkpoint.made_by == "receipt":
+            continue
+        merged = len(checkpoint.parents) > 1
+        before = sum(sizes.get(parent, 0) for parent in checkpoint.parents)
+        what = (
+            f"{len(checkpoint.parents)} checkpoints became one" if merged else "a checkpoint aged"
+        )
+        yield Rung(
+            name="merge" if merged else "age",
+            why=f"{what}: {checkpoint.level}, {checkpoint.token_count:,} tokens",
+            messages=checkpoint.span.messages,
+            freed=before - checkpoint.token_count,
+        )
+
+
+def _shortened(selection: Selection, form: Form, name: RungName, why: str) -> Iterator[Rung]:
+    pieces = [p for p in selection.layout.pieces() if p.form == form]
+    if pieces:
+        yield Rung(
+            name=name,
+            why=why,
+            messages=sum(len(p.messages) for p in pieces),
+            freed=sum(p.whole.tokens - p.tokens for p in pieces),
+        )
+
+
+def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
+    by = ", ".join(dict.fromkeys(c.made_by for c in made))
+    one = "a receipt" if by == "receipt" else f"a checkpoint ({by})"
+    what = one if len(made) == 1 else f"{len(made)} checkpoints ({by})"
+    tokens, covered = sum(c.token_count for c in made), [c.span.tokens for c in made]
+    known = [size for size in covered if size is not None]
+    failed = {v.detail: None for c in made for v in c.verdicts if v.rule == STANDS_IN}
+    said = " ".join("; ".join(failed).split())
+    shown = said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"
+    return Rung(
+        name="summarize",
+        why=f"what came before message {selection.layout.cut:,} did not fit and became {what} "
+        f"of {tokens:,} tokens{f'; no summary of a model: {shown}' if shown else ''}",
+        messages=sum(c.span.messages for c in made),
+        freed=sum(known) - tokens if len(known) == len(made) else None,
+    )
+
+
+def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
+    """What the standing record takes more than the one before."""
+    before, record = selection.standing.record, record_in(context.messages)
+    count = selection.history.counter.message
+    tokens = count(record) if record else 0
+    if freed := (count(before) if before else 0) - tokens:
+        why = f"the list of standing facts and rules was rewritten: {tokens:,} tokens"
+        yield Rung(name="record", why=why, messages=0, freed=freed)
+
+
+def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
+    """What is left of what was freed in all: rungs count the messages as they were said, earlier
+    compressions had shortened some of them already.
+    """
+    rest = freed - sum(rung.freed or 0 for rung in rungs)
+    if rest:
+        why = "of what was freed, so much had been freed already by earlier compressions"
+        if rest > 0:
+            why = "freed beside the steps above"
+        yield Rung(name="rest", why=why, messages=0, freed=rest)
+
+
+def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
+    """Why fewer turns and messages of a person are kept than the policy wants, and of how many
+    messages that is said.
+    """
+    layout, wanted = selection.layout, selection.policy.keep_recent_turns
+    newest = islice(turns(selection.history), wanted)
+    whole = sum(1 for turn in newest if turn.start >= layout.cut)
+    if layout.recent < layout.cut and whole < wanted:
+        why = f"recent turns in view as a whole: {whole} instead of {wanted}; "
+        why += "of the turn before, only the end is shown"
+        yield why, layout.cut - layout.recent
+    if layout.users_kept < layout.users_wanted:
+        why = f"messages of a person kept word for word: {layout.users_kept} instead of "
+        yield f"{why}{layout.users_wanted}", layout.users_wanted - layout.users_kept
+
+
+def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
+    """What the policy or a mark keeps, and for which there was no room."""
+    history, layout = selection.history, selection.layout
+    first = history.first_request() if selection.policy.pin_first_request else None
+    if first is not None and not layout.is_gone(first) and _is_covered(first, layout):
+        why = f"the session's first request takes {history.tokens(first):,} tokens, more than "
+        yield f"{why}there is room for, and is covered", 1
+    gone = [i for i in layout.marked if _is_covered(i, layout)]
+    if gone:
+        named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
+        why = f"{len(gone)} that are marked important are larger than the room for them, and "
+        yield f"{why}covered: message {named}{', …' * (len(gone) > MOST_NAMED)}", len(gone)
+
+
+def _is_covered(position: int, layout: Layout) -> bool:
+    return position < layout.cut and position not in layout.held

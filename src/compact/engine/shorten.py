@@ -1,0 +1,448 @@
+"""How one message is made shorter in view, reversibly: its original stays in the history under its
+id.
+
+`masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed`
+answers calls that nobody answered and gives results without a call a voice, so that no provider
+refuses the prompt. Which message is shortened, and how far, is decided by who asks:
+`engine.ladder` for what is in view, `engine.aside`, `session.recall`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from compact.engine.stubs import stub
+from compact.messages.arguments import json_or, leaves
+from compact.messages.budget import even_share
+from compact.messages.characters import with_texts
+from compact.messages.formats.known import format_named
+from compact.messages.messages import (
+    Message,
+    MessageMetadata,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.messages.tokens import TokenCounter
+from compact.text.said_within import words_within
+
+STUB_TOKENS = 48
+"""Tool output of fewer tokens is left alone: a stub would be no shorter."""
+LONG_ARGUMENT_CHARS = 600
+"""Longer strings in the arguments of an old call are clipped."""
+HEAD_SHARE = 0.6
+"""Share of a clipped text that is taken from its head; the rest is its tail."""
+ORPHAN = "[tool result that does not follow its call"
+"""How the note begins that a result without a call becomes."""
+_ANSWERED = "-unanswered"
+_INJECTED = MessageMetadata(source="injected")
+NO_RESULT = (
+    "[no result was recorded for this call: it crashed, was interrupted, or still waits for "
+    "approval]"
+)
+
+
+def masked(
+    message: Message,
+    calls: Mapping[str, ToolCall],
+    counter: TokenCounter,
+    *,
+    reasoning: bool = False,
+) -> Message:
+    """The message with its long tool output as stubs, long call arguments clipped, and without
+    reasoning unless that is wanted. A result with a person's words in it stays.
+
+    `calls` are the calls by their ids. Returns the same message where nothing gets shorter.
+    """
+    if isinstance(message.content, str):
+        return message
+    names = {call_id: call.name for call_id, call in calls.items()}
+    said = {words.call_id for words in words_within(message, names)}
+    parts: list[Part | None] = [
+        p
+        if (reasoning and isinstance(p, Thinking))
+        or (isinstance(p, ToolResult) and p.call_id in said)
+        else _masked_part(p, message, calls, counter)
+        for p in message.parts
+    ]
+    if all(a is b for a, b in zip(parts, message.parts, strict=True)):
+        return message
+    return message.with_parts(p for p in parts if p is not None)
+
+
+def without_reasoning(message: Message) -> Message:
+    """The message without reasoning parts, unless it has nothing else."""
+    if isinstance(message.content, str):
+        return message
+    kept = [p for p in message.content if not isinstance(p, Thinking)]
+    return message if not kept or len(kept) == len(message.content) else message.with_parts(kept)
+
+
+def _masked_part(
+    part: Part, message: Message, calls: Mapping[str, ToolCall], counter: TokenCounter
+) -> Part | None:
+    match part:
+        case Thinking():
+            alone = all(isinstance(p, Thinking) for p in message.parts)
+            return part if alone else None
+        case ToolResult():
+            size = counter.part(part) - counter.framing.per_call
+            if size <= STUB_TOKENS:
+                return part
+            text = stub(part, calls.get(part.call_id), size)
+            if counter.text(text) >= size:
+                return part
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case ToolCall() if len(part.arguments) > LONG_ARGUMENT_CHARS:
+            return _clipped_call(part)
+        case Text() if part.text.startswith(ORPHAN) and counter.text(part.text) > 2 * STUB_TOKENS:
+            return Text(clip_text(part.text, STUB_TOKENS, f"message {message.id}", counter))
+        case _:
+            return part
+
+
+def _clipped_call(call: ToolCall) -> ToolCall:
+    """The call with every long string of its arguments cut to its head."""
+    arguments = _arguments(call)
+    short = with_texts(arguments, _cut_head) if arguments else arguments
+    return call if short == arguments else _call_with(call, short)
+
+
+def _cut_head(value: str) -> str:
+    if len(value) <= LONG_ARGUMENT_CHARS:
+        return value
+    head = value[: LONG_ARGUMENT_CHARS // 2]
+    return f"{head} […{len(value) - len(head):,} more characters]"
+
+
+def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
+    """The call with its longest arguments clipped to `max_tokens`, as far as that goes."""
+    for _ in range(8):  # strings, the longest first
+        excess = counter.part(call) - max_tokens
+        arguments = _arguments(call)
+        texts = (value for _, value in leaves(arguments) if isinstance(value, str))
+        longest = max(texts, key=len, default="")
+        if excess <= 0 or len(longest) < LONG_ARGUMENT_CHARS // 2:
+            break
+        room = max(0, counter.text(longest) - excess - excess // 8)
+        clipped_text = clip_text(longest, room, f"in call {call.id}", counter)
+        if len(clipped_text) >= len(longest):
+            break
+        call = _call_with(call, _replaced(arguments, longest, clipped_text))
+    return call
+
+
+def _replaced(arguments: object, old: str, new: str) -> object:
+    return with_texts(arguments, lambda value: new if value == old else value)
+
+
+def _arguments(call: ToolCall) -> dict[str, object] | None:
+    value = json_or(call.arguments)
+    return value if isinstance(value, dict) else None
+
+
+def _call_with(call: ToolCall, arguments: object) -> ToolCall:
+    text = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(call.id, call.name, text, raw=_raw_with(call, arguments, text))
+
+
+def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
+    """The provider's block with other arguments, as text or as an object, whichever it has."""
+    if call.raw is None:
+        return None
+    for key in ("input", "arguments"):
+        if key in call.raw:
+            return {**call.raw, key: text if isinstance(call.raw[key], str) else arguments}
+    for key in ("function", "custom"):
+        if isinstance(call.raw.get(key), Mapping):
+            inner = replace(call, raw=call.raw[key])
+            return {**call.raw, key: _raw_with(inner, arguments, text)}
+    return call.raw
+
+
+def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
+    """Head and tail of a text within `max_tokens`, with a line between them that says what is
+    missing.
+
+    `reference` names the original. Returns the text itself where it fits or is no longer than that
+    line, and just the line where nothing else fits.
+    """
+    total = counter.text(text)
+    if total <= max_tokens:
+        return text
+    missing = max(1, total - max_tokens)
+    gap = f"\n[… about {missing:,} tokens left out; the whole text is {reference} …]\n"
+    room = max_tokens - counter.text(gap)
+    if room < 8:
+        return gap.strip() if counter.text(gap) < total else text
+    count = counter.estimator.count
+    low, high, best = 0, len(text), gap.strip()
+    chars = int(len(text) * room / total)
+    for _ in range(16):  # each guess is nearer to the most that fits
+        head = int(chars * HEAD_SHARE)
+        candidate = text[:head] + gap + text[len(text) - (chars - head) :]
+        size = count(candidate)
+        if size <= max_tokens:
+            low, best = chars, candidate
+            if size >= max_tokens - max(4, max_tokens // 100):
+                break
+        else:
+            high = chars
+        guess = int(chars * room / max(1, size - (max_tokens - room)))
+        chars = guess if low < guess < high else (low + high) // 2
+        if high - low <= 1:
+            break
+    return best
+
+
+def clipped(
+    message: Message,
+    max_tokens: int,
+    counter: TokenCounter,
+    *,
+    words: bool = True,
+    reasoning: bool = False,
+) -> Message:
+    """The message within `max_tokens` as far as clipping its texts can bring it there; results
+    before words, or results alone.
+
+    Images and framing are left alone, so the outcome may still be larger.
+    """
+    if isinstance(message.content, str):
+        room = max_tokens - counter.framing.per_message
+        return message.model_copy(
+            update={
+                "content": clip_text(message.content, room, f"message {message.id}", counter),
+                "token_count": None,
+                "edited": True,
+            }
+        )
+    parts = list(message.parts if reasoning else without_reasoning(message).parts)
+    kinds = Part if words else ToolResult
+    excess = counter.framing.per_message + sum(map(counter.part, parts)) - max_tokens
+    results = [i for i, part in enumerate(parts) if isinstance(part, ToolResult)]
+    sizes = [counter.part(parts[i]) for i in results]
+    share = even_share(sizes, excess)
+    for i, size in zip(results, sizes, strict=True):
+        if size > share and len(results) > 1:
+            parts[i] = _clipped_part(parts[i], share, message, counter)
+            excess -= size - counter.part(parts[i])
+    order = sorted(range(len(parts)), key=lambda i: -_clippable(parts[i], counter))
+    for i in order:
+        if excess <= 0 or not _clippable(parts[i], counter):
+            break
+        if not isinstance(parts[i], kinds):
+            continue
+        before = counter.part(parts[i])
+        parts[i] = _clipped_part(parts[i], before - excess, message, counter)
+        excess -= before - counter.part(parts[i])
+    return message.with_parts(parts)
+
+
+def _clippable(part: Part, counter: TokenCounter) -> int:
+    """Tokens that clipping could free; results count double so that they go first."""
+    match part:
+        case ToolResult():
+            return 2 * counter.text(part.text)
+        case Text():
+            return counter.text(part.text)
+        case ToolCall() if len(part.arguments) >= LONG_ARGUMENT_CHARS:
+            return counter.text(part.arguments)
+        case _:
+            return 0
+
+
+def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenCounter) -> Part:
+    match part:
+        case ToolResult():
+            room = max(0, max_tokens - counter.framing.per_call)
+            text = clip_text(part.text, room, f"output {part.call_id}", counter)
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case Text():
+            return Text(clip_text(part.text, max(0, max_tokens), f"message {message.id}", counter))
+        case ToolCall():
+            return _fitted_call(part, max_tokens, counter)
+        case _:
+            return part
+
+
+def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list[Message]:
+    """The messages of a group as a provider accepts them: every call answered, every result with
+    its call.
+
+    `called` are calls made before these messages that still wait for their results.
+    """
+    messages = _in_whole_replies([_results_first(m) for m in messages])
+    if not called and _is_closed(messages):
+        return messages
+    before = Counter(list(called))
+    out, due = _with_orphans_adopted(messages, before)
+    unanswered = due - before
+    for position in range(len(out) - 1, -1, -1) if unanswered else ():
+        mine = [call for call in out[position].tool_calls if unanswered[call.id]]
+        if mine:
+            unanswered.subtract(call.id for call in mine)
+            note = answer(mine, out[position])
+            place = _place_of(note, out, position)
+            after = out[place : place + 1]
+            if after and after[0].tool_results:
+                out[place : place + 1] = joined(note, after[0])
+            else:
+                out.insert(place, note)
+    return out
+
+
+def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
+    """Where a note stands that answers calls of the message there: behind the rest of its reply and
+    behind results that came, as some providers pair results with calls by their order.
+    """
+    place, reply = position + 1, messages[position].reply_id
+    if note.role != "tool":
+        return place
+    while place < len(messages):
+        after = messages[place]
+        if after.role != "tool" and (reply is None or after.reply_id != reply):
+            break
+        place += 1
+    return place
+
+
+def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
+    """The messages, a reply that goes on after the result of one of its parallel calls in one
+    piece: all results stand behind it, those too that came after something else was said.
+    """
+    out: list[Message] = []
+    for message in messages:
+        out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
+    return out
+
+
+def _place_at_call(message: Message, before: Sequence[Message]) -> int:
+    """Where late results stand: behind the others of their call; 0 if in time or not called."""
+    answered = {result.call_id for result in message.tool_results}
+    place = len(before)
+    if not answered or message.text or not before:
+        return 0
+    if before[-1].tool_results or before[-1].tool_calls:
+        return 0
+    while place > 0 and not any(c.id in answered for c in before[place - 1].tool_calls):
+        place -= 1
+    while 0 < place < len(before) and before[place].tool_results:
+        place += 1
+    return place
+
+
+def place_in_reply(message: Message, before: Sequence[Message]) -> int:
+    """Where a message stands that comes after others: behind them, or before the results of the
+    calls that its own reply made and that still wait for one.
+    """
+    start = len(before)
+    if message.reply_id is None or message.tool_results:
+        return start
+    while start > 0 and before[start - 1].tool_results:
+        start -= 1
+    answered = {result.call_id for each in before[start:] for result in each.tool_results}
+    first = start
+    while first > 0 and before[first - 1].reply_id == message.reply_id:
+        first -= 1
+    calls = (call.id for each in before[first:start] for call in each.tool_calls)
+    return start if any(call not in answered for call in calls) else len(before)
+
+
+def _results_first(message: Message) -> Message:
+    """The message with its tool results before its words, as providers want them."""
+    if message.role != "user" or not message.tool_results:
+        return message
+    parts = sorted(message.parts, key=lambda p: not isinstance(p, ToolResult))
+    same = all(a is b for a, b in zip(parts, message.parts, strict=True))
+    return message if same else message.with_parts(parts)
+
+
+def _is_closed(messages: Sequence[Message]) -> bool:
+    """Whether one message calls and those after it answer, each call once: the usual case."""
+    calls = [call.id for call in messages[0].tool_calls] if messages else []
+    results = [result.call_id for m in messages[1:] for result in m.tool_results]
+    if any(m.tool_calls for m in messages[1:]) or (messages and messages[0].tool_results):
+        return False
+    return sorted(calls) == sorted(results) and len(set(calls)) == len(calls)
+
+
+def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
+    """A note in the place of results that never came to these calls of the message `asked`."""
+    role = format_named(asked.wire_format).results_role if asked.wire_format else "tool"
+    return Message.trusted(
+        role=role,
+        content=tuple(
+            ToolResult(c.id, NO_RESULT, c.name, raw=None if role == "user" else _kind_of(c))
+            for c in calls
+        ),
+        id=asked.id + _ANSWERED,
+        timestamp=asked.timestamp,
+        metadata=_INJECTED,
+    )
+
+
+def _kind_of(call: ToolCall) -> Mapping[str, Any] | None:
+    """What says which kind of call is answered, for formats that have several."""
+    return {"type": call.raw["type"]} if call.raw and "type" in call.raw else None
+
+
+def is_answer(message: Message) -> bool:
+    """Whether the message is nothing but such a note."""
+    return message.metadata.source == _INJECTED.source and message.id.endswith(_ANSWERED)
+
+
+def joined(answer: Message, results: Message) -> list[Message]:
+    """Results of one reply in one message where the provider keeps them in one (a user message)."""
+    if results.role != "user":
+        return [answer, results]
+    return [results.with_parts([*answer.parts, *results.parts])]
+
+
+def _with_orphans_adopted(
+    messages: Sequence[Message], called: Counter[str]
+) -> tuple[list[Message], Counter[str]]:
+    """The messages, and the calls that still wait at their end.
+
+    Notes that come of orphans stand after the results beside them: a provider wants nothing between
+    those.
+    """
+    due = Counter(called)
+    out: list[Message] = []
+    notes: list[Message] = []
+    for message in messages:
+        if not message.tool_results:
+            out += [*notes, message]
+            notes = []
+            due.update(call.id for call in message.tool_calls)
+            continue
+        shown = _adopted(message, due)
+        (out if shown.tool_results else notes).append(shown)
+    return out + notes, due
+
+
+def _adopted(message: Message, due: Counter[str]) -> Message:
+    """Results that answer no call that is due become a note; the others are due no longer."""
+    parts: list[Part] = []
+    orphans = False
+    for part in message.parts:
+        if not isinstance(part, ToolResult):
+            parts.append(part)
+        elif due[part.call_id] > 0:
+            due[part.call_id] -= 1
+            parts.append(part)
+        else:
+            orphans = True
+            parts += [Text(f"{ORPHAN}, id {part.call_id}]\n{part.text}"), *part.images]
+    if not orphans:
+        return message
+    note = _results_first(message.with_parts(parts))
+    if note.role != "tool":
+        return note
+    return note.model_copy(update={"role": "user", "wire": None, "wire_format": None})

@@ -1,0 +1,180 @@
+"""Briefing: what a model is told when it is to tell the story, put together from templates.
+
+The rules stand before the data, what is asked for now after them. What people and goals say is
+data like the messages, in the same fence and cleaned like them: it is told in their words, and
+gives no orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import Template
+from typing import Literal
+
+from compact.engine.chronology.work import WORKS
+from compact.engine.fencing import (
+    GOALS,
+    IN_VIEW,
+    TASKS,
+    TOLD,
+    WANTED,
+    WRITTEN,
+    Block,
+    Clean,
+    cleaned,
+    fenced,
+    one_line,
+    shortened,
+    speaker_in,
+)
+from compact.messages.checkpoints import Level, SummaryRequest, summary_of
+from compact.messages.context import ActiveContext
+from compact.messages.messages import Message, visible_texts
+from compact.messages.tokens import TokenCounter
+from compact.text.anchors import keys_of
+from compact.text.modes import MODES, mode_named
+from compact.text.templates import template
+
+WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
+"""Words that a model is allowed for each token of the cap, fewer where tools were called, whose
+names take more tokens than prose; and at least: a smaller number would ask for no sentence."""
+DENSE = 20
+"""Tokens of the messages for each of the story from which it cannot tell every step."""
+LINE = 300
+"""Characters of a message in view that are shown."""
+Form = Literal["full", "plain", "short", "shortest"]
+"""How much the rules say: with an example, without, or what small models have room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What is said before the data and after them, and what stands in every request's data."""
+
+    rules: str
+    ask: str
+    beside: Sequence[Block] = ()
+
+    def context(self, blocks: Iterable[Block], marker: str, counter: TokenCounter) -> ActiveContext:
+        """The prompt with these blocks as its data."""
+        data = f"{fenced([*self.beside, *blocks], marker)}\n\n{self.ask}"
+        messages = (
+            Message(role="system", content=self.rules, id="summary-rules"),
+            Message(role="user", content=data, id="summary-data"),
+        )
+        return ActiveContext(messages=messages, tokens=counter.messages(messages))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words in which a request's story is asked for."""
+
+    form: Form
+    rules: str
+    beside: Sequence[Block] = ()
+    per_token: float = WORDS_PER_TOKEN
+
+    def whole(self, tokens: int) -> Briefing:
+        """For all of the data at once."""
+        return Briefing(self.rules, self._ask(tokens), self.beside)
+
+    def part(self, tokens: int, number: int, total: int) -> Briefing:
+        """For one part of them."""
+        told = _filled("map", number=number, total=total)
+        return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
+
+    def reduction(self, tokens: int, total: int) -> Briefing:
+        """For the stories of parts, which are put together."""
+        told = _filled("reduce", total=total)
+        return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
+
+    def _ask(self, tokens: int) -> str:
+        words = max(FEWEST_WORDS, int(tokens * self.per_token))
+        return _filled("ask_short" if self.form in SMALL_FORMS else "ask", words=words)
+
+
+FORMS: Mapping[Form, Sequence[str]] = {
+    "full": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}", "example"),
+    "plain": ("rules", "strategies/{strategy}", "{level}", "{older}", "focus", "{json}"),
+    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{json}"),
+    "shortest": ("short", "{level}", "{json}"),
+}
+"""The templates of each form, from long to short."""
+SMALL_FORMS: Sequence[Form] = ("short", "shortest")
+"""Those that a small model is not lost in."""
+
+
+def words_of(
+    request: SummaryRequest, form: Form, *, structured: bool, beside: Sequence[Block] = ()
+) -> Words:
+    """How a request is put in that form; `structured` where a server holds the answer to JSON."""
+    level, json = _level_of(request), "json" if structured else ""
+    older = "" if request.level == "detailed" else "older"
+    names = [
+        name.format(strategy=request.strategy, level=level, older=older, json=json)
+        for name in FORMS[form]
+    ]
+    is_work = any(message.tool_calls for message in request.messages)
+    focus = mode_named(_mode_of(request)).focus
+    rules = "\n\n".join(_filled(name, text=focus) for name in names if name)
+    return Words(form, rules, beside, WORDS_OF_WORK if is_work else WORDS_PER_TOKEN)
+
+
+def _level_of(request: SummaryRequest) -> Level:
+    """How much of the detail is asked for: not every step where there are few words for many."""
+    said = sum(map(len, visible_texts(request.messages))) // 4
+    is_dense = request.level == "detailed" and said > DENSE * request.max_tokens
+    return "moderate" if is_dense else request.level
+
+
+def _mode_of(request: SummaryRequest) -> str:
+    """What the conversation is for, where nobody said so: its calls tell."""
+    calls = (call for message in request.messages for call in message.tool_calls)
+    if request.mode != MODES[0] or all(WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
+        return request.mode
+    return "developer"
+
+
+def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
+    """The same once more, with what was wrong about the first answer."""
+    return replace(told, ask=f"{_filled('again', text=' '.join(wishes))} {told.ask}")
+
+
+def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[Block]:
+    """What is said beside the messages, as blocks; the record of at most so many characters, and
+    as many of what stays `in_view`.
+    """
+    texts = (request.record, request.guidance, *request.goals, *request.open_tasks)
+    clean = cleaned([*visible_texts(request.messages), *texts])
+    told, view = _in_view(request.kept, most, clean) if in_view else ("", "")
+    rows = (
+        (TOLD, told),
+        (IN_VIEW, view),
+        (WRITTEN, shortened(clean(request.record), most)),
+        (GOALS, _listed(request.goals, clean)),
+        (TASKS, _listed(request.open_tasks, clean)),
+        (WANTED, clean(request.guidance)),
+    )
+    return [Block(speaker, text, -1) for speaker, text in rows if text]
+
+
+def _in_view(kept: Sequence[Message], most: int, clean: Clean) -> tuple[str, str]:
+    """The newest story that stands before this one, and the newest messages in view, each in a
+    line, within so many characters.
+    """
+    told, lines = "", list[str]()
+    for message in reversed(kept):
+        if message.metadata.source == "checkpoint":
+            told = told or shortened(clean(summary_of(message.text)), most)
+        elif most > 0 and (said := one_line(clean(message.text), LINE)):
+            lines.append(f"- {speaker_in(message)}: {said}")
+            most -= len(lines[-1])
+    return told, "".join(f"\n{line}" for line in reversed(lines))
+
+
+def _filled(name: str, **values: object) -> str:
+    return Template(template(f"summary/{name}.md")).substitute(values)
+
+
+def _listed(texts: Iterable[str], clean: Clean) -> str:
+    return "; ".join(" ".join(clean(text).split()) for text in texts)

@@ -1,0 +1,100 @@
+"""What of a conversation its digest still says, measured: names, decisions and questions.
+
+Each is looked for as it was written, white space squeezed. So what a digest says in other words
+counts as lost: the shares are lower bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import add
+
+from compact.engine.chronology.notes import Notes
+from compact.engine.excerpts import is_asked_or_decided
+from compact.messages.messages import Message
+from compact.text import anchors, sentences
+from compact.text.digests import Survival
+from compact.text.facts import Said, entities
+from compact.text.speakers import own_words_of, speaker_of
+
+MOST_ENTITIES = 60
+"""Names that count as likely needed again, as in the project's other measure of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many there are, and how many a digest says: entities, names, decisions, questions."""
+
+    said: tuple[int, ...] = (0, 0, 0, 0)
+    of: tuple[int, ...] = (0, 0, 0, 0)
+
+    def __add__(self, other: Kept) -> Kept:
+        return Kept(
+            tuple(map(add, self.said, other.said)),
+            tuple(map(add, self.of, other.of)),
+        )
+
+    @property
+    def shares(self) -> Survival:
+        """The same as shares."""
+        shares = [a / b if b else None for a, b in zip(self.said, self.of, strict=True)]
+        entities, names, decisions, questions = shares
+        return Survival(entities=entities, anchors=names, decisions=decisions, questions=questions)
+
+
+class Facts:
+    """What there is to lose: to be read message by message, then held against digests."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._named: Counter[str] = Counter()
+        self._decisions: set[str] = set()
+        self._questions: set[str] = set()
+
+    def read(self, messages: Iterable[Message]) -> Facts:
+        """Take down what the next messages hold."""
+        for message in messages:
+            speaker = speaker_of(message)
+            if speaker in ("system", "injected", "checkpoint"):
+                continue
+            texts = [message.text, *(x.text for x in message.tool_results)]
+            texts += [call.arguments for call in message.tool_calls]
+            for text in texts:
+                self._names |= anchors.texts_of(anchors.find(text))
+            if speaker in ("person", "assistant"):
+                own = own_words_of(message) if speaker == "person" else message.text
+                self._named.update(x.text for x in entities(own))
+                self._hear(own, "person" if speaker == "person" else "assistant")
+        return self
+
+    def _hear(self, words: str, speaker: str) -> None:
+        for line in sentences.lines_of(words):
+            for said in sentences.sentences_of(line):
+                if len(said) < sentences.SHORTEST:
+                    continue
+                is_own = speaker == "person"
+                if is_own and said.endswith(("?", "？")):
+                    self._questions.add(_squeezed(said))
+                elif is_asked_or_decided(Said(0, "person" if is_own else "assistant", said)):
+                    self._decisions.add(_squeezed(said))
+
+    def kept_in(self, text: str, notes: Notes) -> Kept:
+        """What a digest says of it."""
+        own = _squeezed(text)
+        groups = (self.entities(notes), self._names, self._decisions, self._questions)
+        found = [[_squeezed(each) in own for each in group] for group in groups]
+        return Kept(tuple(map(sum, found)), tuple(map(len, found)))
+
+    def entities(self, notes: Notes) -> Sequence[str]:
+        """The names that are needed again likeliest."""
+        ranked = [text for text, *_ in notes.ranked()[:MOST_ENTITIES]]
+        if not notes.is_plain_talk and ranked:
+            return ranked
+        most = sorted(self._named.items(), key=lambda row: (-row[1], row[0]))
+        return [text for text, _ in most[:MOST_ENTITIES]]
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.replace("*", "").replace("`", "").split())

@@ -1,0 +1,169 @@
+"""A conversation of a file as a new session of a store: all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import InvalidTranscript, NotFound
+from compact.exchange.session_file import SessionFile, check_tools
+from compact.messages import clock_and_ids
+from compact.messages.memory_protocols import SessionTransfer
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session, free_branch_id
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.session.context_manager import ContextManager
+from compact.session.entering import new_branch
+from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
+
+RECORD = "record"
+"""The key of a session's metadata that holds what its file says beside its messages."""
+LONGEST_ID = 200
+"""Letters of a session's id."""
+
+
+def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
+    """What a transcript says, as a session of that id; `name` is that of its file.
+
+    Raises:
+        InvalidTranscript: a schema of a tool in it is broken.
+    """
+    try:
+        check_tools(transcript.tools)
+    except ValueError as error:
+        raise InvalidTranscript(transcript.source, str(error)) from None
+    metadata: dict[str, Any] = {"source": name, "format": transcript.format}
+    record = transcript.container.fields.get("record")
+    if isinstance(record, dict) and record:
+        metadata[RECORD] = json.loads(json.dumps(record, default=str))
+    if transcript.tools:
+        metadata["tools"] = [dict(tool) for tool in transcript.tools]
+    messages = transcript.messages
+    session = Session(
+        id=session_id,
+        title=transcript.title,
+        model=transcript.model,
+        wire=transcript.wire,
+        created_at=messages[0].timestamp if messages else clock_and_ids.now(),
+        metadata=metadata,
+        branch=Branch(id=session_id, session_id=session_id),
+    )
+    return SessionFile(session, messages)
+
+
+def is_id(name: str) -> bool:
+    """Whether a session may have that id."""
+    return bool(name.strip()) and len(name) <= LONGEST_ID and name.isprintable()
+
+
+def as_new(
+    read: SessionFile,
+    store: SessionStore,
+    settings: CompactConfig,
+    *,
+    session_id: str,
+    scope: str = DEFAULT_SCOPE,
+) -> WholeSession:
+    """What a store is to keep of a session that is new to it, under that id and in that scope: of a
+    file with a whole session, all that is in it, counted as it was; else its messages, counted as
+    the settings say, with goals and pins.
+
+    Raises:
+        InvalidMessage: a message cannot be stored.
+        InvalidArgument: a goal cannot be set.
+    """
+    if read.whole is not None:
+        whole = _under_free_ids(read.whole, store, session_id)
+        session = whole.session.model_copy(update={"scope": scope})
+        return replace(whole, session=session)
+    known, tokenizer = read.session, settings.tokenizer
+    if not tokenizer and not settings.model and known.tokenizer in wiring.TOKENIZERS:
+        tokenizer = known.tokenizer
+    counter = wiring.token_counter(known.wire, tokenizer=tokenizer, model=settings.model)
+    changed = {
+        "id": session_id,
+        "scope": scope,
+        "model": known.model or settings.model,
+        "tokenizer": counter.estimator.name,
+        "branch": new_branch(store, session_id),
+    }
+    return _made(known.model_copy(update=changed), read, settings)
+
+
+def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
+    """The session with what the file has of it. It is made in memory for it."""
+    memory = wiring.session_store(None)
+    memory.session(session.id, create=session)
+    tokenizer = settings.tokenizer or session.tokenizer
+    if not wiring.names_tokenizer(tokenizer):
+        tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
+    window = settings.window()
+    with ContextManager(
+        window=window.size if window else DEFAULT_WINDOW,
+        store=memory,
+        session_id=session.id,
+        scope=session.scope,
+        tokenizer=tokenizer,
+        format=session.wire,
+        policy=settings.policy(),
+        models=settings.book(),
+    ) as ctx:
+        ctx.history.append(lambda _: read.messages)
+        if read.goals:
+            ctx.set_goals(read.goals)
+        for position in read.pins:
+            ctx.pin(read.messages[position])
+        entries = memory.read(session.branch.id, 0, len(read.messages))
+        return WholeSession(
+            session,
+            [OwnPart(session.branch, entries)],
+            changes=memory.changes(session.id),
+            notes=memory.notes(session.id),
+        )
+
+
+def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -> WholeSession:
+    """A whole session under that id; branches and projections keep theirs where they are free."""
+    has_branch, has_projection = _knows(store.branch), _knows(store.projection)
+    keeps = session_id == whole.session.id
+    branches: dict[str, str] = {}
+
+    def is_taken(name: str) -> bool:
+        return name in branches.values() or has_branch(name)
+
+    for part in whole.parts:
+        own = part.branch.id
+        free = own if keeps and not is_taken(own) else None
+        branches[own] = free or free_branch_id(session_id, len(branches), is_taken)
+    projections = {
+        each.id: clock_and_ids.new_id() for each in whole.projections if has_projection(each.id)
+    }
+    return renamed(whole, NewIds(session_id, branches, projections))
+
+
+def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
+    """Whether a store finds what has that id."""
+
+    def knows(name: str) -> bool:
+        try:
+            find(name)
+        except NotFound:
+            return False
+        return True
+
+    return knows
+
+
+def put(store: SessionStore, whole: WholeSession) -> Session:
+    """Store a session, in one step: whatever goes wrong, and whenever the process ends, all of it
+    is there or nothing. It as it stands then.
+
+    Raises:
+        Superseded: there is a session of that id.
+        StoreFailed: it cannot be stored.
+    """
+    return cast("SessionTransfer", store).put_session(whole)

@@ -1,0 +1,426 @@
+"""Many conversations of files as sessions of a store: what would be done with each, and then it is
+done, each wholly or not at all.
+
+A session's metadata says which file it came from, by the digest of its contents: what is stored
+already is found again, and a migration that was interrupted goes on where it was. A file that has
+grown since adds what it has more. Nothing that is in the store is changed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
+from compact.exchange import importing, legacy_snapshots, manifest, sources, stored_sources
+from compact.exchange.manifest import Manifest
+from compact.exchange.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.exchange.session_file import SessionFile
+from compact.exchange.sources import FoundConversation, SourceFile
+from compact.exchange.stored_sources import MARK, StoredSources
+from compact.files import named_path
+from compact.memory.backup import make_backup
+from compact.memory.forgetting import forget
+from compact.messages import clock_and_ids
+from compact.messages.calls import named
+from compact.messages.memory_protocols import SessionTransfer
+from compact.messages.messages import Message
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Session
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.store.whole_session import WholeSession
+
+Progress = Callable[[int, int], None]
+"""Told after each file how many are done, and of how many."""
+LEGACY_SESSION = "legacy_session"
+"""The name of the format whose sessions have snapshots."""
+SHOWN_OF_DIGEST = 6
+"""Characters of a digest that tell two sessions apart whose files have one name."""
+
+
+def migrate(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    dry_run: bool = False,
+    settings: CompactConfig | None = None,
+    progress: Progress | None = None,
+) -> MigrationReport:
+    """Bring along the conversations of files and of whole folders, in any format that is known.
+
+    Each becomes a session of its own, wholly or not at all, and is read back and compared. What is
+    there already is left alone; a file that has grown since adds what it has more. With `dry_run`
+    nothing is changed. Before the first change the store is copied into
+    `migrations/TIME/backup` beside it, and `migrations/TIME/manifest.json` says what was done.
+
+    Raises:
+        InvalidArgument: no path is given, or the store is no file.
+        StoreFailed: the store cannot be read or written; what was stored before stays, and is
+            found when the migration is begun again.
+    """
+    named("scope", scope)
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given or "" in given:
+        raise InvalidArgument("paths", "paths: name at least one file or folder")
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        file = getattr(opened, "path", None)
+        if not dry_run and (file is None or file == ":memory:"):
+            raise InvalidArgument("store", "a migration needs a store in a file")
+        run = _Migration(opened, settings or CompactConfig(), scope, dry_run, file)
+        return run.over([named_path(each) for each in given], progress)
+
+
+def migrate_data(
+    data: bytes,
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    settings: CompactConfig | None = None,
+    only: str | None = None,
+) -> MigratedConversation:
+    """Bring along the one conversation that bytes hold, as `migrate` does, but for the backup and
+    the manifest. `only` names the format that it has to be in.
+
+    Raises:
+        StoreFailed: the store cannot be read or written.
+    """
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        run = _Migration(opened, settings or CompactConfig(), scope, dry_run=False, file=None)
+        found = next(sources.conversations_of(SourceFile(Path("data"), is_named=True), data))
+        if only is not None and found.format not in (None, only):
+            return _told(found, "broken", f"{found.format}, and not {only}")
+        return run.one(found)
+
+
+@dataclass(slots=True)
+class _Migration:
+    """A migration that is being done, or would be."""
+
+    store: SessionStore
+    settings: CompactConfig
+    scope: str
+    dry_run: bool
+    file: str | None
+    id: str = ""
+    folder: Path | None = None
+    backup: Path | None = None
+    stored: StoredSources = field(init=False)
+    planned: dict[str, list[bytes]] = field(default_factory=dict)
+    """The sessions that a dry run would make, by their ids, with the links of their messages."""
+    owners: dict[str, WholeSession] = field(default_factory=dict)
+    """Those of them that snapshots may be of."""
+    snapshots: list[SourceFile] = field(default_factory=list)
+    """Files with snapshots: their sessions come first."""
+    done: list[MigratedConversation] = field(default_factory=list)
+    tick: Callable[[], None] = field(default=lambda: None)
+    """Is called before each conversation."""
+
+    def __post_init__(self) -> None:
+        self.stored = StoredSources.of(self.store, self.scope)
+
+    def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
+        """Migrate what is in the files, and tell what became of it."""
+        files = list(sources.files_of(paths, without=self._own_files()))
+        state: manifest.State = "stopped"
+        self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
+        try:
+            for number, source in enumerate(files):
+                if progress is not None:
+                    self.tick = partial(progress, number, len(files))
+                self.done.extend(self._file(source))
+            for source in self.snapshots:
+                self.done.extend(self._file(source, takes_snapshots=True))
+            state = "done"
+        finally:
+            if self.folder is not None:
+                states = stored_sources.states_of(self.store)
+                manifest.write(self.folder, Manifest(state, self.report(), states))
+        return self.report()
+
+    def report(self) -> MigrationReport:
+        """What was done so far."""
+        return MigrationReport(
+            id=self.id,
+            made_at=clock_and_ids.now(),
+            store=self.file,
+            scope=self.scope,
+            dry_run=self.dry_run,
+            folder=None if self.folder is None else str(self.folder),
+            backup=None if self.backup is None else str(self.backup),
+            conversations=tuple(self.done),
+        )
+
+    def _own_files(self) -> list[Path]:
+        """Files of the store, which are no sources."""
+        if self.file is None:
+            return []
+        path = named_path(self.file).absolute()
+        beside = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
+        return [*beside, manifest.folder_of(self.file)]
+
+    # --- one conversation -------------------------------------------------------------------------
+
+    def _file(
+        self, source: SourceFile, *, takes_snapshots: bool = False
+    ) -> Iterator[MigratedConversation]:
+        self.tick()
+        for found in sources.conversations_in(source):
+            self.tick()
+            if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
+                self.snapshots.append(source)
+                return
+            yield self.one(found)
+
+    def one(self, found: FoundConversation) -> MigratedConversation:
+        """Migrate a conversation; what became of it."""
+        try:
+            return self._conversation(found)
+        except StoreFailed:
+            raise
+        except CompactError as error:
+            return _told(found, "broken", _reason(error))
+
+    def _conversation(self, found: FoundConversation) -> MigratedConversation:
+        """Store a conversation, if it is new or has grown; what became of it."""
+        read = found.read
+        if isinstance(read, InvalidTranscript):
+            return _told(found, "unknown" if read.is_foreign else "broken", _reason(read))
+        known = self.stored.with_content(found.sha256, found.number)
+        if known is not None:
+            return _told(found, "there", session_id=known)
+        if found.format == legacy_snapshots.FORMAT:
+            return self._snapshot(found, read)
+        return self._known_before(found, read) or self._add(found, read)
+
+    def _known_before(
+        self, found: FoundConversation, read: SessionFile
+    ) -> MigratedConversation | None:
+        """What becomes of a conversation of which the store has a part, or another past."""
+        name, links = read.session.id, stored_sources.links_of(read.messages)
+        came = self.stored.from_place(found.source.path, found.number)
+        for candidate in filter(None, dict.fromkeys((name, came))):
+            session = self._in_scope(candidate)
+            if session is None:
+                continue
+            have = session.branch.messages
+            how = stored_sources.compared(have, self._link_after(session), links)
+            if how in ("same", "behind"):
+                more = "" if how == "same" else "the session has more by now"
+                return _told(found, "there", more, session_id=session.id)
+            if how == "grown" and read.whole is None:
+                return self._grow(found, read, session)
+            if how == "grown":
+                reason = "an export of a session that has less; `sessions import --as ID` takes it"
+                return _told(found, "differs", reason, session_id=session.id)
+            if candidate == came and found.own_id in (None, candidate):
+                reason = "its file has another past by now: the session stays as it is"
+                return _told(found, "differs", reason, session_id=session.id)
+        return None
+
+    def _in_scope(self, session_id: str) -> Session | None:
+        """A session of the scope, or one that a dry run would make."""
+        if session_id in self.planned:
+            branch = Branch(id=session_id, session_id=session_id)
+            messages = len(self.planned[session_id])
+            branch = branch.model_copy(update={"messages": messages})
+            return Session(id=session_id, scope=self.scope, branch=branch)
+        session = stored_sources.session_in(self.store, session_id)
+        return None if session is None or session.scope != self.scope else session
+
+    def _link_after(self, session: Session) -> Callable[[int], bytes]:
+        """The chain's hash after so many messages of a session."""
+        planned = self.planned.get(session.id)
+        if planned is not None:
+            return lambda count: planned[count - 1]
+        return partial(self.store.chain, session.branch.id)
+
+    def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
+        name = self._free_id(read.session.id, found)
+        ready = importing.as_new(read, self.store, self.settings, session_id=name, scope=self.scope)
+        if not self.dry_run:
+            self._begin()
+        ready = self._marked(ready, found)
+        if not self.dry_run:
+            importing.put(self.store, ready)
+            self._check(ready.session, read)
+        self.stored.add(ready.session.metadata, name)
+        if self.dry_run:
+            self.planned[name] = stored_sources.links_of(read.messages)
+            if found.format == LEGACY_SESSION:
+                self.owners[name] = ready
+        entries = ready.line(ready.session.branch.id)
+        added = sum(len(part.entries) for part in ready.parts)
+        told = _told(found, "new", session_id=name)
+        return told.model_copy(update={"tokens": _tokens(entries), "added": added})
+
+    def _grow(
+        self, found: FoundConversation, read: SessionFile, session: Session
+    ) -> MigratedConversation:
+        """Add to a session what its file has more."""
+        branch, have = session.branch, session.branch.messages
+        settings = self.settings
+        if session.tokenizer:
+            settings = settings.model_copy(update={"tokenizer": session.tokenizer})
+        entries = (
+            importing.as_new(read, self.store, settings, session_id=session.id, scope=self.scope)
+            .parts[0]
+            .entries
+        )
+        if not self.dry_run:
+            self._begin()
+            mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
+            metadata = {MARK: mark}
+            into = cast("SessionTransfer", self.store)
+            into.add_from_source(branch.id, entries[have:], expected=have, metadata=metadata)
+            wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
+            if wrong is not None:
+                raise StoreFailed(f"session {session.id!r}: {wrong}")
+            self.stored.add(metadata, session.id)
+        elif session.id in self.planned:
+            self.planned[session.id] = stored_sources.links_of(read.messages)
+        told = _told(found, "grown", session_id=session.id)
+        more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
+        return told.model_copy(update=more)
+
+    def _snapshot(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
+        """Make a snapshot of its session; where that is not there or was another one, a session of
+        its own.
+        """
+        owner = found.own_id or ""
+        session, history = self._history_of(owner)
+        window = self.settings.window()
+        made = None
+        if session is not None:
+            size = window.size if window else DEFAULT_WINDOW
+            made = legacy_snapshots.as_snapshot(read, session, history, size)
+        if session is None or made is None:
+            own = read.session.model_copy(
+                update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
+            )
+            apart = replace(read, session=own)
+            whose = f"its session {owner!r} is not there" if session is None else "it says other"
+            told = self._known_before(replace(found, own_id=own.id), apart)
+            told = told or self._add(found, apart)
+            if told.outcome != "new":
+                return told
+            reason = (
+                f"{whose}: a session of its own"
+                if session is None
+                else (f"{whose} words than session {owner!r}: a session of its own")
+            )
+            return told.model_copy(update={"reason": reason})
+        told = _told(found, "snapshot", session_id=owner)
+        told = told.model_copy(update={"snapshot_id": made.id})
+        if not self.dry_run:
+            if any(each.id == made.id for each in self.store.snapshots(owner)):
+                return told.model_copy(update={"outcome": "there"})
+            self._begin()
+            said = {"path": found.source.path.name, **read.session.metadata}
+            self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", said)
+            self.store.save_snapshot(made)
+        return told
+
+    def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
+        """A session of the scope, or one that a dry run would make, with its messages."""
+        if session_id in self.owners:
+            whole = self.owners[session_id]
+            return whole.session, [e.message for e in whole.line(whole.session.branch.id)]
+        session = None if session_id in self.planned else self._in_scope(session_id)
+        if session is None:
+            return None, []
+        entries = self.store.read(session.branch.id, 0, session.branch.messages)
+        return session, [entry.message for entry in entries]
+
+    def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
+        mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
+        metadata = {**whole.session.metadata, MARK: mark}
+        return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
+
+    def _free_id(self, wanted: str, found: FoundConversation) -> str:
+        """The id that its file's name gives; where another conversation has it, one that its
+        contents tell apart.
+        """
+        if not self._is_taken(wanted):
+            return wanted
+        cut = wanted[: importing.LONGEST_ID - SHOWN_OF_DIGEST - 1]
+        name, number = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}", 1
+        while self._is_taken(name):
+            number += 1
+            name = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}-{number}"
+        return name
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self.planned or stored_sources.session_in(self.store, name) is not None
+
+    def _begin(self) -> None:
+        """Before the first change: keep the store as it is, and say that a migration runs."""
+        if self.folder is not None or self.file is None:
+            return
+        folder = manifest.begun(self.file, self.id)
+        self.id = folder.name
+        make_backup(self.store, folder / manifest.BACKUP, self.settings)
+        self.folder, self.backup = folder, folder / manifest.BACKUP
+        manifest.write(folder, Manifest("running", self.report()))
+
+    def _check(self, session: Session, read: SessionFile) -> None:
+        """Read a new session back. One that is not what was read is deleted again.
+
+        Raises:
+            InvalidTranscript: it was not.
+        """
+        wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
+        if wrong is not None:
+            forget(self.store, session.id, self.settings)
+            reason = f"{wrong}; nothing of it was kept"
+            raise InvalidTranscript(str(read.session.metadata.get("source", "")), reason)
+
+
+def _told(
+    found: FoundConversation, outcome: Outcome, reason: str = "", *, session_id: str | None = None
+) -> MigratedConversation:
+    read = None if isinstance(found.read, InvalidTranscript) else found.read
+    return MigratedConversation(
+        path=str(found.source.path),
+        outcome=outcome,
+        reason=reason,
+        format=found.format,
+        sha256=found.sha256,
+        conversation=found.number,
+        session_id=session_id,
+        title=None if read is None else read.session.title,
+        messages=0 if read is None else len(read.messages),
+        notes=found.notes,
+    )
+
+
+def _tokens(entries: Sequence[Entry]) -> int:
+    return sum(entry.tokens or 0 for entry in entries)
+
+
+def _reason(error: CompactError) -> str:
+    """What is wrong, without the file's name, which stands beside it."""
+    if isinstance(error, InvalidTranscript):
+        return error.reason if error.line is None else f"line {error.line}: {error.reason}"
+    return str(error)
+
+
+def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
+    """What could not be read and should have been: conversations that are broken, and files that
+    were named themselves and hold none.
+    """
+    named = {str(named_path(path)) for path in paths}
+    return [
+        each
+        for each in report.conversations
+        if each.outcome in ("broken", "differs")
+        or (each.outcome == "unknown" and each.path in named)
+    ]

@@ -1,0 +1,162 @@
+"""Takes a migration back: the backup from before it is put back, unless somebody wrote since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, cast
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import InvalidArgument, NotFound, StoreFailed
+from compact.exchange import manifest
+from compact.exchange.manifest import Manifest
+from compact.exchange.migrated import RollbackReport
+from compact.exchange.stored_sources import StoredState, states_of
+from compact.files import made_beside
+from compact.memory.backup import make_backup, restore_backup
+from compact.messages.calls import named
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import DEFAULT_SCOPE
+
+REPLACED = "replaced"
+"""The folder of a migration that keeps what `force` took away."""
+MOST_NAMED = 5
+"""Sessions that an error names."""
+
+
+def roll_back(
+    migration: str | None = None,
+    *,
+    store: str | Path | SessionStore,
+    scope: str = DEFAULT_SCOPE,
+    force: bool = False,
+    dry_run: bool = False,
+    settings: CompactConfig | None = None,
+) -> RollbackReport:
+    """Take back a migration of a scope, the newest where none is named: the store is what it was
+    before. Where somebody wrote since, nothing is done without `force`, which keeps a backup of the
+    store as it is. With `dry_run` nothing is changed.
+
+    Raises:
+        NotFound: there is no such migration, none that is not taken back already, or no backup.
+        InvalidArgument: the store is no file.
+        StoreFailed: the store cannot be changed, or somebody wrote since; with `force` too where
+            that was in another scope. It is as it was.
+        StoreDamaged: the backup is not what was written.
+    """
+    named("scope", scope)
+    opened = wiring.session_store(store)
+    with nullcontext() if opened is store else closing(opened):
+        file = getattr(opened, "path", None)
+        if file is None or file == ":memory:":
+            raise InvalidArgument("store", "a migration is taken back from a store in a file")
+        folder, told = _meant(file, scope, migration)
+        if not (folder / manifest.BACKUP).is_dir():
+            raise NotFound(f"{folder} has no backup: there is nothing to put back")
+        with made_beside(Path(file)) as beside:
+            made = beside / Path(file).name
+            restore_backup(folder / manifest.BACKUP, made)
+            with closing(wiring.session_store(made)) as restored:
+                before = states_of(restored)
+            work = _RollingBack(opened, _free(folder / REPLACED), told, before, force)
+            report = work.report(file)
+            if dry_run:
+                return report
+            wiring.put_back(cast("Any", opened).pool, made, partial(work.check, settings))
+        manifest.write(folder, replace(told, state="rolled back"))
+        kept = str(work.replaced) if work.replaced.is_dir() else None
+        return report.model_copy(update={"dry_run": False, "replaced": kept})
+
+
+def _free(folder: Path) -> Path:
+    """The folder's name, or the first with a number that nothing has: an earlier attempt may have
+    ended between the backup and what it is for.
+    """
+    names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(name for name in chain([folder], names) if not name.exists())
+
+
+def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
+    """The migration of that name in a scope, or the newest one there that is not taken back.
+
+    Raises:
+        NotFound: there is none; the text names those there are.
+    """
+    own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
+    own = [(folder, told) for folder, told in own if told.report.scope == scope]
+    for folder, told in reversed(own):
+        is_named = name is not None and name in (folder.name, str(folder))
+        if is_named or (name is None and told.state != "rolled back"):
+            return folder, told
+    there = ", ".join(folder.name for folder, _ in own[-5:]) or "none at all"
+    what = "that is not taken back already" if name is None else repr(name)
+    raise NotFound(f"no migration {what} of {store}; there are {there}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RollingBack:
+    """Compares the store now with the store before a migration, and after it."""
+
+    store: SessionStore
+    replaced: Path
+    told: Manifest
+    before: Mapping[str, StoredState]
+    force: bool
+
+    def report(self, file: str) -> RollbackReport:
+        """What putting the backup back changes, by sessions."""
+        now = states_of(self.store)
+        # Of a migration that was killed it is not known how it left the store.
+        then = self.before if self.told.states is None else self.told.states
+        return RollbackReport(
+            id=self.told.report.id,
+            store=file,
+            folder=str(self.replaced.parent),
+            dry_run=True,
+            deleted=tuple(name for name in now if name not in self.before),
+            put_back=tuple(x for x in self.before if now.get(x) != self.before[x]),
+            changed=_different(then, now) if now != self.before else (),
+            others=tuple(
+                name
+                for name in _different(self.before, now)
+                if (now.get(name) or self.before[name]).scope != self.told.report.scope
+            ),
+        )
+
+    def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
+        """Called when nobody else can write any more; `beside` is what would be lost beside
+        sessions.
+
+        Raises:
+            StoreFailed: the backup may not be put back.
+        """
+        report = self.report("")
+        if report.others:
+            raise StoreFailed(
+                f"{_named(report.others)} of other scopes changed since the backup; nothing was "
+                "taken back. Delete the sessions of the migration by name"
+            )
+        changed = [*([_named(report.changed)] if report.changed else []), *beside]
+        if changed and not self.force:
+            raise StoreFailed(
+                f"somebody wrote since: {', '.join(changed)}; nothing was taken back. --force puts "
+                "the backup back, and keeps the store as it is beside it"
+            )
+        if changed:
+            make_backup(self.store, self.replaced, settings or CompactConfig())
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sessions that are not the same in both."""
+    return tuple(name for name in {**one, **other} if one.get(name) != other.get(name))
+
+
+def _named(sessions: Sequence[str]) -> str:
+    more = len(sessions) - MOST_NAMED
+    names = ", ".join(map(repr, sessions[:MOST_NAMED]))
+    return f"{names} and {more:,} more" if more > 0 else names

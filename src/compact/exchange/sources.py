@@ -1,0 +1,158 @@
+"""Files that may hold conversations: which there are below some paths, and what is in each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from compact import wiring
+from compact.errors import InvalidTranscript
+from compact.exchange import session_file
+from compact.exchange.importing import is_id, of_transcript
+from compact.exchange.session_file import SessionFile
+from compact.files import is_folder, is_other_kind
+
+_ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
+"""How the names of files end that say only what they are."""
+_NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache"))
+"""Folders that nobody keeps conversations in."""
+_DATABASE = b"SQLite format 3\0"
+EXPORT = "compact_session"
+"""The name of our own exports among the formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that may hold conversations."""
+
+    path: Path
+    is_named: bool
+    """Whether it was given itself, and not a folder that it is in."""
+    unreadable: str = ""
+    """Why it cannot be read; empty where it has not been tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConversation:
+    """A conversation of a file, or why there is none."""
+
+    source: SourceFile
+    sha256: str
+    number: int
+    read: SessionFile | InvalidTranscript
+    format: str | None = None
+    own_id: str | None = None
+    """The id that the conversation has itself, where it has one; of a snapshot, its session's."""
+    notes: tuple[str, ...] = ()
+
+
+OTHER_KIND = "a link to nothing, or no file but a pipe or device"
+
+
+def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
+    """The files that are named, and those in the folders that are, each once and in order; links
+    to folders are not followed. `without` are files and folders that are passed over.
+    """
+    hidden = {_real(path) for path in without}
+    known: set[Path] = set()
+    for given in paths:
+        why = OTHER_KIND if is_other_kind(given) else ""
+        one = SourceFile(given, is_named=True, unreadable=why)
+        below = _below(given, hidden) if is_folder(given) else [one]
+        for source in below:
+            if (real := _real(source.path)) not in known:
+                known.add(real)
+                yield source
+
+
+def _below(folder: Path, hidden: Collection[Path]) -> Iterator[SourceFile]:
+    closed: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=closed.append):
+        here = Path(place)
+        folders[:] = sorted(
+            name for name in folders if name not in _NEVER and _real(here / name) not in hidden
+        )
+        for name in sorted(names):
+            path = here / name
+            if _real(path) not in hidden:
+                why = "" if path.is_file() else OTHER_KIND
+                yield SourceFile(path, is_named=False, unreadable=why)
+    for error in closed:
+        why = f"the folder cannot be read: {error.strerror or error}"
+        yield SourceFile(Path(os.fsdecode(error.filename)), is_named=False, unreadable=why)
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a ring of links
+        return path.absolute()
+
+
+def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
+    """All conversations of a file; for one that holds none, why."""
+    if source.unreadable:
+        why = InvalidTranscript(str(source.path), source.unreadable)
+        yield FoundConversation(source, "", 1, why)
+        return
+    try:
+        data = wiring.read_file(source.path, str(source.path))
+    except InvalidTranscript as error:
+        yield FoundConversation(source, "", 1, error)
+        return
+    yield from conversations_of(source, data)
+
+
+def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversation]:
+    """All conversations of a file with these contents."""
+    name, digest = str(source.path), _digest(source.path, data)
+    try:
+        if session_file.is_session_file(data):
+            yield FoundConversation(source, digest, 1, session_file.read(data, name), EXPORT)
+            return
+        whole = source.path if data.startswith(_DATABASE) else data
+        for number, found in enumerate(wiring.each_transcript(whole, source=name), 1):
+            yield _of(source, digest, number, found)
+    except InvalidTranscript as error:
+        yield FoundConversation(source, digest, 1, error)
+
+
+def _digest(path: Path, data: bytes) -> str:
+    """Of a file's contents; of a database with those of the file that holds what is newest."""
+    found = sha256(data)
+    if data.startswith(_DATABASE):
+        with suppress(OSError):
+            found.update(Path(f"{path}-wal").read_bytes())
+    return found.hexdigest()
+
+
+def _of(
+    source: SourceFile, digest: str, number: int, found: wiring.Transcript | InvalidTranscript
+) -> FoundConversation:
+    if isinstance(found, InvalidTranscript):
+        return FoundConversation(source, digest, number, found)
+    own = found.session_id if is_id(found.session_id or "") else None
+    about: dict[str, Any] = {"format": found.format, "notes": found.notes, "own_id": own}
+    if not found.messages:
+        nothing = InvalidTranscript(found.source, "holds no messages", is_foreign=True)
+        return FoundConversation(source, digest, number, nothing, **about)
+    base = base_of(source.path)
+    name = own or (f"{base}-{number}" if found.conversations > 1 else base)
+    try:
+        read: SessionFile | InvalidTranscript = of_transcript(found, name, source.path.name)
+    except InvalidTranscript as error:
+        read = error
+    return FoundConversation(source, digest, number, read, **about)
+
+
+def base_of(path: Path) -> str:
+    """The id that a file's name gives."""
+    name = path.name
+    while (one := Path(name)).suffix.lower() in _ENDINGS:
+        name = one.stem
+    return name if is_id(name) else "session"

@@ -1,3 +1,0 @@
-"""The front doors: one call (`compress`, `plan`) and the session that never overflows
-(`ContextManager`).
-"""

@@ -1,0 +1,335 @@
+"""Ageing of memory (A-2): every session of a scope gets the digest that its age asks for, beside
+its messages. Start at `MemoryAgeing.age`.
+
+Each digest is committed by itself, and only if the session still has the messages that it was made
+of: whoever is killed leaves the old digest or the new one, and the next run goes on. A run that
+finds everything as it should be writes nothing. No message is ever touched here: originals
+that belong into the archive are moved last, by `memory.archival_manager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal, Protocol, cast
+
+from compact.config import CompactConfig
+from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.memory.ages import active_at, days_between
+from compact.memory.archival_manager import ArchivalManager
+from compact.memory.compression_engine import (
+    RATIOS,
+    CompressionEngine,
+    digest_of,
+    fingerprint_of,
+    importance_of,
+    original_of,
+    retention_of,
+)
+from compact.memory.retention import MARKED, Importance, RetentionPolicy
+from compact.messages import clock_and_ids
+from compact.messages.memory_protocols import DigestStore, Leases
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import Session
+from compact.text.archived import ArchiveReport
+from compact.text.digests import (
+    AgeingReport,
+    AgeingRow,
+    CompressedConversation,
+    CompressionLevel,
+    ConversationMetadata,
+    DigestNote,
+    Lease,
+)
+
+LEASE = timedelta(minutes=10)
+"""For how long whoever does the scheduled work has it without a sign of life."""
+FORMS = {
+    CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
+    CompressionLevel.METADATA: CompressionLevel.SUMMARY,
+}
+"""The digest that stands beside the originals while these are not archived yet: it goes into the
+archive with them. Of a session of a year, a later run leaves only what is known about it."""
+
+
+METADATA = CompressionLevel.METADATA
+FIRST_A_SUMMARY = (
+    "a summary first, for the archive; then the next run leaves what is known about it"
+)
+"""What is said of a session of a year whose originals are not in the archive yet."""
+
+
+class AgedStore(SessionStore, DigestStore, Leases, Protocol):
+    """A session store that keeps digests as well."""
+
+
+class _LeaseLost(Exception):
+    """Somebody else does the work by now."""
+
+
+def ageing_of(
+    store: SessionStore,
+    scope: str,
+    settings: CompactConfig,
+    clock: Callable[[], datetime] | None = None,
+    archives: ArchivalManager | None = None,
+) -> MemoryAgeing:
+    """What ages the sessions of a scope, as the settings say; without `archives` all originals stay
+    where they are.
+
+    Raises:
+        InvalidArgument: the store keeps no digests.
+    """
+    if not hasattr(store, "keep_digest"):
+        raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
+    aged = cast("AgedStore", store)
+    engine = CompressionEngine(store, settings=settings)
+    made = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    return replace(made, archives=archives)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is due for a session."""
+
+    session: Session
+    days: int
+    before: DigestNote | None
+    level: CompressionLevel
+    """The level that it has by now."""
+    chain: bytes
+    fingerprint: str
+    is_archived: bool = False
+    score: float | None = None
+    why: str = ""
+
+    @property
+    def form(self) -> CompressionLevel:
+        """The level of the digest that belongs there."""
+        if self.is_archived and self.level is METADATA:
+            return self.level
+        return FORMS.get(self.level, self.level)
+
+    @property
+    def now(self) -> CompressionLevel:
+        """The level that it has."""
+        return self.before.level if self.before else CompressionLevel.FULL
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what is stored is what belongs there."""
+        if self.form is CompressionLevel.FULL and self.score is None:
+            return self.before is None
+        same = self.before is not None and self.before.fingerprint == self.fingerprint
+        return same and self.now is self.form
+
+    @property
+    def step(self) -> Literal["none", "write", "drop"]:
+        """What is to be done about its digest."""
+        if self.form is not CompressionLevel.FULL:
+            return "none" if self.is_done else "write"
+        return "drop" if self.now is not CompressionLevel.FULL else "none"
+
+    @property
+    def action(self) -> str:
+        """The same, and whether its originals belong into the archive and are not there."""
+        if not self.level.is_archived or self.is_archived:
+            return self.step
+        return "archive" if self.step == "none" else f"{self.step}, archive"
+
+
+@dataclass
+class MemoryAgeing:
+    """Ages the sessions of a scope."""
+
+    store: AgedStore
+    scope: str
+    engine: CompressionEngine
+    retention: RetentionPolicy
+    clock: Callable[[], datetime] = clock_and_ids.now
+    lease: timedelta = LEASE
+    archives: ArchivalManager | None = None
+    _holder: str = field(default_factory=clock_and_ids.new_id)
+
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
+        """Write the digests that are due and archive what belongs there, or only say what is due.
+        `progress` is told how many sessions are done, and of how many; then the same of those that
+        go into the archive.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        at, tell = now or self.clock(), progress or (lambda *_: None)
+        every, rows = self.store.sessions(scope=self.scope), list[AgeingRow]()
+        for row in self._rows(every, at, dry_run=dry_run):
+            rows.append(row)
+            tell(len(rows), len(every))
+        moved = None if dry_run else self._archive(rows, at, tell)
+        return AgeingReport(rows=tuple(rows), dry_run=dry_run, archive=moved)
+
+    def _archive(
+        self, rows: Sequence[AgeingRow], now: datetime, tell: Callable[[int, int], None]
+    ) -> ArchiveReport | None:
+        """Move the originals that belong into the archive."""
+        due = [each.session_id for each in rows if each.is_to_archive]
+        if not due or self.archives is None:
+            return None
+        return self.archives.archive_conversations(due, now=now, progress=tell)
+
+    def age_in_turn(
+        self,
+        stops: Callable[[], bool] = lambda: False,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
+        """The same for a schedule: of several processes, the one that has the lease does the work,
+        and lets go of it however it leaves. `stops` is asked between sessions.
+        """
+        lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+
+        def tell(done: int, of: int) -> None:
+            self._renew(lease)
+            if progress is not None:
+                progress(done, of)
+
+        try:
+            self._renew(lease)
+            every = self.store.sessions(scope=self.scope)
+            for row in self._rows(every, self.clock(), lease=lease):
+                rows.append(row)
+                if stops():
+                    return AgeingReport(rows=tuple(rows), complete=False)
+                tell(len(rows), len(every))
+            moved = self._archive(rows, self.clock(), tell)
+        except _LeaseLost:
+            return AgeingReport(rows=tuple(rows), complete=False)
+        finally:
+            self.store.release_lease(lease)
+        return AgeingReport(rows=tuple(rows), archive=moved)
+
+    def _renew(self, lease: Lease) -> None:
+        now = self.clock()
+        if not self.store.hold_lease(lease, now=now, until=now + self.lease):
+            raise _LeaseLost
+
+    def digest(self, session: Session) -> CompressedConversation | None:
+        """The session's digest; None where it keeps every word."""
+        found = self.store.digest(session.id)
+        return None if found is None or found.level is CompressionLevel.FULL else found
+
+    # --- session by session -----------------------------------------------------------------------
+
+    def _rows(
+        self,
+        every: Sequence[Session],
+        now: datetime,
+        *,
+        dry_run: bool = False,
+        lease: Lease | None = None,
+    ) -> Iterator[AgeingRow]:
+        """What is done with each session, the one that changed last first."""
+        known = self.store.digest_notes(self.scope)
+        kept = self.archives.list_archived() if self.archives else ()
+        archived = {each.session_id for each in kept}
+        for session in every:
+            try:
+                due = self._due(session, known.get(session.id), now, session.id in archived)
+                made = None if dry_run or due.is_done else self._commit(due, lease)
+            except (Superseded, NotFound) as error:
+                if lease is not None:
+                    self._renew(lease)
+                yield self._skipped(session, now, str(error))
+                continue
+            yield self._told(due, made)
+
+    def importance(self, session: Session) -> Importance:
+        """How much a session is worth to be kept whole; read in pages."""
+        return importance_of(self.store, session, self.retention)
+
+    def _due(
+        self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
+    ) -> Due:
+        age = days_between(active_at(session), now)
+        level = self.engine.get_compression_level(age)
+        if is_archived and not level.is_archived:
+            level = CompressionLevel.ARCHIVED  # by hand: who wants it back restores it
+        chain = self.store.chain(session.branch.id, session.branch.messages)
+        fingerprint = fingerprint_of(self.engine, chain)
+        due = Due(session, max(0, int(age)), before, level, chain, fingerprint, is_archived)
+        full = CompressionLevel.FULL
+        if level is full or is_archived:
+            return due
+        if session.metadata.get("important"):
+            return replace(due, level=full, why=MARKED)
+        is_known = before is not None and before.fingerprint == fingerprint
+        score = before.score if before is not None and is_known else None
+        if score is None:
+            score = self.importance(session).score
+        if why := self.retention.reason(Importance(score=score), age):
+            return replace(due, level=full, score=score, why=why)
+        why = FIRST_A_SUMMARY if due.form is not level and level is METADATA else ""
+        return replace(due, score=score, why=why)
+
+    def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
+        """Store the digest that belongs there; None where none does."""
+        made = None
+        if due.form is not CompressionLevel.FULL:
+            made = digest_of(self.engine, self.store, due.session.id, due.form)
+        elif due.score is not None:  # so that it is not read again to be told the same
+            about = ConversationMetadata(id=due.session.id)
+            made = CompressedConversation(
+                text="", source_tokens=0, tokens=0, level=due.level, about=about
+            )
+        if made is not None:
+            update = {"score": due.score, "fingerprint": due.fingerprint}
+            made = made.model_copy(update=update)
+        self.store.keep_digest(due.session.id, made, chain=due.chain, lease=lease)
+        return made
+
+    def _told(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
+        row = AgeingRow(
+            session_id=due.session.id,
+            title=due.session.title,
+            age_days=due.days,
+            now=due.now,
+            due=due.level,
+            action=due.action,
+            bytes_originals=self.store.stored_bytes(due.session.id),
+            why=due.why,
+        )
+        if due.form is CompressionLevel.FULL:
+            return row
+        if made is not None:
+            sizes = made.source_tokens, made.tokens, len(made.text.encode("utf-8", "surrogatepass"))
+        elif due.before is not None and due.is_done:
+            sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
+        else:  # about
+            known = due.before is not None and due.before.fingerprint == due.fingerprint
+            tokens = due.before.original_tokens if due.before is not None and known else 0
+            tokens = tokens or self.engine.tokens_of(
+                original_of(self.store, due.session.id).messages
+            )
+            ratio = RATIOS.get(due.form, 0.0)
+            sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
+        names = ("tokens_before", "tokens_after", "bytes_digest")
+        return row.model_copy(update=dict(zip(names, sizes, strict=True)))
+
+    def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
+        age = days_between(active_at(session), now)
+        level = self.engine.get_compression_level(age)
+        return AgeingRow(
+            session_id=session.id,
+            title=session.title,
+            age_days=max(0, int(age)),
+            now=CompressionLevel.FULL,
+            due=level,
+            action="none",
+            why=f"left as it is: {why}",
+        )

@@ -1,0 +1,226 @@
+"""`ArchivalManager`: conversations that are old go into files, and come back whole.
+
+    archives = ArchivalManager("chat.db")
+    archives.archive_conversations()          # those without a new message for 90 days
+    archives.restore_conversation("harbour")  # every byte of it
+
+Each is two files below `chat-archive/YYYY/MM/`, or two objects in S3: one that a person can read,
+and the originals. A session that is archived is still listed, read and recalled from; whoever goes
+on with it restores it. A search of memory does not find its messages: `search_archived` finds what
+it says in short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Self, cast
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
+from compact.memory.ages import DAY, RESTORED, active_at, days_between
+from compact.memory.compression_engine import (
+    CompressionEngine,
+    digest_of,
+    fingerprint_of,
+    importance_of,
+    retention_of,
+)
+from compact.memory.retention import MARKED
+from compact.messages import clock_and_ids
+from compact.messages.calls import named
+from compact.messages.codec import instant
+from compact.messages.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.text.digests import CompressionLevel
+
+DAYS = 90
+"""Without a new message, after which a conversation is archived unless other days are given."""
+
+
+class ArchivalManager:
+    """The archive of the conversations of one scope and no others, in the file of a store, or in a
+    store that is open already. `folder` is where files go: by default `NAME-archive` beside the
+    file; or `s3://BUCKET/PREFIX`, sealed by `kms_key` where one is given, with credentials from
+    where boto3 looks for them. `settings` say which conversations are kept whole, and who writes
+    the digests of those that have none.
+
+    Raises:
+        StoreFailed, StoreDamaged: the file cannot be opened.
+        InvalidArgument: the store keeps no archive, or the address names no bucket.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | SessionStore,
+        *,
+        folder: str | Path | None = None,
+        kms_key: str | None = None,
+        scope: str = DEFAULT_SCOPE,
+        settings: CompactConfig | None = None,
+    ) -> None:
+        self._scope, self._settings = named("scope", scope), settings or CompactConfig()
+        self._store = wiring.session_store(path)
+        self._owns_store = isinstance(path, str | Path)
+        if not hasattr(self._store, "archive_sessions"):
+            raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
+        self._archive = cast("SessionArchive", self._store)
+        self._index = cast("IndexUpkeep", self._store)
+        self._folder = None if folder is None else wiring.archive_place(folder)
+        self._kms_key = kms_key
+
+    @property
+    def folder(self) -> str:
+        """Where files go: a folder, or an address in S3.
+
+        Raises:
+            InvalidArgument: the store is in memory, and no folder was given.
+        """
+        if self._folder is not None:
+            return self._folder
+        name = getattr(self._store, "path", ":memory:")
+        if name == ":memory:":
+            raise InvalidArgument(
+                "folder", "a store in memory archives into a folder that is given"
+            )
+        file = Path(name)
+        return str(file.with_name(f"{file.stem}-archive"))
+
+    def close(self) -> None:
+        """Let go of the file, if it was opened here."""
+        if self._owns_store:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def archive_conversations(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        older_than_days: int = DAYS,
+        now: datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ArchiveReport:
+        """Move the messages of conversations into files: of those that are named, else of those
+        without a new message for so many days, but for what is kept whole whatever its age; the
+        report says what and why. One without a digest gets it first. Nothing is removed before both
+        files were written, synced, read back and compared; of a conversation that fails, nothing is
+        removed at all. May be called again at any time, after a crash too. `progress` is told how
+        many conversations are done, and of how many.
+
+        Raises:
+            NotFound: the scope has no conversation of a name; nothing was archived.
+            StoreFailed: the store cannot be used.
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        at, tell = now or clock_and_ids.now(), progress or (lambda *_: None)
+        kept, failed = dict[str, str](), dict[str, str]()
+        archived = {each.session_id for each in self.list_archived()}
+        if ids is None:
+            before = instant(at) - older_than_days * DAY
+            wanted = [each for each in self._old(before) if each.id not in archived]
+        else:
+            wanted = [self._session(each) for each in dict.fromkeys(ids)]
+
+        def told() -> Iterator[tuple[str, str | None]]:
+            for done, each in enumerate(wanted):
+                tell(done, len(wanted))
+                try:
+                    if ids is None and (why := self._reason(each, at)):
+                        kept[each.id] = why
+                        continue
+                    digest = None if each.id in archived else self._digest(each)
+                except (StoreFailed, Superseded, NotFound) as error:
+                    failed[each.id] = str(error)
+                    continue
+                yield each.id, digest
+
+        report = self._archive.archive_sessions(
+            told(), folder=self.folder, now=at, kms_key=self._kms_key
+        )
+        return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
+
+    def _old(self, before: int) -> list[Session]:
+        return [
+            each
+            for each in self._store.sessions(scope=self._scope)
+            if each.branch.messages and instant(active_at(each)) < before
+        ]
+
+    def _reason(self, session: Session, now: datetime) -> str:
+        """Why a session is kept whole whatever its age; empty where it is not."""
+        if session.metadata.get("important"):
+            return MARKED
+        retention = retention_of(self._settings)
+        importance = importance_of(self._store, session, retention)
+        return retention.reason(importance, days_between(active_at(session), now))
+
+    def _digest(self, session: Session) -> str | None:
+        """What a conversation says in short: by the digest that stands beside it, which is written
+        where there is none of these messages.
+        """
+        store = cast("DigestStore", self._store)
+        chain = self._store.chain(session.branch.id, session.branch.messages)
+        fingerprint = fingerprint_of(self._engine, chain)
+        found = store.digest(session.id)
+        is_known = found is not None and found.fingerprint == fingerprint
+        if found is None or not is_known or not found.text:
+            score = found.score if found is not None and is_known else None
+            made = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
+            found = made.model_copy(update={"score": score, "fingerprint": fingerprint})
+            store.keep_digest(session.id, found, chain=chain)
+        return found.in_short or None
+
+    @cached_property
+    def _engine(self) -> CompressionEngine:
+        return CompressionEngine(self._store, settings=self._settings)
+
+    def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
+        """Bring every message of a conversation back into the database, with its vectors, and index
+        its words; it as it stands then. That counts as a use: it ages from now on.
+
+        Raises:
+            NotFound: the scope has no such conversation.
+            StoreDamaged: its archive is missing or altered; it stays as it is.
+        """
+        self._session(session_id)
+        self._archive.restore_session(session_id)
+        self._index.catch_up()
+        found = self._session(session_id)
+        used = {RESTORED: (now or clock_and_ids.now()).isoformat()}
+        return self._store.describe(
+            session_id, title=found.title, metadata={**found.metadata, **used}
+        )
+
+    def list_archived(self) -> list[ArchivedConversation]:
+        """The conversations that are archived, the one with the newest message first."""
+        found = self._archive.archived_sessions(scope=self._scope)
+        return sorted(found, key=lambda each: instant(each.ended), reverse=True)
+
+    def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
+        """The archived conversations whose title, tags or digest share words with a question, the
+        best by BM25 first.
+        """
+        most = max(0, limit)
+        return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files: missing, altered, not to be read. Nothing is changed.
+        `progress` is told how many archives are done, and of how many.
+        """
+        return self._archive.archive_faults(scope=self._scope, progress=progress)
+
+    def _session(self, session_id: str) -> Session:
+        found = self._store.session(session_id)
+        if found.scope != self._scope:
+            raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
+        return found

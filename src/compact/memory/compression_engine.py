@@ -1,0 +1,317 @@
+"""`CompressionEngine`: what a conversation becomes as it ages, and what it was.
+
+    engine = CompressionEngine("chat.db")
+    small = engine.compress(conversation, CompressionLevel.SUMMARY)
+    print(small.ratio, small.kept.decisions, small.text)
+    conversation = engine.decompress(small)
+
+A digest is always made from the conversation itself. Without a model it is extracted; with one, the
+model tells the story, and the gate judges it as it judges a checkpoint's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import InvalidArgument, NotFound
+from compact.memory.ages import Ages, days_between
+from compact.memory.digesting import Digester, Overview, key_points, told_tokens
+from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
+from compact.messages import clock_and_ids
+from compact.messages.calls import got
+from compact.messages.codec import instant
+from compact.messages.events import Event
+from compact.messages.messages import Message
+from compact.messages.protocols import ChatModel, SessionStore, Summarizer
+from compact.messages.sessions import Session
+from compact.session.running import blocking
+from compact.text.conversation import Conversation
+from compact.text.digests import (
+    CompressedConversation,
+    CompressionLevel,
+    ConversationMetadata,
+    ConversationSummary,
+    KeyPoint,
+    Written,
+)
+
+RATIOS: Mapping[CompressionLevel, float] = {
+    CompressionLevel.KEY_POINTS: 0.65,
+    CompressionLevel.SUMMARY: 0.35,
+    CompressionLevel.ARCHIVED: 0.35,
+}
+"""Share of the tokens that a level's digest is written for: the middle of what it promises."""
+TOKENIZER = "o200k"
+"""What tokens are counted by where the settings name no tokenizer."""
+PAGE = 256
+"""Messages that are read from a store at once."""
+
+
+def retention_of(settings: CompactConfig) -> RetentionPolicy:
+    """Which sessions are kept whole, as the settings say."""
+    return RetentionPolicy(
+        keep_score=settings.retain_score,
+        keep_days=settings.retain_days,
+        fresh_days=settings.age_full_days,
+    )
+
+
+def ages_of(settings: CompactConfig) -> Ages:
+    """The last day of each level, as the settings say."""
+    return Ages(
+        full=settings.age_full_days,
+        key_points=settings.age_key_points_days,
+        summary=settings.age_summary_days,
+        archived=settings.age_archived_days,
+    )
+
+
+class Original(NamedTuple):
+    """A conversation of which not all messages need be in memory."""
+
+    id: str
+    title: str | None
+    messages: Iterable[Message]
+    """They can be read more than once."""
+
+
+class CompressionEngine:
+    """Writes digests of conversations by their age. `store` is where originals are looked up again.
+
+    Raises:
+        UnknownModel: the settings name a summarizer or a tokenizer that nobody knows.
+        StoreFailed, StoreDamaged: the store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore | str | Path | None = None,
+        *,
+        settings: CompactConfig | None = None,
+        summarizer: Summarizer | ChatModel | str | Sequence[str | ChatModel] | None = None,
+        emit: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._settings = settings or CompactConfig()
+        self._ages = ages_of(self._settings)
+        self._owns_store = isinstance(store, str | Path)
+        self._store = None if store is None else wiring.session_store(store)
+        self._counter = wiring.token_counter(
+            "chat_completions",
+            tokenizer=self._settings.known_tokenizer() or TOKENIZER,
+        )
+        chosen = summarizer or self._settings.summarizers()
+        tell = emit or (lambda _: None)
+        self._digester = Digester(
+            self._counter,
+            wiring.summarizer(
+                chosen,
+                self._counter,
+                book=self._settings.book(),
+                emit=tell,
+                policy=self._settings.policy(),
+            ),
+            tell,
+            self._settings.mode,
+        )
+
+    def close(self) -> None:
+        """Let go of the store, if it was opened here."""
+        if self._owns_store and self._store is not None:
+            self._store.close()
+
+    @property
+    def ages(self) -> Ages:
+        """The last day of each level."""
+        return self._ages
+
+    @property
+    def waits(self) -> bool:
+        """Whether writing a digest may wait for a model."""
+        return self._digester.summarizer.waits
+
+    @property
+    def fingerprint(self) -> str:
+        """What its digests depend on beside the messages."""
+        ratios = "/".join(f"{ratio:g}" for ratio in RATIOS.values())
+        name = self._counter.estimator.name
+        return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
+
+    def tokens_of(self, messages: Iterable[Message]) -> int:
+        """Tokens of messages, as ratios count them: system prompts count for nothing."""
+        found = list(messages)
+        for message in found:
+            if not isinstance(message, Message):
+                raise InvalidArgument("messages", f"messages must be Messages, got {got(message)}")
+        return sum(told_tokens(message, self._counter) for message in found)
+
+    # --- by age -----------------------------------------------------------------------------------
+
+    def get_compression_level(self, age_days: float) -> CompressionLevel:
+        """The level that is due so many days after the last activity."""
+        return self.ages.level(age_days)
+
+    def compress_by_age(
+        self, conversation: Conversation, *, now: datetime | None = None
+    ) -> CompressedConversation:
+        """The conversation at the level that its age asks for; its age counts from its latest
+        message.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        times = [message.timestamp for message in conversation.messages]
+        last = max(times, key=instant, default=conversation.created_at)
+        age = days_between(last, now or clock_and_ids.now())
+        return self.compress(conversation, self.get_compression_level(age))
+
+    # --- one level --------------------------------------------------------------------------------
+
+    def compress(
+        self, conversation: Conversation, level: CompressionLevel
+    ) -> CompressedConversation:
+        """The conversation at a level.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        work = self.acompress(conversation, level)
+        return blocking.run(work, waits=self.waits, instead="acompress()")
+
+    async def acompress(
+        self, conversation: Conversation, level: CompressionLevel
+    ) -> CompressedConversation:
+        """The same for callers that await it."""
+        made = await self.awritten(
+            Original(conversation.id, conversation.title, conversation.messages), level
+        )
+        return made.model_copy(update={"original": conversation})
+
+    async def awritten(self, original: Original, level: CompressionLevel) -> CompressedConversation:
+        """The same of a conversation that is read in pages: twice, in bounded memory."""
+        overview = Overview(self._counter).read(original.messages)
+        about = overview.told(original.id, original.title)
+        size = overview.told_tokens
+        if (ratio := RATIOS.get(level)) is None:
+            full = level is CompressionLevel.FULL
+            written = Written(text="", source_tokens=size, tokens=size if full else 0)
+        else:
+            written = await self._digester.written(original.messages, size, ratio)
+        said = dict(written)
+        return CompressedConversation(level=level, about=about, **said)
+
+    def extract_key_points(self, conversation: Conversation) -> tuple[KeyPoint, ...]:
+        """What the digest of the level KEY_POINTS says, one by one, in its order.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        return tuple(key_points(self.compress(conversation, CompressionLevel.KEY_POINTS).text))
+
+    def generate_summary(
+        self, conversation: Conversation, target_ratio: float = 0.4
+    ) -> ConversationSummary:
+        """A summary of about this share of the tokens; the true share is its `ratio`.
+
+        Raises:
+            InvalidArgument: the share is not between 0 and 1.
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        if not 0 < target_ratio <= 1:
+            reason = f"target_ratio must be above 0 and at most 1, got {target_ratio:g}"
+            raise InvalidArgument("target_ratio", reason)
+        tokens = self.tokens_of(conversation.messages)
+        work = self._digester.written(conversation.messages, tokens, target_ratio)
+        written = blocking.run(work, waits=self.waits, instead="acompress()")
+        return ConversationSummary(
+            conversation_id=conversation.id, target_ratio=target_ratio, **dict(written)
+        )
+
+    def extract_metadata_only(self, conversation: Conversation) -> ConversationMetadata:
+        """What is known about the conversation without reading it: id, title, dates, counts, topics
+        and key entities.
+        """
+        return self.about(Original(conversation.id, conversation.title, conversation.messages))
+
+    def about(self, original: Original) -> ConversationMetadata:
+        """The same of a conversation that is read in pages."""
+        overview = Overview(self._counter).read(original.messages)
+        return overview.told(original.id, original.title)
+
+    # --- and back ---------------------------------------------------------------------------------
+
+    def decompress(self, compressed: CompressedConversation) -> Conversation:
+        """The originals, word for word, while they are in memory or in the store.
+
+        Raises:
+            NotFound: they are in neither; the text says where they are.
+        """
+        if compressed.original is not None:
+            return compressed.original
+        where = "the archive" if compressed.level.is_archived else "the store it was kept in"
+        if self._store is None:
+            reason = f"the originals of {compressed.id!r} are in {where}"
+            raise NotFound(f"{reason}: CompressionEngine(store=…) looks them up there")
+        wanted = compressed.about.messages
+        original = original_of(self._store, compressed.id)
+        messages = tuple(islice(original.messages, wanted))
+        if len(messages) < wanted:
+            reason = (
+                f"{len(messages):,} of {wanted:,} messages of {compressed.id!r} are in the store"
+            )
+            raise NotFound(f"{reason}; the originals are in the archive")
+        session = self._store.session(compressed.id)
+        given: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
+        return Conversation(id=session.id, title=session.title, messages=messages, **given)
+
+
+def importance_of(store: SessionStore, session: Session, retention: RetentionPolicy) -> Importance:
+    """How much a session is worth to be kept whole; read in pages."""
+    tally = RetentionTally().read(original_of(store, session.id).messages)
+    return retention.importance(tally, session.metadata)
+
+
+def fingerprint_of(engine: CompressionEngine, chain: bytes) -> str:
+    """Of what a session's digest is made, and by which settings, for whoever stores it."""
+    return f"{engine.fingerprint} {chain.hex()}"
+
+
+def digest_of(
+    engine: CompressionEngine, store: SessionStore, session_id: str, level: CompressionLevel
+) -> CompressedConversation:
+    """A session's digest, written now.
+
+    Raises:
+        BlockingCallInLoop: a model writes, and this thread runs an event loop.
+    """
+    work = engine.awritten(original_of(store, session_id), level)
+    return blocking.run(work, waits=engine.waits, instead="it off the event loop")
+
+
+class _Pages:
+    """The messages of a branch, read in pages each time."""
+
+    def __init__(self, store: SessionStore, branch_id: str, length: int) -> None:
+        self._store, self._branch_id, self._length = store, branch_id, length
+
+    def __iter__(self) -> Iterator[Message]:
+        for start in range(0, self._length, PAGE):
+            stop = min(start + PAGE, self._length)
+            for entry in self._store.read(self._branch_id, start, stop):
+                yield entry.message
+
+
+def original_of(store: SessionStore, session_id: str) -> Original:
+    """A session's messages on the branch in force.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    session = store.session(session_id)
+    pages = _Pages(store, session.branch.id, session.branch.messages)
+    return Original(session.id, session.title, pages)

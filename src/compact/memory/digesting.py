@@ -1,0 +1,238 @@
+"""Digests: what stands for a whole conversation when it is old. Start at `Digester.written`.
+
+A digest is made by the same tellers, with the same outline and behind the same gate as a
+checkpoint: the record that code composes, the story, the lists. What of its room these leave is
+filled with excerpts of the messages, so that a level keeps what it promises to keep. It is always
+made from the messages, never from another digest, and holds no secrets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import nsmallest
+
+from compact.engine import telling
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.engine.chronology.notes import Notes
+from compact.engine.composition import Composer
+from compact.engine.excerpts import HEADING, Excerpts
+from compact.engine.survival import Facts, Kept
+from compact.messages.checkpoints import SummaryRequest, Verdict
+from compact.messages.codec import instant
+from compact.messages.message_redaction import redact_messages
+from compact.messages.messages import SYSTEM_ROLES, Message
+from compact.messages.protocols import Emit, Summarizer
+from compact.messages.tokens import TokenCounter
+from compact.secrets.redaction import Known
+from compact.text.digests import ConversationMetadata, KeyPoint, Written
+from compact.text.facts import weighed
+from compact.text.outline import sections_of
+from compact.text.speakers import own_words_of, speaker_of
+from compact.text.terms import STOP_WORDS
+
+PART_TOKENS = 250_000
+"""Tokens that are read at once; a longer conversation has a digest of several parts, so that memory
+stays bounded."""
+MOST_TOKENS = 1_000_000
+"""Tokens of the longest digest: of a conversation of a million messages, a lower ratio is kept."""
+COMPOSED_SHARE = 0.7
+"""Share of a digest's room that record, story and lists may take."""
+LEAST_COMPOSED = 120
+"""Tokens of a room in which a record has a place; in a smaller one there are excerpts alone."""
+JOINT = "\n\n"
+"""Between the parts of a digest."""
+MOST_TOLD, MOST_WORDS = 12, 4_000
+"""Topics, and names, that are told of a conversation; and words that are counted for them."""
+SHORTEST_TOPIC = 4
+"""Characters of a word that is a topic, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestPart:
+    """A part of a conversation, without secrets."""
+
+    messages: list[Message]
+    first: int
+    tokens: int
+    """Of the messages as they were."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A digest while it is put together."""
+
+    texts: list[str] = field(default_factory=list)
+    kept: Kept = field(default_factory=Kept)
+    made_by: dict[str, None] = field(default_factory=dict)
+    verdicts: list[Verdict] = field(default_factory=list)
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Digester:
+    """Writes digests."""
+
+    counter: TokenCounter
+    summarizer: Summarizer
+    emit: Emit
+    mode: str = "assistant"
+    part_tokens: int = PART_TOKENS
+    most_tokens: int = MOST_TOKENS
+
+    async def written(self, messages: Iterable[Message], tokens: int, ratio: float) -> Written:
+        """A digest of messages of so many tokens (`told_tokens`) that takes about this share of
+        them.
+
+        The messages are read once. What pictures and reasoning take of the tokens cannot be said
+        in a digest, so that of such messages it may be shorter.
+        """
+        ratio = min(ratio, self.most_tokens / max(1, tokens))
+        draft = _Draft()
+        for part in self._parts(messages):
+            await self._tell(draft, part, int(part.tokens * ratio))
+        text = JOINT.join(filter(None, draft.texts))
+        return Written(
+            text=text,
+            source_tokens=draft.tokens,
+            tokens=self.counter.composed(text),
+            kept=draft.kept.shares,
+            made_by=", ".join(draft.made_by) or "extractive",
+            verdicts=tuple(draft.verdicts),
+        )
+
+    def _parts(self, messages: Iterable[Message]) -> Iterator[DigestPart]:
+        known, rows, first, size = Known(), list[Message](), 0, 0
+        for message in messages:
+            rows.append(message)
+            size += told_tokens(message, self.counter)
+            if size >= self.part_tokens:
+                yield DigestPart(redact_messages(rows, known), first, size)
+                first, rows, size = first + len(rows), [], 0
+        if rows:
+            yield DigestPart(redact_messages(rows, known), first, size)
+
+    async def _tell(self, draft: _Draft, part: DigestPart, room: int) -> None:
+        """Add the digest of a part within its room."""
+        notes = Notes().read(part.messages)
+        joint = self.counter.text(JOINT)
+        room, text = room - joint, ""
+        if room >= LEAST_COMPOSED:
+            text = await self._composed(draft, part, notes, int(room * COMPOSED_SHARE))
+        left = room - joint - self.counter.composed(text)
+        facts = Facts().read(part.messages)
+        excerpts = Excerpts(part.messages, self.counter, left)
+        more = excerpts.telling(text, names=facts.entities(notes), since=part.first)
+        whole = JOINT.join(filter(None, (text, more)))
+        draft.texts.append(whole)
+        draft.kept += facts.kept_in(whole, notes)
+        draft.tokens += part.tokens
+
+    async def _composed(self, draft: _Draft, part: DigestPart, notes: Notes, room: int) -> str:
+        """Record, story and lists within so many tokens."""
+        composer = Composer(notes, self.counter, mode=self.mode)
+        record, cap = composer.planned(room)
+        request = SummaryRequest.model_construct(
+            messages=part.messages,
+            max_tokens=max(1, cap),
+            level="merged",
+            mode=self.mode,
+            record=record,
+            notes=notes,
+        )
+        answer = await telling.asked(self.summarizer, request, self.emit)
+        found = telling.judged(
+            answer,
+            request,
+            self.counter,
+            source_tokens=part.tokens,
+            secrets=Known(),
+            emit=self.emit,
+        )
+        by_code = found.summary.made_by == ExtractiveSummarizer.name
+        story = None if by_code else found.summary.text
+        draft.made_by[found.summary.made_by] = None
+        draft.verdicts += found.verdicts
+        return composer.written(story, room)
+
+
+def told_tokens(message: Message, counter: TokenCounter) -> int:
+    """Tokens of a message that a digest may tell: none of a system prompt's."""
+    return 0 if message.role in SYSTEM_ROLES else counter.message(message)
+
+
+def key_points(text: str) -> Iterator[KeyPoint]:
+    """What a digest says, one by one, in its order; excerpts by their lines."""
+    composed, _, rest = text.partition(HEADING)
+    for section, body in sections_of(composed):
+        title = section or ""
+        yield from (KeyPoint(title, line.strip().removeprefix("- ")) for line in _lines(body))
+    for line in _lines(rest):
+        yield KeyPoint("Excerpts", line)
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if line.strip())
+
+
+# --- what is known of a conversation without reading it -------------------------------------------
+
+
+class Overview:
+    """What is gathered of a conversation message by message, in bounded memory."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self.tokens = self.told_tokens = self.messages = 0
+        self._counter = counter
+        self._roles: Counter[str] = Counter()
+        self._words: Counter[str] = Counter()
+        self._notes = Notes()
+        self._times: tuple[datetime, datetime] | None = None
+
+    def read(self, messages: Iterable[Message]) -> Overview:
+        """Gather what the next messages hold."""
+        known = Known()
+        for message in messages:
+            self.messages += 1
+            self.tokens += self._counter.message(message)
+            self.told_tokens += told_tokens(message, self._counter)
+            self._roles[message.role] += 1
+            at = message.timestamp
+            first, last = self._times or (at, at)
+            self._times = min(first, at, key=instant), max(last, at, key=instant)
+            (told,) = redact_messages([message], known)
+            self._notes.read([told])
+            if speaker_of(told) == "person":
+                said = weighed(own_words_of(told), "person")
+                self._words.update(sorted(said.terms))  # sets differ from process to process
+                self._words.update(sorted(said.named))
+                if len(self._words) > 2 * MOST_WORDS:
+                    self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
+        return self
+
+    def told(self, session_id: str, title: str | None) -> ConversationMetadata:
+        """What was gathered."""
+        begun, ended = self._times or (None, None)
+        names = [text for text, *_ in self._notes.ranked()[:MOST_TOLD]]
+        return ConversationMetadata(
+            id=session_id,
+            title=title,
+            begun=begun,
+            ended=ended,
+            messages=self.messages,
+            roles=dict(self._roles),
+            tokens=self.tokens,
+            topics=tuple(self._topics()),
+            entities=tuple(names),
+        )
+
+    def _topics(self) -> list[str]:
+        words = {w: n for w, n in self._words.items() if _is_topic(w)}
+        return nsmallest(MOST_TOLD, words, key=lambda word: -words[word])
+
+
+def _is_topic(word: str) -> bool:
+    is_long = len(word) >= SHORTEST_TOPIC or not word.isascii()
+    return word.isalpha() and is_long and word not in STOP_WORDS

@@ -1,0 +1,481 @@
+"""`MemoryManager`: all sessions of a scope as one memory, to be searched, marked and kept.
+
+    memory = MemoryManager("chat.db")
+    for hit in memory.search("when did we move the harbour office?").hits:
+        print(hit.timestamp, hit.title, hit.text)
+
+Whatever a session stores is found at once: there is no second copy, and no model writes anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
+
+from pydantic import ValidationError
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
+from compact.memory.ageing import MemoryAgeing, ageing_of
+from compact.memory.archival_manager import DAYS, ArchivalManager
+from compact.memory.forgetting import forget
+from compact.memory.memory_status import MemoryStatus
+from compact.memory.retention import Importance
+from compact.memory.schedule import Schedule
+from compact.memory.searching import Ranked, Ways, by_day, ranked
+from compact.memory.telling import Telling
+from compact.memory.whole_memory import WholeMemory
+from compact.messages.calls import got, known_options, named, no_text, of_field
+from compact.messages.codec import instant
+from compact.messages.given import Given, fields_given
+from compact.messages.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
+from compact.messages.messages import Message, Role
+from compact.messages.options import taking
+from compact.messages.protocols import Embedder, SessionStore
+from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.session.entering import added
+from compact.store.forgotten import ForgottenReport
+from compact.text.archived import ArchivedConversation, ArchiveReport
+from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel, DigestNote
+from compact.text.embedding import Generation, Near
+from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
+from compact.text.turns import instant_of
+
+PAGE = 10
+"""Messages that a search finds, and sessions, unless it is asked for more or fewer."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """What else a search may be given."""
+
+    sessions: Sequence[str]
+    """Ids of the sessions to search; all of the scope by default."""
+    roles: Sequence[Role]
+    """Roles whose messages may be found; any by default."""
+    since: datetime | None
+    """The earliest time of a message; one without a zone is UTC."""
+    until: datetime | None
+    """The latest one."""
+    least_importance: float | None
+    """0 to 1; messages without a stored importance are not found then."""
+    recent: bool
+    """Whether newer messages get up to a tenth more."""
+    about: str
+    """A text on the current topic: what is near to it gets up to a tenth more."""
+    method: Method | None
+    """`lexical`, `semantic` or `hybrid`; hybrid by default where there are vectors, and always
+    lexical where there are none: the result says which one it was."""
+    neighbours: int
+    """Messages to tell of before and after each one found; 1 by default."""
+
+
+class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
+    """What is searched by words."""
+
+
+class MemoryManager(WholeMemory):
+    """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
+    scope and no others. With an `embedder`, or the name of one such as `minilm` or
+    `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
+    `embed` was called. Archives go to `archive_folder`, a folder or `s3://BUCKET/PREFIX`; by
+    default where the settings say, else beside the file.
+
+    Raises:
+        StoreFailed, StoreDamaged: the file cannot be opened.
+        InvalidArgument: the store keeps no index to search by.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | SessionStore = ":memory:",
+        *,
+        scope: str = DEFAULT_SCOPE,
+        embedder: str | Embedder | None = None,
+        archive_folder: str | Path | None = None,
+        settings: CompactConfig | None = None,
+    ) -> None:
+        self._scope = named("scope", scope)
+        self._settings = settings or CompactConfig()
+        embedder = embedder or self._settings.embedder
+        self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
+        self._store = wiring.session_store(path)
+        self._owns_store = isinstance(path, str | Path)
+        self._archive_folder = archive_folder or self._settings.memory_archive
+        if not hasattr(self._store, "holding"):
+            raise InvalidArgument(
+                "path", "memory needs a store with an index: a file's name, or ':memory:'"
+            )
+        self._index = cast("SearchIndex", self._store)
+        path = getattr(self._store, "path", ":memory:")
+        self._file = None if path == ":memory:" else Path(path)
+        backend = self._settings.vector_backend
+        self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
+        self._schedules: list[Schedule[AgeingReport]] = []
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether there is no place for archives."""
+        return self._file is None and self._archive_folder is None
+
+    @property
+    def store(self) -> SessionStore:
+        """The store; a session that is kept in it belongs to this memory."""
+        return self._store
+
+    @property
+    def scope(self) -> str:
+        """Whose memory it is."""
+        return self._scope
+
+    def close(self) -> None:
+        """End what runs on a schedule, and let go of the file, if it was opened here."""
+        while self._schedules:
+            self._schedules.pop().stop()
+        if self._owns_store:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def status(self) -> MemoryStatus:
+        """What this memory holds, and what is still to be done."""
+        sessions, kept = self.sessions(), self.archived()
+        notes = self._noted()
+        unembedded, why = None, None
+        try:
+            unembedded = self.unembedded() if self._embedder else None
+        except ModelFailed as error:
+            why = str(error)
+        levels = Counter(
+            notes[each.id].level if each.id in notes else CompressionLevel.FULL for each in sessions
+        )
+        return MemoryStatus(
+            scope=self._scope,
+            sessions=len(sessions),
+            messages=sum(each.branch.messages for each in sessions),
+            important=sum(bool(each.metadata.get("important")) for each in sessions),
+            first=min((each.created_at for each in sessions), key=instant, default=None),
+            last=max((each.updated_at for each in sessions), key=instant, default=None),
+            levels={level: levels[level] for level in CompressionLevel if levels[level]},
+            archived=len(kept),
+            archive_bytes=sum(each.bytes for each in kept),
+            archive_folder=None if self._keeps_all else self.archives.folder,
+            file_bytes=self._file_bytes(),
+            unindexed=self._index.unindexed(),
+            unembedded=unembedded,
+            embedder=self._embedder.name if self._embedder else None,
+            embedder_failed=why,
+        )
+
+    def _noted(self) -> dict[str, DigestNote]:
+        return cast("DigestStore", self._store).digest_notes(self._scope)
+
+    def _file_bytes(self) -> int | None:
+        if self._file is None:
+            return None
+        parts = (self._file, self._file.with_name(f"{self._file.name}-wal"))
+        return sum(each.stat().st_size for each in parts if each.exists())
+
+    # --- what is remembered -----------------------------------------------------------------------
+
+    def add_message(
+        self,
+        session_id: str,
+        message: Given | str | None = None,
+        content: str = "",
+        **fields: object,
+    ) -> Message:
+        """Append a message to a session of the scope, which is made where there is none: a message,
+        its role and its content, or its fields. Returns it with its id, time and importance.
+
+            memory.add_message("garden", "user", "The fern stands by the window.")
+            memory.add_message("garden", role="user", content="And in winter?")
+
+        Raises:
+            InvalidMessage: it is malformed; the text names the field.
+            NotFound: the session is another scope's.
+            StoreFailed: it could not be stored.
+        """
+        if isinstance(message, str):
+            fields["role"], message = message, None
+        given = {**fields, "content": content} if content else fields
+        return added(self._store, self._scope, session_id, message or fields_given(given))
+
+    # --- search -----------------------------------------------------------------------------------
+
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what was stored since the last search, of all scopes; whether that could be done. A
+        search does so by itself; this is for who wants to show how far it is: `progress` is told
+        how many messages are done, and of how many.
+        """
+        return self._index.catch_up(progress)
+
+    @taking(SearchOptions)
+    def search(
+        self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """Messages and sessions that answer a question best, at most `limit` of each.
+
+        A message counts by its words and those of the messages beside it, by who speaks, by the
+        days that the question names and by what an answer to it must hold.
+
+        Raises:
+            InvalidArgument: an option is wrong, or `limit` or `neighbours` below 0.
+        """
+        known_options(options, SearchOptions)
+        neighbours = options.get("neighbours", 1)
+        for name, number in (("limit", limit), ("neighbours", neighbours)):
+            if number < 0:
+                raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
+        best, ways, failed = self._ranked(query, limit, options)
+        telling = Telling(query, best, self._index, neighbours)
+        return SearchResult(
+            query=query,
+            method=ways.method,
+            complete=best.turns.complete,
+            hits=tuple(telling.hits()),
+            sessions=tuple(telling.sessions()),
+            failed=str(failed) if failed else None,
+            archived=tuple(self.archives.search_archived(query, limit=limit)),
+        )
+
+    def timeline(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[TimelineEntry]:
+        """What was said when: for each day in UTC and each session, how many messages, the earliest
+        first. A time without a zone is UTC.
+        """
+        turns = self._index.turns(self._scope)
+        found = list(by_day(turns, since, until))
+        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in found}))
+        return [
+            TimelineEntry(
+                day=instant_of(first).date(),
+                session_id=turns.sessions[place],
+                title=titles.get(turns.sessions[place]),
+                messages=messages,
+                first=instant_of(first),
+                last=instant_of(last),
+            )
+            for place, messages, first, last in found
+        ]
+
+    def _ranked(
+        self, query: str, most: int, options: SearchOptions
+    ) -> tuple[Ranked, Ways, ModelFailed | None]:
+        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        try:
+            only = SearchFilter.model_validate(options)
+        except ValidationError as error:
+            raise of_field(error) from None
+        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
+        try:
+            ways = self._ways(options)
+            return search(ways=ways), ways, None
+        except ModelFailed as error:
+            ways = self._ways({**options, "method": "lexical"})
+            return search(ways=ways), ways, error
+
+    def _ways(self, options: SearchOptions) -> Ways:
+        """How it is searched; without vectors by words, whatever was asked for."""
+        method, of = options.get("method") or "hybrid", None
+        if method not in get_args(Method):
+            known = ", ".join(map(repr, get_args(Method)))
+            raise InvalidArgument("method", f"method must be one of {known}, got {got(method)}")
+        if self._vectors is not None and self._embedder is not None and method != "lexical":
+            of = self._vectors.made_by(self._embedder)
+        return Ways(
+            nearest=partial(self._nearest, of) if of else None,
+            words=method != "semantic" or of is None,
+            recent=options.get("recent", False),
+            about=options.get("about", ""),
+        )
+
+    def _nearest(
+        self, of: Generation, text: str, within: Sequence[tuple[int, int]], most: int
+    ) -> Sequence[Near]:
+        if self._vectors is None or self._embedder is None:
+            return ()
+        vector = self._embedder.embed([text], query=True)[0]
+        try:
+            return self._vectors.similar(vector, of=of, most=most, keys=within)
+        except InvalidInput as error:
+            raise ModelFailed(f"{self._embedder.name}: {error}") from error
+
+    # --- vectors ----------------------------------------------------------------------------------
+
+    def embed(
+        self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Embed the messages that have no vector yet, of all scopes; how many that was. What is
+        stored while this runs waits for nothing, and is embedded by the next call. `progress` is
+        told how many messages are done, and of how many.
+
+        Raises:
+            InvalidArgument: this memory has no embedder.
+            ModelFailed: the embedder failed; what was stored before stays, a later call goes on.
+        """
+        if self._vectors is None or self._embedder is None:
+            raise InvalidArgument(
+                "embedder", "this memory has no embedder: MemoryManager(embedder=)"
+            )
+        return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
+
+    def unembedded(self) -> int:
+        """How many messages have no vector yet; none where there is no embedder."""
+        if self._vectors is None or self._embedder is None:
+            return 0
+        return self._vectors.pending(self._embedder)
+
+    # --- archives ---------------------------------------------------------------------------------
+
+    @property
+    def archives(self) -> ArchivalManager:
+        """The archive of this memory."""
+        return ArchivalManager(
+            self._store,
+            folder=self._archive_folder,
+            kms_key=self._settings.archive_kms_key,
+            scope=self._scope,
+            settings=self._settings,
+        )
+
+    def archive(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        older_than_days: int = DAYS,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ArchiveReport:
+        """Move conversations into files, as `ArchivalManager.archive_conversations`."""
+        return self.archives.archive_conversations(
+            ids, older_than_days=older_than_days, progress=progress
+        )
+
+    def restore(self, session_id: str) -> Session:
+        """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
+        return self.archives.restore_conversation(session_id)
+
+    def archived(self) -> list[ArchivedConversation]:
+        """The conversations that are archived, the one with the newest message first."""
+        return self.archives.list_archived()
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    def forget(self, session_id: str) -> ForgottenReport:
+        """Delete a session everywhere: its messages, all that was made of them, its archive, the
+        copies that its compressions left behind, and what other sessions of the scope recalled of
+        it. The report is made by looking for what is left.
+
+        Raises:
+            NotFound: the scope has no such session.
+            StoreFailed: it could not be deleted.
+        """
+        return forget(self._store, self.session(session_id).id, self._settings)
+
+    # --- what a person says of a session ----------------------------------------------------------
+
+    def sessions(self) -> list[Session]:
+        """The sessions of the scope, the one that changed last first."""
+        return self._store.sessions(scope=self._scope)
+
+    def describe(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        important: bool | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Session:
+        """Give a session a title, mark it as important or no longer, or set its tags; what is not
+        given stays. An important session is never aged and never archived unless asked for by name.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        session = self.session(session_id)
+        no_text("tags", tags or ())
+        given = {"important": important, "tags": None if tags is None else sorted(set(tags))}
+        metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
+        return self._store.describe(
+            session_id, title=session.title if title is None else title, metadata=metadata
+        )
+
+    def session(self, session_id: str) -> Session:
+        """A session of the scope.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        found = self._store.session(session_id)
+        if found.scope != self._scope:
+            raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
+        return found
+
+    # --- ageing -----------------------------------------------------------------------------------
+
+    def age(
+        self,
+        now: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AgeingReport:
+        """Give each session of the scope the digest that its age asks for, beside its messages, and
+        move the originals of the oldest into the archive; a row for each says what was done, or
+        would be. Important sessions keep every word. `progress` is told how many sessions are done,
+        and of how many.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        return self._ageing().age(now, dry_run=dry_run, progress=progress)
+
+    def run_schedule(
+        self,
+        every: float = 86_400.0,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Schedule[AgeingReport]:
+        """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
+        closing. Of several processes that do this with a file, one does the work. `progress` is
+        told, in that thread, how many sessions are done, and of how many.
+
+        Raises:
+            InvalidArgument: `every` is not above 0.
+        """
+        if not every > 0:  # as of a number that is none
+            raise InvalidArgument("every", f"every must be above 0, got {every:g}")
+        ageing = self._ageing(clock)
+        work = partial(ageing.age_in_turn, progress=progress)
+        self._schedules.append(Schedule(work, every=every))
+        return self._schedules[-1]
+
+    def importance(self, session_id: str) -> Importance:
+        """How much a session is worth to be kept whole, with each part of the score.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().importance(self.session(session_id))
+
+    def digest(self, session_id: str) -> CompressedConversation | None:
+        """The digest that stands beside a session's messages; None where there is none.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().digest(self.session(session_id))
+
+    def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
+        archives = None if self._keeps_all else self.archives
+        return ageing_of(self._store, self._scope, self._settings, clock, archives)

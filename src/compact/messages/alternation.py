@@ -1,0 +1,258 @@
+"""Alternation: which messages of a prompt are sent as one, so that user and assistant take turns.
+
+Many chat templates, and some servers, refuse two messages of one role side by side. Where those of
+a conversation take turns, so do those of its prompts: what a compression brings together (a
+checkpoint and the message behind it, two messages between which others are not shown) is one
+message on the way out. The history keeps them apart. For a server that refuses any two of one role,
+`in_turns` does the same with what was never in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from compact.messages.call_ids import with_own_ids
+from compact.messages.messages import (
+    SYSTEM_ROLES,
+    Message,
+    MessageMetadata,
+    Part,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+Placed = Sequence[tuple[int | None, Message]]
+"""Messages of a prompt, each with its position in the history; None for what compact made."""
+Side = Literal["user", "assistant", "tool", "system"]
+
+GAP_TOKENS = 12
+"""Tokens set aside for a message that is nothing but a word of these, at most."""
+NOT_SHOWN = "[left out]"
+"""Stands in for a turn of which nothing is shown, where no two messages can be joined."""
+BEGINS = "[The conversation begins with the assistant.]"
+"""What a user says before a conversation that begins so."""
+_GAP = "gap-"
+
+
+def side_of(message: Message) -> Side:
+    """Whose turn a message is; a tool's result belongs into the assistant's."""
+    if message.role in SYSTEM_ROLES:
+        return "system"
+    if message.role == "assistant":
+        return "assistant"
+    return "tool" if message.role == "tool" or message.tool_results else "user"
+
+
+def seams_of(placed: Placed) -> tuple[int, ...]:
+    """Indexes of the messages that are one with the message before them when they are sent: both
+    are of one role, and what stood between them in the history is not shown, or one is ours.
+    """
+    stands, shown = _stands(placed), {position for position, _ in placed}
+    return tuple(
+        i
+        for i, (one, other) in enumerate(pairwise(placed), 1)
+        if may_join(one[1], other[1]) and not _follows(stands[i - 1], stands[i], shown)
+    )
+
+
+def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
+    """The messages, with a word in the place of a turn of which nothing is shown, where joining
+    cannot help: behind a tool's result, around a system message.
+    """
+    out = list[tuple[int | None, Message]]()
+    last: Message | None = None
+    newest: int | None = None
+    shown = {position for position, _ in placed}
+    for stand, (position, message) in zip(_stands(placed), placed, strict=True):
+        if side_of(message) != "system":
+            is_apart = not _follows(newest, stand, shown)
+            if last is not None and is_apart and _lacks(last, out, message):
+                out.append((None, _gap(last, message)))
+            last = message
+            newest = newest if position is None else max(newest or 0, position)
+        out.append((position, message))
+    return out
+
+
+def is_gap(message: Message) -> bool:
+    """Whether the message is such a word."""
+    return message.id.startswith(_GAP) and message.content == NOT_SHOWN
+
+
+def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
+    """The messages as they are sent, those at the seams joined with the ones before them."""
+    return [message for _, message in _sent([(None, message) for message in messages], seams)]
+
+
+def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
+    """The same, each with where the last of what it was joined from stands in the history."""
+    return _sent(placed, seams_of(placed))
+
+
+def _sent(placed: Placed, seams: Collection[int]) -> list[tuple[int | None, Message]]:
+    out: list[tuple[int | None, Message]] = []
+    for i, (position, message) in enumerate(placed):
+        if i in seams:
+            before, first = out.pop()
+            position, message = before if position is None else position, joined(first, message)
+        out.append((position, message))
+    return _with_own_ids(out)
+
+
+def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
+    messages = with_own_ids([message for _, message in placed])
+    return [(position, message) for (position, _), message in zip(placed, messages, strict=True)]
+
+
+def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
+    """The messages for a server that refuses any two of one role side by side: one system message
+    at most, which is the first; then user and assistant by turns, the user first.
+    """
+    out: list[tuple[int | None, Message]] = []
+    for position, message in placed:
+        if side_of(message) == "system":
+            message = _with_role(message, "user" if _has_begun(out) else "system")
+        place, before = out[-1] if out else (None, None)
+        if before is None or not lacks_answer(before, message):
+            if before is not None and (may_join(before, message) or _are_system(before, message)):
+                out[-1] = place if position is None else position, joined(before, message)
+                continue
+            if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
+                out.append((None, _word("user", BEGINS, message)))
+        else:
+            out.append((None, _gap(before, message)))
+        out.append((position, message))
+    return _with_own_ids(out)
+
+
+def in_words(messages: Iterable[Message]) -> list[Message]:
+    """The messages with calls of tools and their results in words, the results said by the user,
+    for a chat template that knows neither.
+    """
+    out: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        names.update((call.id, call.name) for call in message.tool_calls)
+        if message.tool_calls or message.tool_results:
+            parts = [part for each in message.parts for part in _in_words(each, names)]
+            role = "assistant" if message.role == "assistant" else "user"
+            given = {"role": role, "content": tuple(parts), "wire": None, "edited": True}
+            message = message.model_copy(update={**given, "reply_id": None})
+        out.append(message)
+    return out
+
+
+def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
+    match part:
+        case ToolCall():
+            return [Text(f"[Call of {part.name}]\n{part.arguments}")]
+        case ToolResult():
+            name = part.name or names.get(part.call_id) or "a tool"
+            return [Text(f"[Result of {name}]\n{part.text}"), *part.images]
+        case _:
+            return [part]
+
+
+def lacks_answer(one: Message, other: Message) -> bool:
+    """Whether a user goes on right after a tool's result."""
+    return side_of(one) == "tool" and side_of(other) == "user"
+
+
+def _are_system(one: Message, other: Message) -> bool:
+    return side_of(one) == side_of(other) == "system"
+
+
+def _has_begun(placed: Placed) -> bool:
+    return any(side_of(message) != "system" for _, message in placed)
+
+
+def _with_role(message: Message, role: Role) -> Message:
+    if message.role == role:
+        return message
+    return message.model_copy(update={"role": role, "edited": True})
+
+
+def may_join(one: Message, other: Message) -> bool:
+    """Whether two messages can be one: both a user's, or both the assistant's words."""
+    if one.role != other.role or one.role not in ("user", "assistant") or one.tool_calls:
+        return False
+    return one.wire_format != "responses" or all(map(_is_words, (one, other)))
+
+
+def joined(first: Message, second: Message) -> Message:
+    """Two messages of one role as one: their parts in order, all else as the second has it, unless
+    only that one is ours.
+    """
+    base = first if _is_ours(second) else second
+    fields = {**(first.wire or {}), **(second.wire or {})}
+    name = second.name or first.name
+    if first.name != name and first.name:
+        name = None
+        fields.pop("name", None)
+    return base.model_copy(
+        update={
+            "content": (*first.parts, *second.parts),
+            "wire": fields or None,
+            "wire_format": second.wire_format or first.wire_format,
+            "name": name,
+            "reply_id": second.reply_id or first.reply_id,
+            "token_count": None,
+            "edited": True,
+        }
+    )
+
+
+def _is_ours(message: Message) -> bool:
+    return message.metadata.source in ("checkpoint", "ours")
+
+
+def _is_words(message: Message) -> bool:
+    return all(isinstance(part, Text | Refusal) for part in message.parts)
+
+
+def _stands(placed: Placed) -> list[int | None]:
+    """Where each message stands in the history; a user message of ours stands where the user's
+    message behind it does.
+    """
+    stands = [position for position, _ in placed]
+    for i in range(len(placed) - 2, -1, -1):
+        if stands[i] is None and side_of(placed[i][1]) == side_of(placed[i + 1][1]) == "user":
+            stands[i] = stands[i + 1]
+    return stands
+
+
+def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
+    """Whether all that stood between two positions is shown, wherever."""
+    if one is None or other is None or one == other:
+        return False
+    return all(i in shown for i in range(min(one, other) + 1, max(one, other)))
+
+
+def _lacks(last: Message, out: Placed, message: Message) -> bool:
+    """Whether a turn is missing between two messages that cannot be joined; `out` ends with what
+    stands between them.
+    """
+    if lacks_answer(last, message):
+        return True
+    is_apart = side_of(out[-1][1]) == "system" or not may_join(last, message)
+    is_one = side_of(last) == side_of(message) != "tool"
+    return is_one and is_apart and not last.tool_calls
+
+
+def _gap(before: Message, message: Message) -> Message:
+    return _word("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
+
+
+def _word(role: Literal["user", "assistant"], text: str, before: Message) -> Message:
+    return Message.trusted(
+        role=role,
+        content=text,
+        id=f"{_GAP}{before.id}",
+        timestamp=before.timestamp,
+        metadata=MessageMetadata(source="injected"),
+    )

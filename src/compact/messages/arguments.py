@@ -1,0 +1,88 @@
+"""Arguments of tool calls: JSON as models wrote it, which is not always JSON.
+
+A model leaves them empty, is cut off in their middle, or writes what only some programs read. The
+log keeps its words; here is what they mean, and how they are sent so that every server reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from typing import Any
+
+from compact.messages.characters import all_carried
+from compact.patterns import regex
+
+DEEPEST = 100
+"""How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
+_NESTING = regex(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
+"""A text, to its end or cut off in it, or what opens and closes."""
+
+
+def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value of a JSON text that a model wrote.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than `DEEPEST`, or has a number that JSON cannot
+            write again.
+    """
+    if _is_deep(text):
+        raise ValueError(f"it is nested deeper than {DEEPEST}")
+    return _DECODER.decode(text)
+
+
+def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value of a JSON text that a model wrote; another one where `read_json` refuses it."""
+    try:
+        return read_json(text)
+    except ValueError:
+        return otherwise
+
+
+def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Every value of JSON that holds no others, with the key under which it stands."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from leaves(each, str(name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from leaves(each, key)
+    else:
+        yield key, value
+
+
+def _is_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    steps = {"{": 1, "[": 1, "}": -1, "]": -1}
+    found = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
+    return max(accumulate(found), default=0) > DEEPEST
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(f"JSON has no {number}")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The object that a call's arguments are; what is none stands in one, under `arguments`."""
+    read = json_or(text, text) if text else {}
+    return read if isinstance(read, dict) else {"arguments": read}
+
+
+def readable_arguments(text: str) -> str:
+    """A call's arguments as a server can read them: as they were written where they are a JSON
+    object, else as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call in
+    it that it cannot read.
+    """
+    read = json_or(text)
+    if isinstance(read, dict) and ("\\u" not in text or all_carried(read) is read):
+        return text
+    return json.dumps(arguments_of(text), ensure_ascii=False)

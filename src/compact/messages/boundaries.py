@@ -1,0 +1,79 @@
+"""Where a conversation may be cut: where each of the named invariants says that one may.
+
+What lies between two neighbouring legal cuts is a group (`engine.groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from compact.messages.messages import Message
+from compact.messages.provider_rules import is_reasoning
+
+MOST_BETWEEN = 2
+"""Messages between a call and a late result of it, at most."""
+MOST_BESIDE = 8
+"""Results of other calls of the same reply before them, at most."""
+
+
+class Log(Protocol):
+    """Messages in order: a history, or a list of them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> Message: ...
+
+
+Invariant = Callable[[Log, int], bool]
+
+
+def results_follow_their_calls(history: Log, position: int) -> bool:
+    """A tool result is never parted from its call, or from another result of the same reply."""
+    return not history[position].tool_results
+
+
+def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
+    """What was said while a call was waiting is never parted from that call."""
+    for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
+        between = history[late]
+        if between.tool_calls or between.tool_results:
+            return True
+        if results := history[late + 1].tool_results:
+            answered = {result.call_id for result in results}
+            before = range(max(0, position - MOST_BETWEEN - MOST_BESIDE), position)
+            return not any(c.id in answered for i in before for c in history[i].tool_calls)
+    return True
+
+
+def replies_stay_whole(history: Log, position: int) -> bool:
+    """Pieces of one reply stay together, also where results of parallel calls stand between."""
+    reply = history[position].reply_id
+    if reply is None:
+        return True
+    before = position - 1
+    while before > 0 and history[before].tool_results:
+        before -= 1
+    return before < 0 or history[before].reply_id != reply
+
+
+def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
+    """A message of reasoning alone is never parted from the assistant's message after it."""
+    return history[position].role != "assistant" or not is_reasoning(history[position - 1])
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    results_follow_their_calls,
+    words_before_a_late_result_stay_with_its_call,
+    replies_stay_whole,
+    reasoning_stays_with_what_it_led_to,
+)
+
+
+def may_cut_before(history: Log, position: int) -> bool:
+    """Whether the conversation may be cut before the position: every invariant must agree."""
+    if position <= 0 or position >= len(history):
+        return True
+    for allows in INVARIANTS:  # noqa: SIM110 - for every message in view: all() takes twice as long
+        if not allows(history, position):
+            return False
+    return True

@@ -1,0 +1,147 @@
+"""Where a prompt for Anthropic's API is marked to be cached: at the ends that stay as they are.
+
+A mark (`cache_control`) has the provider keep everything up to it, tools first, then the system
+prompt, then the messages. A request may carry four. Ends that stay: of the tools; of the system
+prompt; of the newest checkpoint, which is re-worded only by ageing (the record behind it is new at
+each compression); of the newest message, since a history only grows; and, where a mark is left, of
+what the request before this one ended with.
+Source: Anthropic, "Prompt caching".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from compact.messages.given import type_of
+
+MOST = 4
+"""Marks that a request may carry."""
+MARK: Mapping[str, Any] = {"type": "ephemeral"}
+
+_KEY = "cache_control"
+_UNMARKABLE = frozenset(("thinking", "redacted_thinking"))
+
+Block = Mapping[str, Any]
+
+
+class _Place(NamedTuple):
+    """A block of a request: the field, the position in its list, and that in a message's."""
+
+    field: Literal["tools", "system", "messages"]
+    outer: int
+    block: Block
+    inner: int = 0
+    role: str = ""
+
+
+def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
+    """The request (`system`, `tools`, `messages`) with marks at its stable ends; a copy, of which
+    nothing but the marked blocks is new.
+
+    `checkpoints` are the texts of those in it. A text that is marked is written as a text block,
+    which the provider reads as the same. Marks that are there already stay, count among the four,
+    and hand their lifetime on to ours before them: the provider wants the longer ones first.
+    Thinking, empty text and tools whose loading is deferred never get one.
+    """
+    places = list(_places(request))
+    theirs = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
+    room = MOST - bool(request.get(_KEY)) - sum(_marks_in(place.block) for place in places)
+    wanted = dict.fromkeys(
+        i for i in _stable_ends(places, checkpoints) if i is not None and i not in theirs
+    )
+    ours = list(wanted)[: max(0, room)]
+    marked = {**request}
+    mark = MARK
+    for i in range(len(places) - 1, -1, -1):
+        mark = theirs.get(i, mark)
+        if i in ours:
+            _put(marked, places[i], mark)
+    return marked
+
+
+def _places(request: Mapping[str, Any]) -> Iterator[_Place]:
+    for i, tool in enumerate(request.get("tools") or ()):
+        yield _Place("tools", i, tool)
+    for i, block in enumerate(_blocks(request.get("system"))):
+        yield _Place("system", i, block)
+    for i, message in enumerate(request.get("messages") or ()):
+        for j, block in enumerate(_blocks(message.get("content"))):
+            yield _Place("messages", i, block, j, str(message.get("role")))
+
+
+def _blocks(content: object) -> Sequence[Block]:
+    if isinstance(content, str):
+        return ({"type": "text", "text": content},)
+    if not isinstance(content, Sequence):
+        return ()
+    return [{"type": "text", "text": b} if isinstance(b, str) else b for b in content]
+
+
+def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
+    """The places worth a mark, those first at which it saves most."""
+    able = [i for i, place in enumerate(places) if _may_carry(place)]
+    said = [i for i in able if places[i].field == "messages"]
+    newest = said[-1] if said else None
+    return [
+        newest,
+        _last(i for i in able if places[i].field == "system"),
+        _last(i for i in said if places[i].block.get("text") in checkpoints),
+        _last(i for i in able if places[i].field == "tools"),
+        _end_before_reply(places, said),
+    ]
+
+
+def _end_before_reply(places: Sequence[_Place], said: Sequence[int]) -> int | None:
+    """Where the request ended that the newest reply answered."""
+    replies = {p.outer for p in places if p.role == "assistant"}
+    if not replies:
+        return None
+    first = max(replies)
+    while first - 1 in replies:
+        first -= 1
+    return _last(i for i in said if places[i].outer < first)
+
+
+def _last(positions: Iterator[int]) -> int | None:
+    return max(positions, default=None)
+
+
+def _may_carry(place: _Place) -> bool:
+    block = place.block
+    if place.field == "tools":
+        return not block.get("defer_loading")
+    if type_of(block) in _UNMARKABLE:
+        return False
+    return block.get("type") != "text" or bool(str(block.get("text", "")).strip())
+
+
+def _mark_of(block: Block) -> Mapping[str, Any] | None:
+    """The last mark the block carries, on itself or inside a tool result."""
+    if mark := block.get(_KEY):
+        return mark  # type: ignore[no-any-return]  # a provider's dictionary carries no types
+    if block.get("type") != "tool_result":
+        return None
+    return next((m for b in reversed(_blocks(block.get("content"))) if (m := _mark_of(b))), None)
+
+
+def _marks_in(block: Block) -> int:
+    inside = _blocks(block.get("content")) if block.get("type") == "tool_result" else ()
+    return bool(block.get(_KEY)) + sum(bool(b.get(_KEY)) for b in inside)
+
+
+def _put(marked: dict[str, Any], place: _Place, mark: Mapping[str, Any]) -> None:
+    block = {**place.block, _KEY: dict(mark)}
+    if place.field == "tools":
+        marked["tools"] = _replaced(marked["tools"], place.outer, block)
+    elif place.field == "system":
+        marked["system"] = _replaced(_blocks(marked["system"]), place.outer, block)
+    else:
+        message = marked["messages"][place.outer]
+        content = _replaced(_blocks(message["content"]), place.inner, block)
+        changed = {**message, "content": content}
+        marked["messages"] = _replaced(marked["messages"], place.outer, changed)
+
+
+def _replaced(values: Sequence[Any], position: int, value: object) -> list[Any]:
+    return [*values[:position], value, *values[position + 1 :]]

@@ -1,0 +1,77 @@
+"""Values of arguments that would be taken for something else: names of options, and a text where a
+list is meant. Wrong types are left to Python and pydantic, messages to `messages.given`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import reprlib
+from collections.abc import Iterable, Mapping
+
+from pydantic import ValidationError
+
+from compact.errors import InvalidArgument
+from compact.secrets.redaction import without_credentials
+
+LARGEST = 2**63 - 1
+"""The largest number that a store holds."""
+
+
+def whole_number(value: object) -> int | None:
+    """The value as an int where it is a whole number of any library; a bool is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # asked to find out
+    except TypeError:
+        return None
+
+
+def known_options(given: Mapping[str, object], options: type) -> None:
+    """Refuse a name that is no option of what is called: it would be passed over.
+
+    Raises:
+        InvalidArgument: the text suggests the name that is close to it.
+    """
+    for name in given:
+        if name not in options.__annotations__:
+            close = difflib.get_close_matches(name, options.__annotations__, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InvalidArgument(name, f"unexpected keyword argument {name!r}{hint}")
+
+
+def named(name: str, value: object) -> str:
+    """The name of a session or a scope. None of a scope would be all of them.
+
+    Raises:
+        InvalidArgument: it is no text, or empty.
+    """
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument(name, f"{name} must be a text that is not empty, got {got(value)}")
+    return value
+
+
+def no_text(name: str, given: Iterable[object]) -> None:
+    """Refuse a text where a list of them is meant: it would be taken letter by letter.
+
+    Raises:
+        InvalidArgument: it is a text.
+    """
+    if isinstance(given, str | bytes):
+        raise InvalidArgument(name, f"{name} must be a list, got {got(given)}")
+
+
+def of_field(error: ValidationError) -> InvalidArgument:
+    """The first thing that pydantic found, as an error that names the field."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"])) or error.title
+    return InvalidArgument(name, f"{name}: {first['msg']}, got {got(first['input'])}")
+
+
+def got(value: object) -> str:
+    """A value as it is repeated in an error: short, whatever it is."""
+    try:
+        return repr(without_credentials(value)) if isinstance(value, str) else reprlib.repr(value)
+    except (ValueError, TypeError, RecursionError):
+        return f"a {type(value).__name__}"

@@ -1,0 +1,81 @@
+"""The hash chain: each message's hash is that of the chain before it and of the message.
+
+So one hash says which messages stand before it, in order, and a client that resends its whole list
+is recognized by its longest known prefix. Identical messages stay distinct: their hashes differ by
+what stands before them. What says nothing is no part of a message's hash, as clients add and drop
+it: marks, ids, times, nulls, empty fields, where a provider's cache begins, and whether a text is
+wrapped in a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from compact.messages.codec import dump, load
+from compact.messages.formats.known import FORMATS
+from compact.messages.messages import META, Message
+
+START = b""
+"""The chain before the first message."""
+SIZE = 16
+"""Bytes of a hash."""
+_NOT_SAID = frozenset((*META, "id", "timestamp"))
+"""Keys of a dictionary that are ours, or that clients add and drop."""
+_NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Null and what is empty: clients turn the one into the other."""
+_MARKS = frozenset(("cache_control",))
+"""Keys of a content block that say nothing: clients move them from one message to another."""
+
+
+def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
+    """The chain's hash after one more message; a dictionary as a client sends it, or a message."""
+    return blake2b(before + _said(message), digest_size=SIZE).digest()
+
+
+def _said(message: Message | Mapping[str, Any]) -> bytes:
+    """What a message says, in a form that is always the same."""
+    if isinstance(message, Message):
+        wire = None if message.edited else message.wire
+        if wire is None:
+            wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
+            wire = wires[0] if len(wires) == 1 else {"messages": wires}
+        message = wire
+    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and v not in _NOTHING}
+    if not isinstance(plain.get("content", ""), str):
+        plain["content"] = _plain_content(plain["content"])
+    try:
+        return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return _as_read(dump(plain))
+
+
+def _as_read(data: bytes) -> bytes:
+    """What is hashed of what only the slower writer takes: the same as when it was read again."""
+    try:
+        return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return data
+
+
+def _plain_content(content: object) -> object:
+    """Content without what clients add to its blocks; a single block of text is its text."""
+    if not isinstance(content, Sequence):
+        return content
+    blocks = [_plain_block(block) for block in content]
+    match blocks:
+        case [{"type": "text", "text": str(text), **rest}] if not rest:
+            return text
+    return blocks
+
+
+def _plain_block(block: object) -> object:
+    if not isinstance(block, Mapping):
+        return block
+    plain = {k: v for k, v in block.items() if v is not None and k not in _MARKS}
+    if not isinstance(plain.get("content", ""), str):
+        plain["content"] = _plain_content(plain["content"])
+    return plain

@@ -1,0 +1,287 @@
+"""Messages as stored bytes and back, without loss.
+
+A message that was read from a provider's dictionary and not changed is kept as that dictionary, and
+read again by its wire format; every other one as its fields. A plain text stands apart from the
+rest (`Encoded.content`), so that a store can show and search it without decoding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, get_args
+
+import orjson
+
+from compact.errors import InvalidMessage
+from compact.messages.formats.known import format_named
+from compact.messages.given import plain
+from compact.messages.messages import (
+    NO_METADATA,
+    Message,
+    MessageMetadata,
+    Part,
+    Raw,
+    ToolResult,
+    made,
+)
+
+_STRICT = (
+    orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_SLOW = b" "
+"""Before JSON that only the slower reader reads right; white space to every other one."""
+_PLAIN = 2
+"""Fields of a dictionary that says nothing but who speaks, and a text."""
+_SAID = ("content", "output")
+"""Where a dictionary says what was said, or what a tool answered."""
+_HERE = 0
+"""Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
+_PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
+"""Key of a payload → where that stands in a message."""
+_PARTS: Mapping[str, type[Part]] = {
+    str(f.default): each for each in get_args(Part) for f in fields(each) if f.name == "type"
+}
+
+
+class Encoded(NamedTuple):
+    """A message in two pieces."""
+
+    content: str | None
+    """Its text, where it is plain text that a store can hold as such."""
+    payload: bytes
+    """Everything else but role, id, time and importance, as JSON."""
+
+
+def encode(message: Message, path: str = "message") -> Encoded:
+    """The message's content and payload; `path` is for errors.
+
+    Raises:
+        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
+    """
+    body: dict[str, Any] = {}
+    content: str | None = None
+    told = _is_told_by_wire(message)
+    if told:
+        wire = dict(message.wire or {})
+        text = wire.get("content")
+        if isinstance(text, str) and is_storable(text):
+            content, wire["content"] = text, _HERE
+        body["w"], body["f"] = wire, message.wire_format
+    elif isinstance(message.content, str) and is_storable(message.content):
+        content = message.content
+    elif isinstance(message.content, str):
+        body["c"] = message.content
+    else:
+        body["p"] = [
+            _part_fields(_slim(part) if message.edited else part) for part in message.content
+        ]
+    if not told and message.wire_format:
+        body["f"] = message.wire_format
+        body["x"] = _without_content(message.wire) if message.edited else message.wire
+    body |= _extras(message)
+    data = _fast(body)
+    if data is None:
+        data = _slow({k: plain(v, path + _PLACES.get(k, "")) for k, v in body.items()})
+    return Encoded(content, data)
+
+
+def check(message: Message, path: str = "message") -> None:
+    """Refuse what `encode` refuses, for who keeps messages as they are.
+
+    Raises:
+        InvalidMessage: as `encode`.
+    """
+    is_plain = message.metadata is NO_METADATA and isinstance(message.content, str)
+    if not is_plain or _fast(message.wire) is None:
+        encode(message, path)
+
+
+def _extras(message: Message) -> dict[str, Any]:
+    is_plain = message.metadata is NO_METADATA or message.metadata == NO_METADATA
+    extras = {
+        "m": None if is_plain else message.metadata.model_dump(exclude_defaults=True),
+        "n": message.name,
+        "r": message.reply_id,
+        "t": message.token_count,
+        "e": message.edited or None,
+    }
+    return {k: v for k, v in extras.items() if v is not None}
+
+
+def _is_told_by_wire(message: Message) -> bool:
+    """Whether reading the provider's dictionary again gives this message's role and content."""
+    if message.wire is None or message.edited or not message.wire_format:
+        return False
+    if isinstance(message.content, str):
+        same = message.wire.get("content") == message.content
+        return same and message.wire.get("role") == message.role
+    try:
+        role, content = format_named(message.wire_format).said(message.wire, "message")
+    except InvalidMessage:
+        return False
+    return content == message.content and role == message.role
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text is Unicode that a database can hold: no lone surrogate, no NUL."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def decode(
+    content: str | None,
+    payload: bytes,
+    *,
+    role: str,
+    id: str,
+    timestamp: datetime,
+    importance_score: float | None = None,
+) -> Message:
+    """The message of what `encode` gave, and of what it left out."""
+    body = load(payload)
+    wire, format_name, metadata = body.get("w"), body.get("f"), body.get("m")
+    said: str | tuple[Part, ...]
+    if wire is not None:
+        if content is not None:
+            wire["content"] = content
+        if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
+            said = content
+        else:
+            said = format_named(format_name).said(wire, "message")[1]
+    elif "p" in body:
+        said = tuple(_part_of(part) for part in body["p"])
+    else:
+        said = body.get("c", content or "")
+    values = {
+        "role": role,
+        "content": said,
+        "id": id,
+        "timestamp": timestamp,
+        "token_count": body.get("t"),
+        "importance_score": importance_score,
+        "metadata": MessageMetadata.model_validate(metadata) if metadata else NO_METADATA,
+        "name": body.get("n"),
+        "reply_id": body.get("r"),
+        "wire": body.get("x") if wire is None else wire,
+        "wire_format": format_name,
+        "edited": body.get("e", False),
+    }
+    return made(Message, values, set(values))
+
+
+def encode_whole(message: Message) -> dict[str, Any]:
+    """The message as one JSON value, for where it is stored inside another one."""
+    content, payload = encode(message)
+    return {
+        "role": message.role,
+        "id": message.id,
+        "at": message.timestamp.isoformat(),
+        "score": message.importance_score,
+        "content": content,
+        "payload": load(payload),
+    }
+
+
+def decode_whole(value: Mapping[str, Any]) -> Message:
+    """The message of what `encode_whole` gave."""
+    return decode(
+        value["content"],
+        dump(value["payload"]),
+        role=value["role"],
+        id=value["id"],
+        timestamp=datetime.fromisoformat(value["at"]),
+        importance_score=value.get("score"),
+    )
+
+
+def instant(at: datetime) -> int:
+    """A time as microseconds since 1970, whatever its zone; one without a zone counts as UTC."""
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def _without_content(raw: Raw | None) -> Raw | None:
+    """A provider's dictionary, of an edited message: what it said is no longer sent."""
+    return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
+
+
+def _slim(part: Part) -> Part:
+    """A shortened result without the whole text it was made of."""
+    if not isinstance(part, ToolResult) or part.raw is None:
+        return part
+    said = part.raw.get("content", part.raw.get("output"))
+    if not isinstance(said, str):
+        blocks = said if isinstance(said, list) else []
+        said = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
+    return part if said == part.text else replace(part, raw=_without_content(part.raw))
+
+
+def _part_fields(part: Part) -> dict[str, Any]:
+    known = ((f, getattr(part, f.name)) for f in fields(part))
+    found: dict[str, Any] = {f.name: v for f, v in known if f.name == "type" or v != f.default}
+    if "images" in found:
+        found["images"] = [_part_fields(image) for image in found["images"]]
+    return found
+
+
+def _part_of(value: Mapping[str, Any]) -> Part:
+    given = dict(value)
+    if "images" in given:
+        given["images"] = tuple(_part_of(image) for image in given["images"])
+    part: Part = _PARTS[given["type"]](**given)
+    return part
+
+
+def dump(value: object) -> bytes:
+    """A JSON value as bytes; what orjson refuses (lone surrogates, huge numbers) the slower way.
+    Two halves of a surrogate pair that meet come back as the one character that they are.
+
+    Raises:
+        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
+    """
+    data = _fast(value)
+    if data is None:
+        data = _slow(plain(value, "message"))
+    return data
+
+
+def _fast(value: object) -> bytes | None:
+    """The value by orjson; None where it refuses it. NaN and the infinities are no JSON: it writes
+    them as null, so where one stands it is looked whether it was one.
+    """
+    try:
+        data = orjson.dumps(value, default=_plain, option=_STRICT)
+        if b"null" in data:
+            json.dumps(value, default=_plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return data
+
+
+def _slow(value: object) -> bytes:
+    return _SLOW + json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def load(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON value of what `dump` gave."""
+    return json.loads(data) if data[:1] == _SLOW else orjson.loads(data)

@@ -1,0 +1,123 @@
+"""Copies of dictionaries: what was counted stays what is sent, whoever changes theirs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import call
+from typing import Any, TypeVar
+
+from compact.messages.messages import Message, Part, ToolResult
+
+T = TypeVar("T")
+_ATOMS = frozenset((str, int, float, bool, type(None)))
+"""Types of which a value needs no copy."""
+
+
+def copied(value: T) -> T:
+    """The value with dictionaries and lists of its own, however deep: what was counted stays what
+    is sent, whoever changes theirs.
+    """
+    own: Any = value
+    kind = type(own)
+    if kind is dict:
+        own = own.copy()  # quicker than a new one, as most of what is in it are texts
+        for k, v in own.items():
+            if type(v) not in _ATOMS:
+                own[k] = copied(v)
+    elif kind is list:
+        own = [x if type(x) in _ATOMS else copied(x) for x in own]
+    elif kind in _ATOMS:
+        pass
+    elif isinstance(own, list):
+        own = [copied(x) for x in own]
+    elif isinstance(own, Mapping):
+        own = {k: copied(v) for k, v in own.items()}
+    elif isinstance(own, tuple):
+        own = tuple(map(copied, own))
+    result: T = own
+    return result
+
+
+class Originals:
+    """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each
+    is looked through once, and what is alike is copied at once.
+    """
+
+    def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
+        self._values: list[dict[str, Any]] = []
+        self._dicts: list[dict[str, Any]] = []
+        self._others: list[Callable[[], Any]] = []
+        """What stands in the values, however deep: dictionaries, and what copies all others."""
+        self._inside: dict[tuple[int, int], list[_Inside]] = defaultdict(list)
+        """Of which of the three a place holds one of which: the places, and the key between."""
+        self.insert(0, values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
+        """Put more of them before the one at that place."""
+        if place < len(self._values):
+            for (outer, _), rows in self._inside.items():
+                if outer == _VALUE:
+                    rows[:] = [(i + len(values) * (i >= place), *rest) for i, *rest in rows]
+        self._values[place:place] = values
+        for i, value in enumerate(values, place):
+            self._look_through(_VALUE, i, value.items())
+
+    def copies(self) -> list[dict[str, Any]]:
+        """A copy of each."""
+        values = list(map(dict.copy, self._values))
+        made = values, list(map(dict.copy, self._dicts)), list(map(call, self._others))
+        for (outer, inner), rows in self._inside.items():
+            outers, inners = made[outer], made[inner]
+            for place, key, stands in rows:
+                outers[place][key] = inners[stands]
+        return values
+
+    def _look_through(self, kind: int, place: int, items: Iterable[tuple[Any, Any]]) -> None:
+        """Note what of these items is copied with what of that kind stands at that place."""
+        for key, value in items:
+            if type(value) in _ATOMS:
+                continue
+            inner, stands = self._taken(value)
+            self._inside[kind, inner].append((place, key, stands))
+
+    def _taken(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
+        """The kind and the place of a value's copy."""
+        if isinstance(value, dict):
+            place = len(self._dicts)
+            self._dicts.append(value)
+            self._look_through(_DICT, place, value.items())
+            return _DICT, place
+        place, is_list = len(self._others), type(value) is list
+        self._others.append(value.copy if is_list else partial(copied, value))
+        if is_list:
+            self._look_through(_OTHER, place, enumerate(value))
+        return _OTHER, place
+
+
+_VALUE, _DICT, _OTHER = range(3)
+_Inside = tuple[int, Any, int]
+
+
+def copied_message(message: Message) -> Message:
+    """The message with dictionaries of its own (`copied`); itself where it has none."""
+    update: dict[str, Any] = {}
+    if message.wire is not None:
+        update["wire"] = copied(message.wire)
+    if not isinstance(message.content, str):
+        update["content"] = tuple(map(_copied_part, message.content))
+    if message.metadata.model_extra:
+        update["metadata"] = message.metadata.model_copy(deep=True)
+    return message.model_copy(update=update) if update else message
+
+
+def _copied_part(part: Part) -> Part:
+    if isinstance(part, ToolResult) and part.images:
+        images = tuple(replace(image, raw=copied(image.raw)) for image in part.images)
+        return replace(part, raw=copied(part.raw), images=images)
+    return part if part.raw is None else replace(part, raw=copied(part.raw))

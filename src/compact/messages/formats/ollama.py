@@ -1,0 +1,206 @@
+"""Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls", "tool_name"}`.
+
+Content is always text, images are bare base64, arguments are objects. Results name no call: they
+answer the calls before them, those of the tool they name first, in order. So calls get ids by their
+position, and a result is read with what stands before it. Ids that a newer server gives are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from compact.errors import InvalidMessage
+from compact.messages import images
+from compact.messages.arguments import arguments_of
+from compact.messages.formats.wire import (
+    NO_IMAGE,
+    NOTHING_BEFORE,
+    Before,
+    Content,
+    WireFormat,
+    list_at,
+    object_at,
+    text_at,
+)
+from compact.messages.messages import (
+    SYSTEM_ROLES,
+    Image,
+    Message,
+    Part,
+    Raw,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.messages.provider_rules import OPENAI_CHAT
+from compact.messages.tokens import OLLAMA_FRAMING
+from compact.patterns import regex
+
+_MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
+"""Ids made here. They are never sent."""
+_MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+"""How base64 images begin; what begins otherwise is taken for a PNG."""
+
+
+class Ollama(WireFormat):
+    """The wire format of Ollama's `/api/chat`."""
+
+    name = "ollama"
+    roles = ("user", "assistant", "system", "tool")
+    rules = OPENAI_CHAT
+    framing = OLLAMA_FRAMING
+    tokenizer = "chars"
+    thinks_in_fields = True
+
+    def parse(
+        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
+    ) -> Message:
+        """Read one dictionary; of a result also the calls before it that it may answer."""
+        message = super().parse(raw, position, before)
+        if isinstance(message.content, str):
+            return message
+        parts = tuple(
+            self._paired(part, position, before) if isinstance(part, ToolResult) else part
+            for part in _with_ids(message.content, position)
+        )
+        return message.model_copy(update={"content": parts})
+
+    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+        """The role and the content. Calls and results that name no id have an empty one here."""
+        role, text = self.role_at(raw.get("role"), path), raw.get("content")
+        if text is not None and not isinstance(text, str):
+            raise InvalidMessage(f"{path}.content", f"expected a text, got {type(text).__name__}")
+        pictures = _images(raw.get("images"), f"{path}.images")
+        if role == "tool":
+            name, call_id = raw.get("tool_name"), raw.get("tool_call_id")
+            known = call_id if isinstance(call_id, str) else ""
+            named = name if isinstance(name, str) else None
+            return role, (ToolResult(known, text or "", named, images=pictures),)
+        thinking, calls = raw.get("thinking"), raw.get("tool_calls")
+        if not pictures and not thinking and not calls:
+            return role, text or ""
+        parts: list[Part] = [Thinking(thinking)] if isinstance(thinking, str) and thinking else []
+        parts += [Text(text)] if text else []
+        parts += pictures
+        for i, call in enumerate(list_at(calls, f"{path}.tool_calls")):
+            parts.append(_call(call, f"{path}.tool_calls[{i}]"))
+        return role, tuple(parts)
+
+    def _paired(self, result: ToolResult, position: int, before: Before) -> ToolResult:
+        """The result with the id of the call it answers; one of its own where there is none."""
+        if result.call_id:
+            return result
+        calls: list[ToolCall] = []
+        earlier: list[ToolResult] = []
+        for at, item in zip(range(position - 1, -1, -1), before, strict=False):
+            role, content = (
+                (str(item.role), item.content)
+                if isinstance(item, Message)
+                else self.said(item, f"messages[{at}]")
+            )
+            parts = () if isinstance(content, str) else _with_ids(content, at)
+            if role != "tool":
+                calls = [p for p in parts if isinstance(p, ToolCall)]
+                break
+            earlier += [p for p in reversed(parts) if isinstance(p, ToolResult)]
+        for other in reversed(earlier):
+            found = _answered(other, calls)
+            if found is not None:
+                calls.remove(found)
+        found = _answered(result, calls)
+        return replace(result, call_id=found.id if found else f"result-{position}")
+
+    def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """One dictionary, and one for each result."""
+        base = self.own_fields(message)
+        results = [_written_result(r, base, names) for r in message.tool_results]
+        if results and all(isinstance(p, ToolResult) for p in message.parts):
+            return results
+        said = {"content", "tool_calls", "thinking", "images"}
+        record = {k: v for k, v in base.items() if k not in said}
+        record["role"] = "system" if message.role in SYSTEM_ROLES else message.role
+        if message.role == "tool":
+            record["role"] = "user"
+        pictures = [p for p in message.parts if isinstance(p, Image)]
+        found = [data for data in map(_data, pictures) if data]
+        texts = [p.text for p in message.parts if isinstance(p, Text | Refusal)]
+        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(found))])
+        thoughts = [p.text for p in message.parts if isinstance(p, Thinking) and p.text]
+        calls = [self.own_raw(c, message) or _written_call(c) for c in message.tool_calls]
+        more = {"thinking": "\n".join(thoughts), "images": found, "tool_calls": calls}
+        return [*results, {**record, **{k: v for k, v in more.items() if v}}]
+
+
+def _images(value: object, path: str) -> tuple[Image, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or not all(isinstance(x, str) for x in value):
+        raise InvalidMessage(path, "expected a list of images in base64")
+    return tuple(_image(data) for data in value)
+
+
+def _image(data: str) -> Image:
+    width, height = images.size_of_base64(data)
+    media = next((m for head, m in _MEDIA.items() if data.startswith(head)), "image/png")
+    source = {"type": "base64", "media_type": media, "data": data}
+    return Image(width, height, raw={"type": "image", "source": source})
+
+
+def _call(value: object, path: str) -> ToolCall:
+    raw = object_at(value, path)
+    body = object_at(raw.get("function"), f"{path}.function")
+    name = text_at(body, "name", f"{path}.function", "a tool call", least=0)
+    given, arguments = raw.get("id"), body.get("arguments", {})
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(given if isinstance(given, str) else "", name, arguments, raw=raw)
+
+
+def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
+    """The parts of the message there; calls without an id get one by their places."""
+    number = count()
+    return tuple(
+        replace(part, id=part.id or f"call-{position}-{next(number)}")
+        if isinstance(part, ToolCall)
+        else part
+        for part in parts
+    )
+
+
+def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
+    """The call that a result answers, of those that are open."""
+    if result.call_id:
+        return next((c for c in calls if c.id == result.call_id), None)
+    named = (c for c in calls if c.name == result.name)
+    return next(named, calls[0] if calls else None)
+
+
+def _data(image: Image) -> str:
+    """An image as bare base64; empty where it is only named by a URL."""
+    url = images.data_url(image.raw or {})
+    return url.partition(";base64,")[2] if url.startswith("data:") else ""
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    given = arguments_of(call.arguments)
+    record: dict[str, Any] = {"function": {"name": call.name, "arguments": given}}
+    return record if _MADE.fullmatch(call.id) else {"id": call.id, **record}
+
+
+def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> dict[str, Any]:
+    record: dict[str, Any] = {k: v for k, v in base.items() if k != "images"}
+    record["role"] = "tool"
+    name = result.name or names.get(result.call_id)
+    if name:
+        record.setdefault("tool_name", name)
+    if not base and not _MADE.fullmatch(result.call_id):
+        record["tool_call_id"] = result.call_id
+    record["content"] = result.text
+    found = [data for data in map(_data, result.images) if data]
+    return {**record, "images": found} if found else record

@@ -1,0 +1,375 @@
+"""What every wire format does alike, and what is checked of what is given.
+
+A format reads one provider dictionary into a `Message` and writes messages back. What was not
+changed is written back as the very dictionary it was read from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal
+
+from pydantic import ValidationError
+
+from compact.errors import InvalidMessage
+from compact.messages import images
+from compact.messages.formats.tool_schemas import ToolShape
+from compact.messages.given import did_you_mean, plain
+from compact.messages.messages import (
+    NO_METADATA,
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Part,
+    Raw,
+    Refusal,
+    Text,
+    ToolResult,
+    is_compaction,
+    metadata_in,
+)
+from compact.messages.provider_rules import ProviderRules
+from compact.messages.tokens import Framing
+
+NO_IMAGE = "[image]"
+"""What is written for an image or a file that another format has no words for."""
+UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
+"""What is written for such a sealed compaction where another provider is asked."""
+_TEXT_OR_NONE = (str, type(None))
+_SPEAKERS = ("user", "system", "developer")
+"""Roles whose messages are words, or nothing."""
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
+    ),
+    **dict.fromkeys(("functionCall", "functionResponse", "inlineData"), "Gemini's contents"),
+    **dict.fromkeys(
+        ("tool-call", "tool-result", "toolInvocations"), "the Vercel AI SDK's messages"
+    ),
+    "parts": "the Vercel AI SDK's messages or Gemini's contents",
+    "text": "Bedrock Converse",
+}
+"""What only messages and parts of other formats have: a key, or a type."""
+_FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
+
+Content = str | tuple[Part, ...]
+Before = Iterable[Message | Mapping[str, Any]]
+"""What stands before a message, newest first; read no further than its meaning depends on it."""
+NOTHING_BEFORE: Before = ()
+
+
+class WireFormat(ABC):
+    """One provider's way to write messages: its facts as data, how it reads and how it writes."""
+
+    name: ClassVar[str]
+    """For example `chat_completions`."""
+    roles: ClassVar[Collection[str]]
+    """Roles that its messages may have."""
+    rules: ClassVar[ProviderRules]
+    """What the provider demands of a message list."""
+    framing: ClassVar[Framing]
+    """What the provider adds around texts, in tokens."""
+    tokenizer: ClassVar[str]
+    """The tokenizer that counts where no model is named."""
+    tool_shape: ClassVar[ToolShape] = "nested"
+    """How tool schemas are written."""
+    has_system_field: ClassVar[bool] = False
+    """Whether the system prompt has a field of its own, beside the messages."""
+    results_role: ClassVar[Literal["tool", "user"]] = "tool"
+    """The role of the messages that carry tool results."""
+    text_kinds: ClassVar[Collection[str]] = ("text",)
+    """Types of parts that are text."""
+    image_kind: ClassVar[str] = "image"
+    """The type of parts that are images."""
+    thinks_in_fields: ClassVar[bool] = False
+    """Whether reasoning stands in fields that a server may want back or not; elsewhere its blocks
+    are the format's own."""
+    has_bare_texts: ClassVar[bool] = True
+    """Whether texts may stand among the parts."""
+
+    def parse(
+        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
+    ) -> Message:
+        """Read one dictionary; `position` is its index, for ids and for errors. `before` is for
+        formats in which a message alone does not say what it answers, or what it is a piece of.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+            ServerHeldState: it refers to an item that the server keeps.
+        """
+        path = f"messages[{position}]"
+        raw = record_at(raw, path)
+        role, content = self.said(raw, path)
+        fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
+        if "metadata" in raw or "meta" in raw:
+            fields["metadata"] = read_metadata(metadata_in(raw), path)
+        return Message.trusted(
+            role=role, content=content, wire=raw, wire_format=self.name, **fields
+        )
+
+    @abstractmethod
+    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+        """The role and the content of one dictionary; `path` is for errors.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+
+    def reads_the_same(self, message: Message) -> bool:
+        """Whether a message of another format says nothing but words, which this one has alike."""
+        raw = message.wire or {"role": message.role, "content": message.content}
+        try:
+            said = self.said(raw, "message")
+        except InvalidMessage:
+            return False
+        return set(raw) == {"role", "content"} and said == (message.role, message.content)
+
+    def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
+        """What a dictionary tells of a message beside role, content and metadata, by its field."""
+        return {}
+
+    def role_at(self, role: object, path: str) -> str:
+        """The role of the dictionary at that path.
+
+        Raises:
+            InvalidMessage: it is none that this format has.
+        """
+        if not isinstance(role, str) or role not in self.roles:
+            reason = f"{role!r} is not one of {', '.join(self.roles)}"
+            raise InvalidMessage(f"{path}.role", reason)
+        return role
+
+    def content_at(self, value: object, path: str) -> Content:
+        """The content that stands at that path: a text, which may be absent, or a list of parts.
+
+        Raises:
+            InvalidMessage: it is neither, or a part is wrong.
+        """
+        if value is None or isinstance(value, str):
+            return value or ""
+        if not isinstance(value, Sequence):
+            what = type(value).__name__
+            raise InvalidMessage(path, f"expected text or a list of parts, got {what}")
+        return tuple(
+            Text(x)
+            if isinstance(x, str) and self.has_bare_texts
+            else self.part(object_at(x, f"{path}[{i}]"), f"{path}[{i}]")
+            for i, x in enumerate(value)
+        )
+
+    def part(self, raw: Raw, path: str) -> Part:
+        """One part of a content; what is not known is kept as it is.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
+        if kind in self.text_kinds and isinstance(raw.get("text"), str):
+            return Text(raw["text"], raw=raw)
+        if kind == "refusal" and isinstance(raw.get("refusal"), str):
+            return Refusal(raw["refusal"], raw=raw)
+        if kind == self.image_kind:
+            width, height = images.size_of_data_url(images.data_url(raw))
+            named = raw.get("image_url")
+            detail = (named if isinstance(named, Mapping) else raw).get("detail")
+            return Image(width, height, detail, raw=raw)
+        if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
+            _refuse_others(raw, path)
+        return Opaque(images.visible_json(raw), raw=raw)
+
+    def result(
+        self, call_id: str, said: object, path: str, *, raw: Raw, name: str | None = None
+    ) -> ToolResult:
+        """A tool's result of what it said, at that path: its text, and its images. Files and audio
+        go among these, as blocks that are no picture, so that they are counted with the result and
+        left out with it.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        content = self.content_at(said, path)
+        parts = (Text(content),) if isinstance(content, str) else content
+        text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
+        pictures: list[Image] = []
+        for part in parts:
+            if isinstance(part, Image):
+                pictures.append(part)
+            elif isinstance(part, Opaque) and any(images.binaries(part.raw)):
+                pictures.append(Image(raw=part.raw))
+        is_error = bool(raw.get("is_error"))
+        return ToolResult(call_id, text, name, is_error, images=tuple(pictures), raw=raw)
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Write messages. What is unchanged and of this format comes back as it was read. Where
+        messages came from another format, those that it has as one message are joined.
+        """
+        out: list[dict[str, Any]] = []
+        last: Message | None = None
+        names: dict[str, str] = {}
+        for message in messages:
+            if message.wire_format == self.name and message.wire and not message.edited:
+                out.append(message.wire if isinstance(message.wire, dict) else {**message.wire})
+                last = None
+                continue
+            names.update((call.id, call.name) for call in message.tool_calls)
+            is_foreign = message.wire_format not in (self.name, None)
+            if is_foreign and message.has_compaction:
+                message = _told(message)
+            records = self.written(message, names)
+            if is_foreign and last and records and self.are_one(last, message):
+                out[-1] = self.joined(out[-1], records[0])
+                continue
+            out.extend(records)
+            if records:
+                last = message if is_foreign else None
+        return out
+
+    @abstractmethod
+    def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """A foreign or changed message as dictionaries; `names` are the tools' by call id."""
+
+    def are_one(self, first: Message, second: Message) -> bool:
+        """Whether two neighbours of another format are one message here: pieces of one reply."""
+        return second.role == "assistant" and first.reply_id == second.reply_id is not None
+
+    def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
+        """The two of `are_one` as one message."""
+        joined = dict(first)
+        for key in ("thinking", "content"):
+            if key in second:
+                joined[key] = _both(first.get(key), second[key])
+        calls = [*first.get("tool_calls", ()), *second.get("tool_calls", ())]
+        return {**joined, "tool_calls": calls} if calls else joined
+
+    def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
+        """The part's own block, if the message was read from this format; else empty, also where
+        only its kind is left of it (`message_redaction`).
+        """
+        own = part.raw or {}
+        return dict(own) if message.wire_format == self.name and own.keys() != {"type"} else {}
+
+    def own_fields(self, message: Message) -> dict[str, Any]:
+        """What the message was read from, if that was of this format; else empty."""
+        return dict(message.wire or ()) if message.wire_format == self.name else {}
+
+
+def _told(message: Message) -> Message:
+    """A message of another format, a compaction in it told in words, as far as it can be read."""
+    parts = [
+        Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
+        for p in message.parts
+    ]
+    return message.model_copy(update={"content": tuple(parts)})
+
+
+def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages
+    """Two contents as one: a text where both are, else a list of parts."""
+    said = [x for x in (first, second) if x]
+    if len(said) < 2:
+        return said[0] if said else first
+    if all(isinstance(x, str) for x in said):
+        return "\n".join(said)
+    listed = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in said]
+    return [part for parts in listed for part in parts]
+
+
+def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
+    """The text of so many letters that a dictionary, which is `what`, needs at that key.
+
+    Raises:
+        InvalidMessage: it has none.
+    """
+    value = raw.get(key)
+    if not isinstance(value, str) or len(value) < least:
+        raise InvalidMessage(f"{path}.{key}", f"{what} needs one, got {value!r}")
+    return value
+
+
+def object_at(value: object, path: str) -> Raw:
+    """What stands at that path, if it is an object.
+
+    Raises:
+        InvalidMessage: it is none.
+    """
+    if not isinstance(value, (dict, Mapping)):  # the former is told at once
+        raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def record_at(value: object, path: str) -> Raw:
+    """A copy of a dictionary, to be read as a message: `object_at`, and everything in it plain
+    (`messages.given`).
+
+    Raises:
+        InvalidMessage: it is none, or holds what JSON cannot carry, or does not say in words who
+            speaks, or what it is.
+    """
+    record: dict[str, Any] = plain(object_at(value, path), path)
+    for name in ("role", "type"):
+        if not isinstance(named := record.get(name), _TEXT_OR_NONE):
+            reason = f"expected a text, got {type(named).__name__}"
+            raise InvalidMessage(f"{path}.{name}", reason)
+    if "parts" in record or "toolInvocations" in record:
+        _refuse_others({k: v for k, v in record.items() if k in ("parts", "toolInvocations")}, path)
+    if record.get("role") in _SPEAKERS:
+        _refuse_nothing_said(record, path)
+    return record
+
+
+def _refuse_others(raw: Raw, path: str) -> None:
+    """Refuse what is told to be of a format that is read from files only."""
+    kind = raw.get("type")
+    for told in (kind if isinstance(kind, str) else "", *raw):
+        if other := _OTHERS.get(told):
+            reason = (
+                f"the list is in the format of {other}, which is not taken as a list: give chat "
+                "completions, Anthropic messages or Responses items (a file of it is read)"
+            )
+            raise InvalidMessage(path, reason)
+
+
+def _refuse_nothing_said(record: Raw, path: str) -> None:
+    """Refuse a message that would be sent empty, or that no provider reads."""
+    if "content" not in record and "images" not in record:
+        reason = f"a message of the role {record['role']} needs content"
+        close = get_close_matches("content", record, n=1)
+        meant = f": did you mean 'content', where {close[0]!r} stands?" if close else ""
+        raise InvalidMessage(f"{path}.content", reason + meant)
+
+
+def list_at(value: object, path: str) -> Sequence[object]:
+    """The list that stands at that path; an empty one where there is none.
+
+    Raises:
+        InvalidMessage: it is no list.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise InvalidMessage(path, "expected a list")
+    return value
+
+
+def read_metadata(value: object, message: str) -> MessageMetadata:
+    """The `metadata` of the message at that path. What is no mapping is not ours and is left alone;
+    of our fields, null is as good as absent.
+
+    Raises:
+        InvalidMessage: naming the first field that is wrong.
+    """
+    if not isinstance(value, Mapping) or not value:
+        return NO_METADATA
+    fields, path = MessageMetadata.model_fields, f"{message}.metadata"
+    for name in value:
+        if name not in fields and (meant := did_you_mean(str(name), _FLAGS)):
+            raise InvalidMessage(f"{path}.{name}", f"there is no such mark{meant}")
+    given = {k: v for k, v in value.items() if v is not None or k not in fields}
+    try:
+        return MessageMetadata.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+        raise InvalidMessage(path + where, first["msg"]) from None

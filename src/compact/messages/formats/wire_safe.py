@@ -1,0 +1,248 @@
+"""What a format may hold and servers refuse for good, written so that they take it.
+
+A log keeps what was said in the shape it came in: a list without a single part, a call that was cut
+off, an id of another vendor's. One such message is in every later prompt, so that a session with it
+would never be answered again. Nothing that was said is left out here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from compact.messages.arguments import arguments_of, readable_arguments
+from compact.messages.messages import META, Raw
+from compact.patterns import regex
+
+Served = dict[str, Any]
+
+_OURS = frozenset(("timestamp", *META))
+"""Fields of a message that are read here, and are none of the APIs'."""
+_ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
+"""Roles that are read here, and what servers call them."""
+_CHAT_ID = regex(r".{1,40}", re.DOTALL)
+_ITEM_ID = regex(r".{1,64}", re.DOTALL)
+_BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
+_NINE = regex(r"[a-zA-Z0-9]{9}")
+"""Ids of calls as OpenAI's two APIs, Anthropic's and Mistral's templates take them."""
+_ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
+"""How ids of items begin that OpenAI gave them; it refuses others, and needs none."""
+_NO_NAME = regex(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
+"""Letters of a tool's name: OpenAI's limit, and Anthropic's."""
+
+
+def served_message(raw: Raw) -> Served:
+    """A message of chat completions."""
+    said = _set(raw)
+    said.pop("id", None)
+    said["role"] = _ROLE.get(raw["role"], raw["role"])
+    calls = said.pop("tool_calls", None)
+    if calls:
+        said["tool_calls"] = [_call(call) for call in calls]
+    if isinstance(legacy := said.get("function_call"), Mapping):
+        said["function_call"] = _with_readable(legacy)
+    if "tool_call_id" in said:
+        said["tool_call_id"] = _fitting(said["tool_call_id"], _CHAT_ID)
+    content = said.get("content")
+    if isinstance(content, list | tuple) and content:
+        said["content"] = [
+            {"type": "text", "text": x} if isinstance(x, str) else x for x in content
+        ]
+    elif not content:
+        may_be_null = said["role"] == "assistant" and (
+            calls or said.get("function_call") or said.get("refusal")
+        )
+        said["content"] = None if may_be_null else ""
+    return said
+
+
+def _set(raw: Raw) -> Served:
+    return {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+
+
+def _call(raw: Raw) -> Served:
+    call: Served = {k: v for k, v in raw.items() if v is not None}
+    call["id"] = _fitting(call["id"], _CHAT_ID)
+    body = call.get("function")
+    call["type"] = "custom" if body is None else "function"
+    return call if body is None else {**call, "function": _with_readable(body)}
+
+
+def _with_readable(body: Raw) -> Served:
+    given = body.get("arguments") or ""
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return {**body, "arguments": readable_arguments(text)}
+
+
+def served_item(raw: Raw) -> Served:
+    """An item of Responses. Clients write fields that are not set as null, which is refused."""
+    item = _set(raw)
+    head = _ITEM_HEADS.get(item.get("type", "message"))
+    if head and not str(item.get("id", head)).startswith(head):
+        del item["id"]
+    if "call_id" in item:
+        item["call_id"] = _fitting(item["call_id"], _ITEM_ID)
+    match item.get("type", "message"):
+        case "function_call":
+            return _with_readable(item)
+        case "message":
+            item.setdefault("content", "")
+        case "function_call_output" | "custom_tool_call_output":
+            item.setdefault("output", "")
+    return item
+
+
+def spelled_out(item: Served) -> Served:
+    """What an assistant said, in the long form: llama.cpp does not read the short one."""
+    if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
+        return item
+    said = {"type": "output_text", "text": item["content"], "annotations": []}
+    return {**item, "type": "message", "content": [said]}
+
+
+def served_turn(raw: Raw) -> Served:
+    """A message of Anthropic's, with some content, and ids of calls as it takes them."""
+    content = raw.get("content") or ""
+    if not isinstance(content, str):
+        content = [_block(block) for block in content]
+    return {**raw, "content": content}
+
+
+def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
+    match block:
+        case {"type": "tool_use", "id": called}:
+            given = block.get("input") or ""
+            read = arguments_of(given) if isinstance(given, str) else given
+            return {**block, "id": _fitting(called, _BLOCK_ID), "input": read}
+        case {"type": "tool_result", "tool_use_id": called}:
+            return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
+        case _:
+            return block
+
+
+def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
+    """The id, or one made of it that a call and its result get alike."""
+    if allowed.fullmatch(call_id):
+        return call_id
+    return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def served_by_ollama(raw: Raw) -> Served:
+    """A message of Ollama's: arguments are objects."""
+    calls = raw.get("tool_calls")
+    if not calls:
+        return dict(raw)
+    return {**raw, "tool_calls": [_with_object(call) for call in calls]}
+
+
+def _with_object(call: Raw) -> Served:
+    body = call["function"]
+    given = body.get("arguments")
+    read = given if isinstance(given, Mapping) else arguments_of(given or "")
+    return {**call, "function": {**body, "arguments": read}}
+
+
+SERVED: Mapping[str, Callable[[Raw], Served]] = {
+    "chat_completions": served_message,
+    "responses": served_item,
+    "anthropic": served_turn,
+    "ollama": served_by_ollama,
+}
+"""By format."""
+
+
+# --- for some servers only ------------------------------------------------------------------------
+
+
+def strictly_named(message: Served) -> Served:
+    """For vendors' own servers: names of tools and of speakers have letters, digits, `_` and `-`.
+    Elsewhere a tool may be called as it likes, and its calls are left alone.
+    """
+    match message:
+        case {"name": str(name)} if name != _strict(name):
+            return strictly_named({**message, "name": _strict(name)})
+        case {"tool_calls": list(calls)}:
+            return {**message, "tool_calls": [_strictly_called(call) for call in calls]}
+        case {"role": "assistant", "content": list(blocks)}:
+            return {**message, "content": [_strict_block(block) for block in blocks]}
+        case _:
+            return message
+
+
+def _strict_block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
+    match block:
+        case {"type": "tool_use", "name": str(name)}:
+            return {**block, "name": _strict(name, _LONGEST_BLOCK_NAME)}
+        case _:
+            return block
+
+
+def _strictly_called(call: Served) -> Served:
+    kind = call["type"]
+    return {**call, kind: {**call[kind], "name": _strict(call[kind]["name"])}}
+
+
+def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
+    return _NO_NAME.sub("_", name)[:longest] or "_"
+
+
+def shortly_named(message: Served) -> Served:
+    """For chat templates like Mistral's: ids of calls are nine letters and digits."""
+    short = dict(message)
+    if "tool_calls" in message:
+        calls = message["tool_calls"]
+        short["tool_calls"] = [{**call, "id": _of_nine(str(call.get("id")))} for call in calls]
+    if "tool_call_id" in message:
+        short["tool_call_id"] = _of_nine(message["tool_call_id"])
+    return short
+
+
+def _of_nine(call_id: str) -> str:
+    if _NINE.fullmatch(call_id):
+        return call_id
+    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def plainly(message: Served) -> Served:
+    """A chat message for servers that are compatible with OpenAI's, and for chat templates: they
+    know neither custom tools nor refusals, which are said in words.
+    """
+    plain = dict(message)
+    if isinstance(content := message.get("content"), list):
+        plain["content"] = [_plain_part(part) for part in content]
+    if isinstance(refusal := message.get("refusal"), str):
+        del plain["refusal"]
+        plain["content"] = _with_text(plain.get("content"), refusal)
+    if "tool_calls" in message:
+        plain["tool_calls"] = [_plain_call(call) for call in message["tool_calls"]]
+    return plain
+
+
+def _with_text(content: Any, text: str) -> Any:  # noqa: ANN401 - a text or a list of parts
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": text}]
+    return "\n".join(filter(None, (content, text)))
+
+
+def _plain_part(part: Any) -> Any:  # noqa: ANN401 - what is no part is passed on
+    match part:
+        case {"type": "refusal", "refusal": str(text)}:
+            return {"type": "text", "text": text}
+        case _:
+            return part
+
+
+def _plain_call(call: Served) -> Served:
+    if call["type"] != "custom":
+        return call
+    body = call["custom"]
+    given = json.dumps(arguments_of(body.get("input") or ""), ensure_ascii=False)
+    return {
+        "id": call["id"],
+        "type": "function",
+        "function": {"name": body["name"], "arguments": given},
+    }

@@ -1,0 +1,213 @@
+"""What callers give as messages: dictionaries, objects of providers' clients, or anything at all.
+
+Clients hand out objects (`response.choices[0].message`, the blocks of an answer's content). They
+are told by what they can do, `model_dump`, and become the dictionaries that their own clients would
+send. Everything else must be what JSON can carry, or is refused here with its place; so the formats
+meet plain values only.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from difflib import get_close_matches
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from compact.errors import InvalidMessage
+from compact.messages.arguments import DEEPEST
+from compact.messages.messages import META, Message, metadata_in
+
+MOST_VALUES = 200_000
+"""Values that one message may hold; a few lists that hold each other stand for more than any."""
+
+
+_MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
+_FIELDS = frozenset(
+    (
+        *("role", "content", "id", "timestamp", "name", "importance_score", "type", *META),
+        *("tool_calls", "tool_call_id", "tool_name", "function_call", "refusal", "images"),
+        *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
+    )
+)
+"""Fields of messages, ours and those of the formats that we read."""
+
+
+@runtime_checkable
+class Dumps(Protocol):
+    """An object of a provider's client that says what it is as a dictionary."""
+
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
+        """Its fields, those alone that were sent or given."""
+        ...
+
+
+Given = Message | Mapping[str, Any] | Dumps
+"""What may be given as a message."""
+_TEXT = {str}
+_PLAIN_KINDS = frozenset((dict, Message))
+"""Types of messages as they are kept, and read."""
+_TEXTS = (str, bytes, bytearray, memoryview)
+_Step = tuple["_Step", object] | str
+"""A place: the place that it stands in, and its name there."""
+
+
+def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
+    """The list that somebody gave, if every one in it may be a message; what is in them is looked
+    at when they are read.
+
+    Raises:
+        InvalidMessage: it is no list, or one is none; the text names the place.
+    """
+    if isinstance(messages, _TEXTS) or not isinstance(messages, (list, Sequence)):
+        raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
+    if _PLAIN_KINDS.issuperset(map(type, messages)):
+        return messages
+    return [message_given(each, f"messages[{i}]") for i, each in enumerate(messages)]
+
+
+def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
+    """A message that somebody gave, if it may be one.
+
+    Raises:
+        InvalidMessage: it is none; `path` is its place.
+    """
+    if isinstance(value, Message | Mapping):
+        return value
+    kind = type(value).__name__
+    if not _is_dumped(value):
+        raise InvalidMessage(path, f"expected a message or a mapping, got {kind}")
+    made = plain(value, path)
+    if not isinstance(made, Mapping) or not isinstance(made.get("role", made.get("type")), str):
+        raise InvalidMessage(path, f"a {kind} is no message; give the message that is in it")
+    if "stop_reason" in made:  # the whole answer of Anthropic's client: what of it is the message
+        return {"role": made["role"], "content": made.get("content")}
+    return made
+
+
+def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """A copy of the value as JSON carries it: objects as dictionaries, times as texts.
+
+    Raises:
+        InvalidMessage: it holds what JSON cannot carry, names the place: other objects, NaN, a
+            number of thousands of digits, a key that is no text; or it is nested deeper than
+            `DEEPEST`, as what holds itself is, or larger than `MOST_VALUES`.
+    """
+    if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
+        return value.copy()
+    return _PlainCopy().plain(value, path, 0)
+
+
+def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """The message that somebody gave by its fields, marks such as `pinned` in its metadata.
+
+    Raises:
+        InvalidMessage: one of them is no field that we know.
+    """
+    if fields.keys() <= _FIELDS:
+        return fields
+    marks = {name: value for name, value in fields.items() if name in _MARKS}
+    made = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
+    for name in made:
+        if name not in _FIELDS:
+            reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
+            instead = "what only a provider knows is given in a dictionary"
+            raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
+    known = metadata_in(fields)
+    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
+    return made
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """How an error goes on where a known name is close to one that is not; else empty."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f": did you mean {close[0]!r}?" if close else ""
+
+
+def type_of(block: object) -> str:
+    """What a block calls itself by its `type`, also an object of a provider's client; empty where
+    that is no text.
+    """
+    kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
+    return kind if isinstance(kind, str) else ""
+
+
+class _PlainCopy:
+    """One value that is read."""
+
+    def __init__(self) -> None:
+        self.left = MOST_VALUES
+
+    def plain(self, value: object, path: _Step, depth: int) -> Any:  # noqa: ANN401 - as `plain`
+        if value is None or isinstance(value, str | bool):
+            return value
+        self.left -= 1
+        if self.left < 0:
+            raise InvalidMessage(_named(path), f"holds more than {MOST_VALUES:,} values")
+        if depth > DEEPEST:
+            raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
+        if type(value) is int or type(value) is float:
+            return self._leaf(value, path)
+        if isinstance(value, Mapping):
+            if not _all_texts(value):
+                wrong = next(key for key in value if not isinstance(key, str))
+                raise InvalidMessage(_named(path), f"the key {reprlib.repr(wrong)} is no text")
+            return {
+                key: x if type(x) is str else self.plain(x, (path, key), depth + 1)
+                for key, x in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.plain(x, (path, i), depth + 1) for i, x in enumerate(value)]
+        if _is_dumped(value):
+            return self.plain(_dumped(value, path), path, depth + 1)
+        if isinstance(value, date):
+            return value.isoformat()
+        return self._leaf(value, path)
+
+    def _leaf(self, value: object, path: _Step) -> Any:  # noqa: ANN401 - as `plain`
+        if (wrong := _what_is_wrong(value)) is not None:
+            raise InvalidMessage(_named(path), wrong)
+        return value
+
+
+def _all_texts(values: Iterable[object]) -> bool:
+    return set(map(type, values)) <= {str} or all(isinstance(each, str) for each in values)
+
+
+def _is_dumped(value: object) -> TypeGuard[Dumps]:
+    return isinstance(value, Dumps) and not isinstance(value, type)
+
+
+def _dumped(value: Dumps, path: _Step) -> object:
+    try:
+        return value.model_dump(mode="json", exclude_unset=True)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = f"a {type(value).__name__} that cannot be written as JSON: {error}"
+        raise InvalidMessage(_named(path), reason) from None
+
+
+def _what_is_wrong(value: object) -> str | None:
+    """Why JSON cannot carry a value that holds no others; None where it can."""
+    match value:
+        case int():
+            try:
+                str(value)
+            except ValueError:
+                return "a number of thousands of digits"
+        case float():
+            return None if math.isfinite(value) else f"JSON has no {value}"
+        case bytes() | bytearray() | memoryview():
+            return "bytes; give text, or base64 in the provider's own block"
+        case _:
+            return f"expected what JSON can carry, got {type(value).__name__}"
+    return None
+
+
+def _named(path: _Step) -> str:
+    """A place in words, such as `messages[3].content[0].text`."""
+    steps: list[str] = []
+    while not isinstance(path, str):
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return path + "".join(reversed(steps))

@@ -1,0 +1,163 @@
+"""What can be known of images and files without decoding them: an image's size in pixels and how to
+name it elsewhere, a file's kind and size in bytes, and what is left of a block without them.
+
+Reads the headers of PNG, GIF, JPEG and WebP. What they cost in tokens lives in `messages.tokens`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compact.messages.given import type_of
+
+_SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
+_MEDIA = ("media_type", "mime_type", "mimeType", "format")
+_BASE64_CHARS = 256
+"""From this length on a field `data` is base64 though nothing beside it says so."""
+_PICTURES = frozenset(("image", "image_url", "input_image"))
+_FILES = frozenset(("document", "file", "input_file"))
+_AUDIO = frozenset(("wav", "mp3", "flac", "opus", "pcm16", "aac"))
+
+FileKind = Literal["image", "audio", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """What in a block is no text: its kind, and its size in bytes (None if only named)."""
+
+    kind: FileKind
+    size: int | None = None
+
+
+def size_of_data_url(url: str) -> tuple[int | None, int | None]:
+    """Width and height in pixels of an image in a `data:` URL; (None, None) if unknown."""
+    if not url.startswith("data:") or ";base64," not in url[:100]:
+        return None, None
+    return size_of_base64(url[url.index(";base64,") + 8 :])
+
+
+def size_of_base64(data: str) -> tuple[int | None, int | None]:
+    """Width and height in pixels of a base64 image; (None, None) where it cannot be told."""
+    head = data[:65_536]  # a JPEG's frame header may stand far behind its start
+    try:
+        blob = base64.b64decode(head[: len(head) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return None, None
+    if blob[:8] == b"\x89PNG\r\n\x1a\n" and len(blob) >= 24:
+        width, height = struct.unpack(">II", blob[16:24])
+        return width, height
+    if blob[:6] in (b"GIF87a", b"GIF89a") and len(blob) >= 10:
+        width, height = struct.unpack("<HH", blob[6:10])
+        return width, height
+    if blob[:4] == b"RIFF" and blob[8:16] == b"WEBPVP8X" and len(blob) >= 30:
+        return 1 + int.from_bytes(blob[24:27], "little"), 1 + int.from_bytes(blob[27:30], "little")
+    return _size_of_jpeg(blob)
+
+
+def _size_of_jpeg(blob: bytes) -> tuple[int | None, int | None]:
+    at = 2
+    while blob[:2] == b"\xff\xd8" and at + 9 < len(blob) and blob[at] == 0xFF:
+        marker = blob[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", blob[at + 5 : at + 9])
+            return width, height
+        at += 2 + int.from_bytes(blob[at + 2 : at + 4], "big")
+    return None, None
+
+
+def data_url(raw: Mapping[str, Any]) -> str:
+    """The URL that names an image block of any provider; empty where it is none."""
+    named = raw.get("image_url")
+    if named is not None:
+        return str(named.get("url", "")) if isinstance(named, Mapping) else str(named)
+    source = raw.get("source") if is_picture(raw) else None
+    if isinstance(source, Mapping):
+        if source.get("type") == "url":
+            return str(source.get("url", ""))
+        return f"data:{source.get('media_type', 'image/png')};base64,{source.get('data', '')}"
+    return ""
+
+
+def is_picture(raw: Mapping[str, Any]) -> bool:
+    """Whether the block is an image of any provider."""
+    return type_of(raw) in _PICTURES
+
+
+def visible_json(raw: Mapping[str, Any]) -> str:
+    """An unknown block as the text it is counted as: its JSON without sealed or binary values."""
+    return json.dumps(_visible(raw), ensure_ascii=False, default=str)
+
+
+def binaries(raw: object) -> Iterator[Binary]:
+    """What is in a block, at any depth, that `visible_json` does not show and a provider reads:
+    images, audio and files. A file that is only named (by URL or id) is one of unknown size.
+    """
+    if isinstance(raw, str):
+        if _is_data_url(raw):
+            yield _binary(raw[5:].partition(";")[0], raw[raw.index(";base64,") + 8 :])
+    elif isinstance(raw, Mapping):
+        found = [binary for key in raw for binary in _binaries_of(raw, key)]
+        if is_picture(raw):
+            found = [Binary("image", found[0].size if found else None)]
+        elif not found and type_of(raw) in _FILES and not _holds_text(raw):
+            found = [Binary("file")]
+        yield from found
+    elif isinstance(raw, list | tuple):
+        for value in raw:
+            yield from binaries(value)
+
+
+def _binaries_of(raw: Mapping[str, Any], key: str) -> Iterator[Binary]:
+    value = raw[key]
+    if key in _SEALED or raw.get("type") == "redacted_thinking":
+        return
+    if _is_binary(raw, key) and not _is_data_url(value):
+        yield _binary(next((str(raw[k]) for k in _MEDIA if raw.get(k)), ""), value)
+    else:
+        yield from binaries(value)
+
+
+def _binary(media: str, data: str) -> Binary:
+    kind: FileKind = "file"
+    if media.startswith("image/"):
+        kind = "image"
+    elif media.startswith("audio/") or media in _AUDIO:
+        kind = "audio"
+    return Binary(kind, len(data) * 3 // 4)
+
+
+def _visible(value: object) -> object:
+    if isinstance(value, Mapping):
+        hidden = {k for k in value if k in _SEALED or _is_binary(value, k)}
+        return {k: _visible(v) for k, v in value.items() if k not in hidden}
+    if isinstance(value, list | tuple):
+        return [_visible(v) for v in value]
+    if isinstance(value, str) and _is_data_url(value):
+        return value[: value.index(";base64,") + 7]
+    return value
+
+
+def _is_binary(raw: Mapping[str, Any], key: str) -> bool:
+    """Whether the field is base64 text; the `data` of a source of type `text` is what it says."""
+    value = raw[key]
+    if key not in ("data", "file_data") or not isinstance(value, str) or raw.get("type") == "text":
+        return False
+    if key == "file_data" or raw.get("type") in ("base64", "redacted_thinking"):
+        return True
+    named = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
+    return named and " " not in value[:_BASE64_CHARS]
+
+
+def _is_data_url(text: str) -> bool:
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def _holds_text(raw: Mapping[str, Any]) -> bool:
+    source = raw.get("source")
+    return isinstance(source, Mapping) and source.get("type") in ("text", "content")

@@ -1,0 +1,74 @@
+"""What may be told of a message: the message without secrets.
+
+The one place where a history is redacted, before anything is cut from it, taken down, or shown to a
+summarizer. The history itself stays as it was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from compact.messages.messages import Image, Message, Part, ToolCall, ToolResult
+from compact.secrets.redaction import Known, find_secrets, may_hold, redact
+
+
+def redact_text(text: str, known: Known) -> str:
+    """The text without secrets; what it held is known from then on."""
+    places = find_secrets(text, known)
+    for place in places:
+        known.learn(text[place.start : place.end], place.kind)
+    return redact(text, known).text if places else text
+
+
+def redact_message(
+    message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
+) -> Message:
+    """The message without secrets, which are known from then on; the same one where it has none.
+
+    What a provider sent is left out of one that has: it is for telling, not for sending.
+    """
+    said: str | tuple[Part, ...]
+    if isinstance(message.content, str):
+        said = redacted(message.content, known)
+    else:
+        said = tuple(_redact_part(part, known, redacted) for part in message.content)
+    words = tuple(
+        replace(x, words=redacted(x.words, known), question=redacted(x.question, known))
+        for x in message.metadata.said
+    )
+    if said == message.content and words == message.metadata.said:
+        return message
+    metadata = message.metadata.model_copy(update={"said": words})
+    update = {"content": said, "metadata": metadata, "wire": None, "token_count": None}
+    return message.model_copy(update={**update, "edited": True})
+
+
+def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
+    """The messages without secrets, also those that a later one gives away."""
+    once = [redact_message(message, known) for message in messages]
+    return [redact_message(message, known, _redact_known) for message in once] if known else once
+
+
+def _redact_known(text: str, known: Known) -> str:
+    """The same of a text that was redacted before fewer secrets were known."""
+    return redact_text(text, known) if may_hold(text, known) else text
+
+
+def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]) -> Part:
+    if isinstance(part, Image):
+        return part
+    field = "arguments" if isinstance(part, ToolCall) else "text"
+    said = getattr(part, field)
+    text = redacted(said, known)
+    if text == said:
+        return part
+    raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None
+    changed: dict[str, Any] = {field: text, "raw": raw}
+    return replace(part, **changed)
+
+
+def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What says which kind of call it is."""
+    return {"type": raw["type"]} if raw and "type" in raw else None

@@ -1,0 +1,343 @@
+"""Messages and conversations: what was said, by whom, in parts.
+
+A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we
+did not change is rendered back byte for byte, unknown fields included. Reading and writing wire
+dictionaries lives in `core.formats`; who is *speaking* (a person, a tool, an injected reminder) is
+decided in `text.speakers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SkipValidation,
+    ValidationError,
+    model_validator,
+)
+
+from compact.errors import InvalidMessage
+from compact.messages import clock_and_ids
+from compact.messages.arguments import readable_arguments
+from compact.patterns import regex
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+SYSTEM_ROLES: frozenset[str] = frozenset(("system", "developer"))
+"""The roles that a system prompt is written in."""
+ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
+INPUT_ROLES: Mapping[str, Role] = {
+    "tool_call": "assistant",
+    "tool_result": "tool",
+    "function": "tool",
+}
+"""Role names that are accepted on input and what they mean."""
+
+Raw = Mapping[str, Any]
+M = TypeVar("M", bound="Message")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A model's reasoning; `signature` is the provider's seal on it and costs no text tokens."""
+
+    text: str
+    signature: str | None = None
+    type: Literal["thinking"] = "thinking"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image; width and height in pixels if known, `detail` as the provider names it."""
+
+    width: int | None = None
+    height: int | None = None
+    detail: str | None = None
+    type: Literal["image"] = "image"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A request to run a tool; `arguments` are JSON as the model wrote it, or free text."""
+
+    id: str
+    name: str
+    arguments: str
+    type: Literal["tool_call"] = "tool_call"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def sent(self) -> str:
+        """The arguments as they stand in a prompt: see `readable_arguments`."""
+        if self.raw is not None and self.raw.get("type") in _FREE_TEXT:
+            return self.arguments
+        return readable_arguments(self.arguments)
+
+
+_RANDOM_ID = regex(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
+_FREE_TEXT = ("custom", "custom_tool_call")
+"""How providers call a call whose arguments need not be JSON; what is given may be no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered to the call `call_id`."""
+
+    call_id: str
+    text: str
+    name: str | None = None
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+    type: Literal["tool_result"] = "tool_result"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A model's refusal, kept apart from its text by the provider."""
+
+    text: str
+    type: Literal["refusal"] = "refusal"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part we do not know: kept and sent back unchanged; `text` is what it is counted as."""
+
+    text: str = ""
+    type: Literal["opaque"] = "opaque"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
+COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
+"""Types of a provider's own compactions: Anthropic's blocks, whose content can be read, and sealed
+items of Responses. One stands for everything before it, which its provider ignores."""
+
+
+def is_compaction(raw: object) -> bool:
+    """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
+    if not isinstance(raw, Mapping) or str(raw.get("type")) not in COMPACTIONS:
+        return False
+    return bool(raw.get("content") or raw.get("encrypted_content"))
+
+
+@dataclass(frozen=True, slots=True)
+class PersonWords:
+    """What a person said inside a tool's result: an answer to the question it asked, the reason of
+    a refusal, or a note beside an answer. Which result, `call_id` says.
+    """
+
+    kind: Literal["answer", "refusal", "note"]
+    words: str
+    question: str = ""
+    call_id: str = ""
+
+
+class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
+    """What is known about a message beside its content. Unknown keys are kept."""
+
+    source: str | None = None
+    """Who made it, where a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
+    said: tuple[PersonWords, ...] = ()
+    """What a person said inside its tool results, where a reader knows (`text.said_within`)."""
+    recalled: tuple[str, ...] = ()
+    """Ids of the calls whose results are text of compact's own (`messages.own_text`)."""
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    protected: bool = False
+    important: bool = False
+
+
+NO_METADATA = MessageMetadata.model_construct()
+META = ("metadata", "meta")
+"""What a message's metadata are called, in a dictionary too; what is said by either name counts."""
+
+
+def metadata_in(raw: Raw) -> object:
+    """What a dictionary says of its metadata: by both names together, where it has both."""
+    named = [raw[name] for name in META if name in raw]
+    if len(named) == 2 and all(isinstance(each, Mapping) for each in named):
+        return {**named[0], **named[1]}
+    return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
+
+
+class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
+    """One message of a conversation. Frozen: a change makes a new one."""
+
+    role: Annotated[
+        Role, BeforeValidator(lambda x: INPUT_ROLES.get(x, x) if isinstance(x, str) else x)
+    ]
+    content: Annotated[
+        str | tuple[Annotated[Part, Field(discriminator="type")], ...],
+        BeforeValidator(lambda x: "" if x is None else x),
+    ] = ""
+    id: str = Field(default_factory=clock_and_ids.new_id)
+    timestamp: datetime = Field(default_factory=clock_and_ids.now)
+    token_count: int | None = Field(default=None, ge=0)
+    """Tokens as sent, framing included; None until somebody counted."""
+    importance_score: float | None = Field(default=None, ge=0, le=1)
+    metadata: MessageMetadata = NO_METADATA
+    name: str | None = None
+    """The name of the speaker, where the provider is told one."""
+    reply_id: str | None = None
+    """Pieces of one reply of the model share it."""
+    wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
+    """The provider's own dictionary this message was read from."""
+    wire_format: str | None = Field(default=None, exclude=True)
+    """The name of the wire format `wire` is in."""
+    edited: bool = Field(default=False, exclude=True)
+    """Whether the content no longer is what `wire` says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_either_name(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or "meta" not in value:
+            return value
+        own = metadata_in({k: dict(v) if isinstance(v, BaseModel) else v for k, v in value.items()})
+        return {**{k: v for k, v in value.items() if k != "meta"}, "metadata": own}
+
+    @property
+    def meta(self) -> MessageMetadata:
+        """The metadata, by its other name."""
+        return self.metadata
+
+    @classmethod
+    def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:
+        """Validate a mapping of this model's fields.
+
+        Raises:
+            InvalidMessage: naming the first field that is wrong.
+        """
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+            raise InvalidMessage(path + where, first["msg"]) from None
+
+    @classmethod
+    def trusted(cls, **fields: object) -> Self:
+        """A message of fields that a parser has just checked, made five times as fast."""
+        values = {**_DEFAULTS, **fields}
+        if "timestamp" not in fields:
+            values["timestamp"] = clock_and_ids.now()
+        return made(cls, values, set(fields))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values of some fields, which are not validated: as pydantic makes it,
+        four times as fast.
+        """
+        if deep:
+            return super().model_copy(update=update, deep=deep)
+        changed = update or {}
+        given = self.__pydantic_fields_set__.union(changed)
+        return made(type(self), {**self.__dict__, **changed}, given)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The content as parts; a plain string is one text part, an empty one none."""
+        if isinstance(self.content, str):
+            return (Text(self.content),) if self.content else ()
+        return self.content
+
+    @property
+    def text(self) -> str:
+        """What was said in plain words: text and refusal parts, joined by line ends."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(p.text for p in self.content if isinstance(p, Text | Refusal))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls this message makes."""
+        if self.role != "assistant" or isinstance(self.content, str):
+            return ()
+        return tuple([p for p in self.content if type(p) is ToolCall])
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The tool results this message carries."""
+        if self.role == "assistant" or isinstance(self.content, str):
+            return ()
+        return tuple([p for p in self.content if type(p) is ToolResult])
+
+    @property
+    def has_compaction(self) -> bool:
+        """Whether a provider's own compaction is in it."""
+        parts = () if isinstance(self.content, str) else self.content
+        return any(type(p) is Opaque and is_compaction(p.raw) for p in parts)
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether some of it is reasoning."""
+        return not isinstance(self.content, str) and Thinking in map(type, self.content)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it must stay word for word."""
+        return self.metadata.pinned or self.metadata.protected or self.has_compaction
+
+    @property
+    def is_important(self) -> bool:
+        """Whether somebody marked it so, or scored it as high as can be."""
+        return self.metadata.important or self.importance_score == 1
+
+    def with_parts(self, parts: Iterable[Part]) -> Self:
+        """The same message with other content."""
+        return self.model_copy(
+            update={"content": tuple(parts), "token_count": None, "edited": True}
+        )
+
+
+def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
+    """A message of the values of all its fields, of which so many were given."""
+    message = _new(kind)
+    _set(message, "__dict__", values)
+    _set(message, "__pydantic_fields_set__", given)
+    _set(message, "__pydantic_extra__", None)
+    _set(message, "__pydantic_private__", None)
+    return message
+
+
+_new, _set = object.__new__, object.__setattr__
+_DEFAULTS: dict[str, Any] = {
+    name: field.default
+    for name, field in Message.model_fields.items()
+    if not field.is_required() and field.default_factory is None
+}
+"""Defaults of the fields that have a constant one, for `Message.trusted`."""
+
+
+def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
+    """What messages say: their words, the arguments of calls, the texts of results."""
+    for message in messages:
+        yield message.text
+        for call in message.tool_calls:
+            yield call.arguments
+        for result in message.tool_results:
+            yield result.text
+
+
+def short_id(message_id: str) -> str:
+    """A message's id as it is shown: the first eight digits of a random one, else all of it."""
+    return message_id[:8] if _RANDOM_ID.match(message_id) else message_id

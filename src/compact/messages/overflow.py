@@ -1,0 +1,147 @@
+"""What a provider's refusal of a prompt says: how many tokens there were, and how many may be.
+
+Start reading at `_SAID`: the sentences of the providers and servers, each as a pattern. Only what
+they say of the *prompt* counts as its tokens: where the room for an answer was part of what did not
+fit, a sum of both says nothing of the prompt. Some servers stop counting at their limit; what they
+name is a least number. An error that matches nothing is no overflow, and neither is a rate limit;
+mapping vendors' exceptions is the providers' work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from compact.errors import ContextOverflow
+from compact.patterns import regex
+
+_CONTEXT = r"maximum context length (?:is|of) (?P<limit>#)"
+_SAID: Mapping[str, str] = {
+    "llama.cpp": r"n_prompt_tokens\W+(?P<tokens>#).{0,200}?n_ctx\W+(?P<limit>#)",
+    "llama.cpp, turned round": r"n_ctx\W+(?P<limit>#).{0,200}?n_prompt_tokens\W+(?P<tokens>#)",
+    "llama.cpp, as a sentence": r"request \((?P<tokens>#) tokens\) exceeds the available context "
+    r"size \((?P<limit>#)",
+    "LM Studio": r"\(n_keep: (?P<least>#) ?>=? ?n_ctx: (?P<limit>#)\)",
+    "LM Studio, older": r"keep the first (?P<least>#) tokens.{0,80}? context length of only "
+    r"(?P<limit>#)",
+    "Anthropic": r"prompt is too long: (?P<tokens>#) tokens > (?P<limit>#)",
+    "Anthropic, with max_tokens": r"exceed context limit: (?P<tokens>#) \+ # > (?P<limit>#)",
+    "vLLM, which stops counting": _CONTEXT
+    + r" tokens.{0,60}? output tokens and your prompt contains at least (?P<least>#) input tokens",
+    "vLLM, of prompt and answer": _CONTEXT
+    + r" tokens.{0,60}? output tokens and your prompt contains (?P<tokens>#) input tokens",
+    "vLLM, of the prompt": _CONTEXT
+    + r" tokens.{0,30}? your request has (?P<tokens>#) (?:input )?tokens",
+    "vLLM, other words": r"you passed (?P<least>#) input tokens.{0,90}? context length is only "
+    r"(?P<limit>#)",
+    "vLLM, inside": r"prompt \((?:total )?length (?P<tokens>#)\) is (?:longer than the maximum "
+    r"model length of|too long to fit into the model \(context length) (?P<limit>#)",
+    "OpenAI and others, in parts": _CONTEXT
+    + r" tokens.{0,120}?(?P<tokens>#) (?:tokens )?(?:in|of|from) (?:the |your |text )(?:input )?"
+    r"(?:messages|prompt|input)(?:, (?P<more>#) (?:in the functions|of tool input))?",
+    "OpenAI": _CONTEXT + r" tokens.{0,40}? resulted in (?P<tokens>#) tokens",
+    "Azure": r"exceed the configured limit of (?P<limit>#) tokens.{0,40}? resulted in "
+    r"(?P<tokens>#) tokens",
+    "SGLang, Together": r"input \((?P<tokens>#) tokens\) is longer than the model.{0,2}s context "
+    r"length \((?P<limit>#) tokens\)",
+    "LiteLLM": r"input length \(?(?P<tokens>#)\)? exceeds (?:the )?(?:model.{0,2}s )?maximum "
+    r"(?:context|allowed input) length (?:of )?\(?(?P<limit>#)",
+    "Google": r"input token count \((?P<tokens>#)\) exceeds the maximum number of tokens allowed "
+    r"\((?P<limit>#)\)",
+    "Google Vertex": r"input token count is (?P<tokens>#) but the model only supports up to "
+    r"(?P<limit>#)",
+    "xAI": r"maximum prompt length is (?P<limit>#) but the request contains (?P<tokens>#) tokens",
+    "Mistral": r"prompt contains (?P<tokens>#) tokens.{0,40}? too large for model with "
+    r"(?P<limit>#) maximum context length",
+    "Cohere": r"tokens in the prompt cannot exceed (?P<limit>#) - received (?P<tokens>#)",
+    "Bedrock Titan": r"max input tokens: (?P<limit>#), request input token count: (?P<tokens>#)",
+    "TGI": r"`inputs` must have less than (?P<limit>#) tokens\. given: (?P<tokens>#)",
+    "TGI, of prompt and answer": r"must be <= (?P<limit>#)\. given: (?P<tokens>#) `inputs` tokens",
+    "GitHub Copilot": r"prompt token count of (?P<tokens>#) exceeds the limit of (?P<limit>#)",
+    "DS4": r"prompt has (?P<tokens>#) tokens, but the configured context size is (?P<limit>#)",
+}
+_LIMITS: Mapping[str, str] = {
+    "many": _CONTEXT,
+    "Cohere, of prompt and answer": r"total number of tokens .{0,30}?(?:cannot exceed|exceeds the "
+    r"limit of) (?P<limit>#)",
+    "Moonshot": r"exceeded model token limit: (?P<limit>#)",
+    "DashScope": r"range of input length should be \[1, (?P<limit>#)\]",
+    "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
+}
+"""Sentences that name no tokens of the prompt."""
+_NAMED = regex(
+    r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
+    r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
+    r"context (?:window|length|size|limit) (?:has been |was )?exceed|"
+    r"(?:prompt|input|request)(?: is|_)? ?too[ _](?:long|large)|"
+    r"too many (?:input )?tokens(?!: max)|"
+    r"reduce the length of (?:the|your) (?:messages|prompt|input)",
+    re.IGNORECASE,
+)
+_RATE = regex(
+    r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
+    re.IGNORECASE,
+)
+"""What a refusal says that is over in a while, however small the prompt."""
+
+
+def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
+    number = r"\d[\d,_]*"
+    return tuple(regex(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
+
+
+_WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
+
+
+class OverflowRefusal(NamedTuple):
+    """The numbers of a refusal; None where it does not say."""
+
+    tokens: int | None
+    """Of the prompt alone."""
+    limit: int | None
+    """Of the window, for prompt and answer together."""
+    at_least: bool = False
+    """Whether the prompt may have more tokens than that."""
+
+
+def refusal_of(error: object) -> OverflowRefusal | None:
+    """What an error, a text or a provider's JSON says; None where it is no overflow."""
+    if not isinstance(error, ContextOverflow):
+        return _read(_text_of(error))
+    if error.tokens is None and error.limit is None:
+        return _read(_text_of(error)) or OverflowRefusal(None, None)
+    return OverflowRefusal(error.tokens, error.limit)
+
+
+def _read(text: str) -> OverflowRefusal | None:
+    for pattern in _WITH_TOKENS:
+        if found := pattern.search(text):
+            said = found.groupdict()
+            least = _number(said.get("least"))
+            tokens = _number(said.get("tokens"))
+            if tokens is not None:
+                tokens += _number(said.get("more")) or 0
+            return OverflowRefusal(
+                tokens if least is None else least, _number(said["limit"]), bool(least)
+            )
+    if _RATE.search(text):
+        return None
+    for pattern in _WITH_LIMIT:
+        if found := pattern.search(text):
+            return OverflowRefusal(None, _number(found["limit"]))
+    return OverflowRefusal(None, None) if _NAMED.search(text) else None
+
+
+def _text_of(error: object) -> str:
+    body = getattr(error, "body", None) or getattr(error, "response", None)
+    try:
+        text = f"{error} {body}" if body is not None else str(error)
+    except (RecursionError, ValueError):  # nothing that a provider sends
+        return ""
+    return " ".join(text.split())
+
+
+def _number(text: str | None) -> int | None:
+    digits = re.sub(r"\D", "", text or "")
+    return int(digits) if digits else None

@@ -1,0 +1,493 @@
+"""What is known of models: their windows, sizes, tokenizers, and what a server is told of them.
+
+The facts are data, in models.json beside this file; a person's own entries are laid over them
+(`ModelBook.with_entries`). Of what is not listed nothing is guessed: the caller gives `window=` or
+`tokenizer=`. Only local models that are not listed get the file's template, whose sizes are small
+enough to be safe. What a tokenizer's name stands for lives in `models.providers.tokenizers`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    Field,
+    StrictBool,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from compact.errors import InvalidConfig, UnknownModel
+from compact.messages.given import did_you_mean
+from compact.messages.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
+from compact.messages.tool_support import ToolSource, ToolSupport
+from compact.patterns import regex
+from compact.secrets.redaction import without_credentials
+
+DEFAULT_SIZE = 8_192
+"""The size that is asked of a local model where its entry names none."""
+ANSWER = 4_096
+"""Tokens kept free for an answer, where the window has room."""
+REASONING = 8_192
+"""Tokens kept free beside that for what a model thinks before it answers."""
+RESERVE_SHARE = 8
+"""An answer may keep an eighth of the window free, at most."""
+OF_OTHERS = frozenset(
+    {
+        *("abilities", "creator", "description", "installed", "last_seen", "manual_context"),
+        *("context_window", "ollama_url", "quantization", "thinking_enabled", "warmup_timeout"),
+    }
+)
+"""What other programs' files of models hold beside; it is left alone."""
+TEMPLATE = "user-unknown-model"
+"""The entry in such a file that stands for every local model it does not list."""
+SAFE = 0.85
+"""The share of a size that a server is told where a row does not say it."""
+
+Tokens = Annotated[int, Field(ge=1, strict=True)]
+ReasoningSent = Literal["none", "turn", "calls", "all"]
+"""Answers whose reasoning a server is sent again: none; those since a person spoke last; these and
+all that call tools, as some answer 400 without; all. Of others it drops it, or refuses it."""
+
+
+class ContextRow(BaseModel, frozen=True, defer_build=True, extra="forbid"):
+    """One size that a local model may be set up for."""
+
+    size: Tokens
+    """Tokens of the window, as a person names it."""
+    ollama_context_size: Tokens
+    """What the server is told as `num_ctx`: every limit is computed from this."""
+    size_label: str = ""
+    vram_estimate: str | None = None
+    vram_estimate_gb: float | None = None
+
+
+class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
+    """What is known of a model, or of a family of models."""
+
+    id: str = ""
+    """The listed model's name; empty for a family."""
+    pattern: str = ""
+    """How the bare names of a family begin, a regular expression; empty for a listed model."""
+    name: str = ""
+    """What people call it."""
+    vendor: str = ""
+    """Who serves a family."""
+    aliases: tuple[str, ...] = ()
+    parameters: str = ""
+    """Its size in words, such as `3B`, `E2B` or `8x7B`."""
+    tool_support: StrictBool | None = None
+    tool_support_source: ToolSource = "profile"
+    writes_summaries: StrictBool | None = None
+    """Whether it writes the summaries of a session that is opened with it; None where its size says
+    so. One that is named as the summarizer always does."""
+    reasoning: StrictBool = False
+    """Whether it thinks before it answers, in tokens of its window."""
+    reasoning_buffer: Tokens | None = None
+    """Tokens that takes."""
+    reasoning_sent: ReasoningSent = "turn"
+    """Of which of its answers it is sent the reasoning again."""
+    max_context_window: Tokens | None = None
+    """The most its window may be; None where whoever serves it decides, or it has none."""
+    input_limit: Tokens | None = None
+    """The most a prompt may be, where that is less than the window."""
+    output_limit: Tokens | None = None
+    """The most an answer may be."""
+    default_context: Tokens | None = None
+    """The size a local model is set up for where nobody asks for another."""
+    context_profiles: tuple[ContextRow, ...] = ()
+    """The sizes a local model may be set up for, ascending."""
+    tokenizer: str = "chars"
+    strict_turns: StrictBool | None = None
+    """Whether its server refuses any two messages of one role side by side; None: as models of its
+    name do."""
+
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _number_is_billions(cls, value: object) -> object:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"{value}B" if is_number else value
+
+    @field_validator("context_profiles")
+    @classmethod
+    def _ascending(cls, rows: tuple[ContextRow, ...]) -> tuple[ContextRow, ...]:
+        sizes = [row.size for row in rows]
+        if len(set(sizes)) < len(sizes):
+            raise ValueError("two rows have one size")
+        return tuple(sorted(rows, key=lambda row: row.size))
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Self:
+        if not self.id.strip() and not self.pattern:
+            raise ValueError("an entry needs an id")
+        return self
+
+    @property
+    def window(self) -> int | None:
+        """Tokens of its window, of a local model as it is set up by default; None if unknown."""
+        sizing = self.sizing()
+        return sizing.num_ctx if sizing else None
+
+    @property
+    def tools(self) -> ToolSupport:
+        """Whether it may call tools, as far as the entry knows."""
+        return ToolSupport(self.tool_support, self.tool_support_source)
+
+    def sizing(self, wanted: int | None = None) -> Sizing | None:
+        """What a window of the wanted size comes to; None where nothing is known of its window.
+
+        The row of exactly that size counts, else the next larger one, else the largest.
+        """
+        rows = [row for row in self.context_profiles if self._holds(row)]
+        rows = rows or list(self.context_profiles[:1])
+        most = self.max_context_window or (rows[-1].size if rows else None)
+        if most is None:
+            return None
+        usual = self.default_context or (DEFAULT_SIZE if rows else most)
+        allowed = min(usual if wanted is None else wanted, most)
+        if not rows:
+            return Sizing(allowed, allowed, None)
+        row = next((row for row in rows if row.size >= allowed), rows[-1])
+        return Sizing(row.size, row.ollama_context_size, row)
+
+    def _holds(self, row: ContextRow) -> bool:
+        most = self.max_context_window
+        return most is None or row.ollama_context_size <= most
+
+    @property
+    def answer(self) -> int:
+        """Tokens that an answer is given where there is room, thinking before it included."""
+        thinking = (self.reasoning_buffer or REASONING) if self.reasoning else 0
+        return min(ANSWER, self.output_limit or ANSWER) + thinking
+
+    def output_reserve(self, window: int) -> int:
+        """Tokens of a window to keep free for the answer, and for thinking before it.
+
+        At most an eighth of the window; more only where the provider takes no larger prompt.
+        """
+        refused = window - self.input_limit if self.input_limit else 0
+        return max(min(self.answer, window // RESERVE_SHARE), refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a wanted size comes to, in tokens."""
+
+    size: int
+    """The size as a person names it: what decides the tier."""
+    num_ctx: int
+    """The window that every limit follows from, and what a local server is told."""
+    row: ContextRow | None
+    """The row it was read from; None for models that are not set up by size."""
+
+
+class ModelBook:
+    """Everything that is known of models: listed ones, families, and the template for others."""
+
+    def __init__(
+        self,
+        models: Iterable[Profile],
+        families: Iterable[Profile],
+        template: Profile,
+        passed_over: Mapping[str, int] | None = None,
+        *,
+        strict_turns: str = r"\Z.",
+    ) -> None:
+        self._strict_turns = re.compile(strict_turns)
+        self.passed_over = dict(passed_over or {})
+        """Fields of a person's own entries that are not known, and how often each stands there."""
+        self.models = tuple(models)
+        self.families = tuple(families)
+        self.template = template
+        self._named = {_pieces(each.id): each for each in self.models}
+        self._aliases = {_pieces(name): each for each in self.models for name in each.aliases}
+        self._patterns = [(re.compile(each.pattern), each) for each in self.families]
+
+    def profile_of(self, model: str) -> Profile | None:
+        """What is known of a model key such as `gpt-4o`, `ollama:qwen3:8b`,
+        `http://host/v1#llama3.2:3b` or `ft:gpt-4o-mini:org::id` (as its base); None for nothing.
+
+        Sizes of local models count for local servers and for bare names; another server may be set
+        up otherwise, so there no window is known.
+
+        Raises:
+            UnknownModel: the key may hold a secret, and keys are shown and kept.
+        """
+        key = model.strip().lower()
+        if (clean := without_credentials(model)) != model:
+            raise UnknownModel(f"{clean!r} is no name of a model: it may hold a secret")
+        local = _LOCAL.match(key)
+        if local is not None:
+            name = key[local.end() :].rsplit("/", 1)[-1]
+            return (self._listed(name) or self.template) if name else None
+        bare = None if _REMOTE.search(key) else self._listed(key)
+        return bare or self._served(key)
+
+    def window_of(self, model: str) -> int:
+        """The window of a model key, in tokens; of a local model, what its server is told.
+
+        Raises:
+            UnknownModel: the text names `window=`.
+        """
+        return self.sizing(model).num_ctx
+
+    def sizing(self, model: str, wanted: int | None = None) -> Sizing:
+        """What a window of the wanted size comes to with a model; without a size, its usual one.
+
+        Raises:
+            UnknownModel: nothing is known of its window; the text names `window=`.
+            ValueError: the wanted size is less than 1.
+        """
+        if wanted is not None and wanted < 1:
+            raise ValueError(f"a window has 1 token at least, not {wanted:,}")
+        profile = self.profile_of(model)
+        found = profile.sizing(wanted) if profile else None
+        if found is None:
+            raise UnknownModel(
+                f"nothing is known of the model {model!r}", way="give its size with window="
+            )
+        return found
+
+    def parameters_of(self, model: str) -> Parameters:
+        """How large a model is, by its entry or its name; else 70 billion of a provider's, or 7."""
+        profile = self.profile_of(model)
+        known = billions_in(profile.parameters) if profile else None
+        if known is not None:
+            return Parameters(known, "profile")
+        named = billions_in(_after_address(model))
+        if named is not None:
+            return Parameters(named, "name")
+        if (profile is not None and profile.vendor) or _VENDOR.match(model.strip().lower()):
+            return Parameters(LARGE, "provider")
+        return Parameters(ASSUMED, "assumed")
+
+    def strict_turns(self, model: str) -> bool:
+        """Whether a model's chat template refuses any two messages of one role side by side, by its
+        entry or its name.
+        """
+        profile = self.profile_of(model)
+        if profile is not None and profile.strict_turns is not None:
+            return profile.strict_turns
+        name = _after_address(model).lower().rsplit("/", 1)[-1]
+        return bool(self._strict_turns.search(name))
+
+    def unfit(self, model: str) -> str:
+        """Why a model is not asked for summaries unless it is named for them; empty where it is."""
+        profile, size = self.profile_of(model), self.parameters_of(model).billions
+        writes = profile.writes_summaries if profile else None
+        if writes is False:
+            return f"the entry of {model} says that it writes none"
+        if writes is None and size < SMALL:
+            return f"{model} has {size:g} billion parameters; code writes better below {SMALL:g}"
+        return ""
+
+    def output_reserve_of(self, model: str, window: int | None = None) -> int:
+        """Tokens to keep free for the model's answer, of its own window where none is given.
+
+        Raises:
+            UnknownModel: nothing is known of its window, and none is given.
+        """
+        size = self.window_of(model) if window is None else window
+        return (self.profile_of(model) or self.template).output_reserve(size)
+
+    def reasoning_sent_of(self, model: str | None) -> ReasoningSent:
+        """Of which of its answers a model is sent the reasoning again."""
+        profile = self.profile_of(model) if model else None
+        return (profile or self.template).reasoning_sent
+
+    def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
+        """The book with a person's own entries laid over it, field by field: theirs count.
+
+        An entry with the `id` of a listed model changes that one; with the name of a family's
+        model, what is said of the family. Any other is new, and where it says nothing of its window
+        it has the template's sizes. Fields that are not known are passed over and counted. `source`
+        is named in errors.
+
+        Raises:
+            InvalidConfig: naming the entry, the field and the source.
+        """
+        models, template = dict(self._named), self.template
+        seen: set[tuple[str, ...]] = set()
+        unknown: Counter[str] = Counter()
+        for number, row in enumerate(rows, 1):
+            name = _name_of(row, number, source)
+            if _pieces(name) in seen:
+                raise InvalidConfig(f"models[{name}]", f"stands twice (from {source})")
+            seen.add(_pieces(name))
+            profile = self._laid_over(name, _known_fields(name, row, unknown, source), source)
+            if name == TEMPLATE:
+                template = profile
+            else:
+                models[_pieces(name)] = profile
+        strict = self._strict_turns.pattern
+        return ModelBook(models.values(), self.families, template, unknown, strict_turns=strict)
+
+    def _laid_over(self, name: str, own: dict[str, Any], source: str) -> Profile:
+        before = self._listed(name) or self._family(name)
+        if before is None and not own.keys() & {"max_context_window", "context_profiles"}:
+            before = self.template
+        known = before.model_dump(exclude_unset=True) if before else {}
+        if _pieces(name) not in self._named:  # what another one is called, this one is not
+            known = {k: v for k, v in known.items() if k not in ("name", "pattern", "aliases")}
+        if "tool_support" in own:
+            own.setdefault("tool_support_source", "user_confirmed")
+        try:
+            return Profile.model_validate(known | own | {"id": name})
+        except ValidationError as error:
+            raise _wrong_entry(name, error, source) from None
+
+    def _listed(self, name: str) -> Profile | None:
+        """The listed model of that name, of a longer name that begins with its size, as
+        `llama3.2:3b-instruct-q4_K_M` does, or of its alias.
+        """
+        pieces = _pieces(name.removesuffix(":latest"))
+        found = self._named.get(pieces) or self._aliases.get(pieces)
+        for end in range(len(pieces) - 1, 1, -1):
+            if found is None and _IS_SIZE.fullmatch(pieces[end - 1]):
+                found = self._named.get(pieces[:end])
+        return found
+
+    def _family(self, key: str) -> Profile | None:
+        names = _bare_names(key)
+        for pattern, family in self._patterns:
+            if any(pattern.match(name) for name in names):
+                return family
+        return None
+
+    def _served(self, key: str) -> Profile | None:
+        """What is known of a model that some server serves, set up nobody knows how."""
+        name = _after_address(key)
+        listed = self._listed(name.rsplit("/", 1)[-1]) or self._listed(name.partition(":")[2])
+        if listed is not None and not listed.context_profiles:
+            return listed
+        family = self._family(key)
+        if family is not None or listed is None:
+            return family
+        return listed.model_copy(update={"context_profiles": (), "max_context_window": None})
+
+
+@cache
+def shipped() -> ModelBook:
+    """The book that comes with compact; read when it is first asked for."""
+    import json
+    from importlib import resources
+
+    text = (resources.files("compact.models") / "models.json").read_text(encoding="utf-8")
+    data = json.loads(text)
+    return ModelBook(
+        [Profile.model_validate(row) for row in data["models"]],
+        [Profile.model_validate(row) for row in data["families"]],
+        Profile.model_validate(data["template"]),
+        strict_turns=data["strict_turns"],
+    )
+
+
+def profile_of(model: str) -> Profile | None:
+    """What the shipped book knows of a model key; None for nothing (`ModelBook.profile_of`)."""
+    return shipped().profile_of(model)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+_LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
+"""How the keys of models begin that are set up by whoever asks them."""
+_REMOTE = regex(r"/|^ft:")
+_VENDOR = regex(
+    r"(?:openai|openai-responses|anthropic|google|gemini|mistral|deepseek|xai|cohere|azure|bedrock)"
+    r"[:/]"
+)
+"""How the keys of models begin whose providers serve large ones."""
+_PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
+_IS_SIZE = regex(r"[\d.]+[bmt]")
+
+
+def _pieces(name: str) -> tuple[str, ...]:
+    """A name in pieces, however they are joined: `llama3.2:3b` and `Llama-3.2-3B` have the same."""
+    return tuple(_PIECE.findall(name.lower()))
+
+
+def _after_address(key: str) -> str:
+    """What stands behind a server's address."""
+    return key.partition("#")[2] if "://" in key else key
+
+
+def _bare_names(key: str) -> list[str]:
+    """The bare names a key may mean, without vendors; of a fine-tuned model, its base."""
+    pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
+    if "ft" in pieces[:-1]:
+        base = pieces.index("ft") + 1
+        pieces = pieces[base : base + 1]
+    return [piece.rsplit("anthropic.", 1)[-1] for piece in pieces]
+
+
+# --- entries of one's own -------------------------------------------------------------------------
+
+
+def _name_of(row: object, number: int, source: str) -> str:
+    if not isinstance(row, Mapping):
+        reason = f"expected an entry such as {{id: qwen3:8b, …}} (from {source})"
+        raise InvalidConfig(f"models[{number}]", reason)
+    name = row.get("id")
+    if not isinstance(name, str) or not _pieces(_LOCAL.sub("", name.strip().lower())):
+        reason = f"should be a model's name, such as qwen3:8b, got {name!r} (from {source})"
+        raise InvalidConfig(f"models[{number}].id", reason)
+    return _LOCAL.sub("", name.strip().lower())
+
+
+def _known_fields(
+    name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
+) -> dict[str, Any]:
+    """The fields of an entry that a profile has, by our names; others are counted. A buffer that is
+    a word, such as `Variable`, says that the model thinks, and not for how long.
+    """
+    own = _fields_of(Profile, row, unknown, f"models[{name}]", source)
+    if "context_window" in row:
+        own.setdefault("max_context_window", row["context_window"])
+    if isinstance(own.get("reasoning_buffer"), str):
+        del own["reasoning_buffer"]
+        own.setdefault("reasoning", True)
+    if isinstance(rows := own.get("context_profiles"), list | tuple):
+        own["context_profiles"] = [_row_of(name, i, x, unknown, source) for i, x in enumerate(rows)]
+    return own
+
+
+def _row_of(name: str, number: int, row: object, unknown: Counter[str], source: str) -> object:
+    if not isinstance(row, Mapping):
+        return row
+    place = f"models[{name}].context_profiles[{number}]"
+    own = _fields_of(ContextRow, row, unknown, place, source)
+    if isinstance(size := own.get("size"), int):
+        own.setdefault("ollama_context_size", int(size * SAFE))
+    return own
+
+
+def _fields_of(
+    kind: type[BaseModel], row: Mapping[Any, Any], unknown: Counter[str], place: str, source: str
+) -> dict[str, Any]:
+    own: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in kind.model_fields:
+            own[key] = value
+        elif key not in OF_OTHERS:
+            if meant := did_you_mean(str(key), kind.model_fields):
+                raise InvalidConfig(f"{place}.{key}", f"no such field{meant} (from {source})")
+            unknown[str(key)] += 1
+    return own
+
+
+def _wrong_entry(name: str, error: ValidationError, source: str) -> InvalidConfig:
+    first = error.errors(include_url=False)[0]
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    if first["type"] == "missing":
+        reason = "is missing"
+    else:
+        said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        reason = f"should be {said}, got {first['input']!r}"
+    return InvalidConfig(f"models[{name}]{field}", f"{reason} (from {source})")

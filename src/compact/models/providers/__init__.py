@@ -1,0 +1,1 @@
+"""An adapter for each provider's client, tokenizers and embedders."""

@@ -1,0 +1,352 @@
+"""Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
+
+Blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
+to be cached is `messages.cache_marks`' business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from types import ModuleType
+from typing import Any
+
+from compact.errors import ContextOverflow, ModelFailed, ModelRefused
+from compact.messages import clock_and_ids
+from compact.messages.arguments import arguments_of
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.cache_marks import with_marks
+from compact.messages.characters import all_carried
+from compact.messages.context import ActiveContext
+from compact.messages.control_tokens import all_defused
+from compact.messages.formats.known import format_named, prompt_of, tools_of
+from compact.messages.formats.wire_safe import strictly_named
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
+from compact.models.providers.clients import NO_KEY, http_client, key_for
+from compact.models.providers.dialect import Dialect, Wish
+from compact.models.providers.failures import key_hint, reading
+from compact.models.providers.listed import number, row_of
+from compact.models.providers.vendor_server import TIMEOUT, VendorServer
+
+FORMAT = "anthropic"
+MAX_TOKENS = 4096
+"""Tokens of an answer where nobody says how many: the API demands a number."""
+OPENING = "[The conversation begins with the assistant.]"
+"""What is put before a conversation that begins so: the API demands that a user begins it."""
+_PATH = "/v1/messages"
+_FINISH: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refusal",
+}
+"""A `pause_turn` is none of these: the turn goes on when the answer is sent back."""
+_FULL = "model_context_window_exceeded"
+_NOTHING_THERE = (404, 405, 501)
+"""Statuses of HTTP by which a server says that it cannot be asked this: tokens are then not
+counted there, and a model is looked for in the list of all."""
+_WISHES: Mapping[str, Wish] = {
+    "length": Wish(("max_tokens",), needed=True),
+    "temperature": Wish(("temperature",)),
+    "stop": Wish(("stop_sequences",)),
+    "schema": Wish(("output_config",), words="output_format|json_schema|schema"),
+}
+
+
+class AnthropicServer(VendorServer):
+    """Where a model is asked; `base_url` None is Anthropic itself."""
+
+    def __init__(
+        self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
+    ) -> None:
+        super().__init__(model, "anthropic", Dialect(_WISHES), timeout=timeout)
+        self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
+        self._api_key = api_key
+
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        key = self._api_key or key_for("anthropic", self._base_url)
+        if not key and self._base_url is not None:
+            key = NO_KEY
+        client = vendor.AsyncAnthropic(
+            api_key=key or None,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=http_client(vendor),
+        )
+        if not (client.api_key or client.auth_token or client.credentials):
+            text = f"there is no key for {self.model}: {key_hint(self.model)}"
+            raise ModelRefused(text, model=self.model)
+        return client
+
+
+class AnthropicMessages:
+    """A model behind `/v1/messages`.
+
+    `base_url` is a server's address, None for Anthropic's own; `api_key` is taken from
+    `ANTHROPIC_API_KEY` where it is not given, and servers of one's own may do without. `max_tokens`
+    bounds answers that are asked for without a limit. With `cache` the stable ends of a prompt are
+    marked to be cached. `timeout` is in seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+        cache: bool = True,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = f"anthropic+{base_url}#{name}" if base_url else f"anthropic:{name}"
+        self._name = name
+        self._server = AnthropicServer(self.name, base_url, api_key=api_key, timeout=timeout)
+        self._max_tokens = max_tokens
+        self._cache = cache
+        self._counts = True
+        self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+        self._has_schemas = base_url is None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do, until the server says that it cannot."""
+        schemas = self._has_schemas and self._server.dialect.knows("schema")
+        return Abilities(tools=True, schemas=schemas, counts=self._counts)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow: also where the answer filled what was left of the window.
+            ModelFailed: as `ChatModel.complete`.
+        """
+        prompt = {**ask.options, **self._prompt(context)}
+        return self._reply(await self._server.post(_PATH, prompt, self._wishes(ask)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            As `complete`; ModelFailed also where the stream breaks off.
+        """
+        written = _Written()
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(_PATH, prompt, self._wishes(ask))
+        async with aclosing(events):
+            async for event in events:
+                with reading(self.name):
+                    text = written.take(event)
+                if text:
+                    yield Delta(text=text)
+        if not written.is_whole:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(written.answer()))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt as the server counts them; None where it does not count."""
+        body = self._prompt(context)
+        if not self._counts:
+            return None
+        try:
+            answer = await self._server.post(f"{_PATH}/count_tokens", body, {})
+        except ModelRefused as refusal:
+            if refusal.status not in _NOTHING_THERE:
+                raise
+            self._counts = False
+            return None
+        tokens = answer.get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        try:
+            row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
+        except ModelRefused as refusal:
+            if refusal.status not in _NOTHING_THERE or not self._is_own:
+                raise
+            row = row_of((await self._server.asked("GET", "/v1/models")).get("data"), self._name)
+        said = row.get("meta")
+        places = (row, said) if isinstance(said, Mapping) else (row,)
+        return Limits(
+            window=number(places, ("max_input_tokens", "n_ctx", "max_model_len")),
+            trained=number(places, ("max_input_tokens", "n_ctx_train")),
+            output=number(places, ("max_tokens",)),
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._server.aclose()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        """The prompt's three fields. System messages of the list stand in the system field."""
+        said = prompt_of(context, FORMAT)
+        system = _system(all_carried(context.system), [m for m in said if m["role"] == "system"])
+        messages = [kept for m in said if m["role"] != "system" and (kept := _kept(m))]
+        if messages and messages[0]["role"] != "user":
+            messages.insert(0, {"role": "user", "content": OPENING})
+        if not self._is_own:
+            messages = list(map(strictly_named, messages))
+        prompt: dict[str, Any] = {"model": self._name, "messages": messages}
+        if system:
+            prompt["system"] = system
+        if context.tools:
+            prompt["tools"] = tools_of(context, FORMAT)
+        if self._cache:
+            ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
+            prompt = with_marks(prompt, ours)
+        if self._is_own:  # such a server reads control tokens in texts as real ones
+            prompt = {**all_defused(prompt), "model": self._name}
+        return prompt
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        wishes: dict[str, Any] = {"length": ask.max_tokens or self._max_tokens}
+        if ask.temperature is not None:
+            wishes["temperature"] = min(ask.temperature, 1.0)
+        if ask.stop:
+            wishes["stop"] = list(ask.stop)
+        if ask.answer_schema is not None and self._has_schemas:
+            schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
+            wishes["schema"] = {"format": schema}
+        return wishes
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        content = answer.get("content")
+        if not isinstance(content, Sequence):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        usage = _usage(answer.get("usage"))
+        if answer.get("stop_reason") == _FULL:
+            raise ContextOverflow(
+                f"{self.name} filled its context window before it came to an end",
+                tokens=usage.prompt_tokens if usage else None,
+            )
+        with reading(self.name):
+            message = _message(content)
+        return Reply(
+            message=message,
+            usage=usage,
+            finish=_FINISH.get(str(answer.get("stop_reason")), "unknown"),
+            model=self.name,
+        )
+
+
+def is_anthropic(address: str | None) -> bool:
+    """Whether an address is Anthropic's own."""
+    return (
+        address is None or re.match(r"https://api\.anthropic\.com(?:[:/]|$)", address) is not None
+    )
+
+
+class _Written:
+    """An answer that comes in events."""
+
+    def __init__(self) -> None:
+        self._answer: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, str] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end."""
+        return bool(self._answer.get("stop_reason"))
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add an event; the text that it says."""
+        match event.get("type"):
+            case "message_start":
+                self._answer = dict(event.get("message") or {})
+                self._used(self._answer.get("usage"))
+            case "content_block_start":
+                self._blocks[event["index"]] = dict(event.get("content_block") or {})
+                return str(self._blocks[event["index"]].get("text") or "")
+            case "content_block_delta":
+                return self._grown(event["index"], event.get("delta") or {})
+            case "message_delta":
+                self._answer |= event.get("delta") or {}
+                self._used(event.get("usage"))
+        return ""
+
+    def answer(self) -> dict[str, Any]:
+        """The whole, as if it had come in one piece."""
+        for index, written in self._inputs.items():
+            self._blocks[index]["input"] = arguments_of(written)
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        return {**self._answer, "content": blocks, "usage": self._usage}
+
+    def _used(self, usage: object) -> None:
+        if isinstance(usage, Mapping):
+            self._usage |= {k: v for k, v in usage.items() if v is not None}
+
+    def _grown(self, index: int, delta: Mapping[str, Any]) -> str:
+        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        match delta.get("type"):
+            case "text_delta" | "thinking_delta" | "signature_delta" as kind:
+                field = kind.removesuffix("_delta")
+                block[field] = str(block.get(field) or "") + str(delta.get(field) or "")
+                return str(delta["text"]) if kind == "text_delta" else ""
+            case "input_json_delta":
+                self._inputs[index] = self._inputs.get(index, "") + str(delta["partial_json"])
+            case "compaction_delta":
+                block["content"] = str(block.get("content") or "") + str(delta.get("content") or "")
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+        return ""
+
+
+def _message(content: Sequence[Any]) -> Message:
+    """The answer as a message with an id of its own."""
+    message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
+    return message.model_copy(
+        update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
+    )
+
+
+def _usage(said: object) -> Usage | None:
+    """Tokens of the whole prompt: the API names those that were not in its cache apart."""
+    if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
+        return None
+    read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
+    prompt = fresh + sum(filter(is_tokens, (read, written)))
+    return usage_of(prompt, said.get("output_tokens"), read)
+
+
+def _system(
+    field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
+) -> str | list[Any]:
+    """The system field: what the context has in its own, then system messages of the list."""
+    if isinstance(field, str) and not listed:
+        return field
+    contents = [field or "", *(message["content"] for message in listed)]
+    return [block for content in contents for block in _blocks(content)]
+
+
+def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The message as the API takes it: role and content, without empty texts; None for nothing."""
+    content = message["content"]
+    if not isinstance(content, str):
+        content = _blocks(content)
+    if not content or (isinstance(content, str) and not content.strip()):
+        return None
+    return {"role": message["role"], "content": content}
+
+
+def _blocks(content: str | Sequence[Any]) -> list[Any]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [block for block in blocks if not _is_empty(block)]
+
+
+def _is_empty(block: object) -> bool:
+    if not isinstance(block, Mapping) or block.get("type") != "text":
+        return False
+    return not str(block.get("text") or "").strip()

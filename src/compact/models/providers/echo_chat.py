@@ -1,0 +1,92 @@
+"""A model that needs nothing: it says back what it was told, and how large its prompt was.
+
+It knows nothing. It is there to try everything with, without a network and without weights: a
+session, its window, its compressions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.context import ActiveContext, sendable
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Reply, Usage
+from compact.messages.sizes import size_in
+from compact.text.speakers import own_words_of, speaker_of
+
+WINDOW = 8_192
+"""Tokens of its window where its name is no size."""
+QUOTED = 1_200
+"""Characters that it says back of a message."""
+PAUSE = 0.01
+"""Seconds between two words: an answer is seen to grow."""
+LETTERS = 4
+"""Letters of a token, about: an answer with a limit is cut by them."""
+
+
+class EchoChat:
+    """A model whose name may say how large its window is: `echo:4k`, `echo:offline`.
+
+    `timeout` is taken as of every model: no answer comes near it.
+    """
+
+    def __init__(self, name: str, *, timeout: float = 600) -> None:
+        self.name = f"echo:{name}"
+        self.abilities = Abilities(tools=False, counts=True)
+        self._window = size_in(name) or WINDOW
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The answer, at once.
+
+        Raises:
+            WrongLayer: this is no active context.
+        """
+        await asyncio.sleep(0)
+        return self._reply(sendable(context), ask)
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer, word by word.
+
+        Raises:
+            As `complete`.
+        """
+        reply = await self.complete(context, ask)
+        assert isinstance(reply.message, Message), "it makes messages itself"
+        first, *others = reply.message.text.split(" ")
+        for piece in (first, *(f" {word}" for word in others)):
+            await asyncio.sleep(PAUSE)
+            yield Delta(text=piece)
+        yield Delta(reply=reply)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt, as the session counts them."""
+        return max(1, sendable(context).tokens)
+
+    async def limits(self) -> Limits:
+        """The window that its name says."""
+        return Limits(window=self._window)
+
+    def _reply(self, context: ActiveContext, ask: Ask) -> Reply:
+        text = _answer(context)
+        most = LETTERS * ask.max_tokens if ask.max_tokens else len(text)
+        said = text[:most]
+        tokens = max(1, len(said) // LETTERS)
+        return Reply(
+            message=Message(role="assistant", content=said),
+            usage=Usage(prompt_tokens=max(1, context.tokens), completion_tokens=tokens),
+            finish="stop" if said == text else "length",
+            model=self.name,
+        )
+
+
+def _answer(context: ActiveContext) -> str:
+    """What is said: the person's newest words, and what stands in the prompt."""
+    said = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
+    words = next((each for each in reversed(said) if each), "Nothing.")
+    quoted = words if len(words) <= QUOTED else f"{words[:QUOTED].rstrip()} …"
+    lines = "\n".join(f"> {line}" for line in quoted.splitlines())
+    held = f"{len(context.messages):,} messages, {context.tokens:,} tokens"
+    summaries = f", {len(context.checkpoints):,} of them checkpoints" * bool(context.checkpoints)
+    return f"You said:\n\n{lines}\n\nThis prompt has **{held}**{summaries}. I only echo."

@@ -1,0 +1,294 @@
+"""Embedders that ask somebody else: Ollama, servers that speak OpenAI's API, sentence-transformers,
+a function of one's own. Clients are those of the vendors, imported when they are first needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+from compact.errors import ContextOverflow, InvalidInput, ModelRefused
+from compact.messages.characters import carried
+from compact.models.model_keys import ModelKey
+from compact.models.providers.clients import NO_KEY, certificates, key_for, package
+from compact.models.providers.failures import key_hint, mapped, reading
+from compact.models.providers.openai_server import is_openai
+from compact.text.embedding import Numbers, cut
+
+Vectors = Sequence[Numbers]
+TIMEOUT = 120.0
+"""Seconds that one answer may take; a server may load its model first."""
+_PREFIXES: Mapping[str, tuple[str, str]] = {
+    "nomic-embed-text": ("search_document: ", "search_query: "),
+    "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
+    "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
+    "multilingual-e5": ("passage: ", "query: "),
+}
+"""What models want before a document and before a question, by how their names begin. Their cards
+say so; the models' own files in Ollama do not add it."""
+
+
+def prefixes_of(model: str) -> tuple[str, str]:
+    """What a model wants before a document, and before a question."""
+    own = model.rpartition("/")[2]
+    return next((found for name, found in _PREFIXES.items() if own.startswith(name)), ("", ""))
+
+
+class ServedEmbedder(ABC):
+    """An embedder behind a server. `prefixes` stand before documents and before questions; the
+    model's own where none are given. `timeout` is in seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        key: ModelKey,
+        *,
+        api_key: str | None = None,
+        prefixes: tuple[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = str(key)
+        self._key = key
+        self._api_key = api_key
+        self._timeout = timeout
+        self._prefixes = prefixes_of(key.name) if prefixes is None else prefixes
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Numbers in each vector; the model is asked once.
+
+        Raises:
+            ModelFailed: it cannot be asked.
+        """
+        found = self.embed(["dimensions"])
+        with reading(self.name):
+            return len(found[0])
+
+    @cached_property
+    def version(self) -> str:
+        """What the server says of the model's weights, and what stands before texts."""
+        with mapped(self.name):
+            return "|".join((self._weights(), *self._prefixes))
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """The vector of each text.
+
+        Raises:
+            InvalidInput: a text is longer than the model's window.
+            ModelFailed: the model cannot be asked, or its answer cannot be used.
+        """
+        before = self._prefixes[query]
+        given = [before + carried(text) for text in texts]
+        if not given:
+            return []
+        try:
+            with mapped(self.name):
+                answer = self._asked(given)
+        except ContextOverflow as error:
+            raise InvalidInput(f"{self.name} does not read all of a text: {error}") from error
+        with reading(self.name):
+            found: Vectors = self._vectors_in(answer)
+            if len(found) != len(given):
+                raise InvalidInput(f"{len(found)} vectors for {len(given)} texts")
+            return found
+
+    @cached_property
+    def _client(self) -> Any:  # noqa: ANN401 - of a package that may be missing
+        return self._made()
+
+    @abstractmethod
+    def _made(self) -> Any:  # noqa: ANN401 - as above
+        """A client."""
+
+    @abstractmethod
+    def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+        """The server's answer."""
+
+    @abstractmethod
+    def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
+        """The vectors in an answer, in order."""
+
+    def _weights(self) -> str:
+        """What tells the weights; empty where the server does not say."""
+        return ""
+
+
+class OpenAIEmbedder(ServedEmbedder):
+    """An embedder behind OpenAI's `/embeddings`, or a server's that speaks so."""
+
+    def _made(self) -> Any:  # noqa: ANN401 - as above
+        vendor = package("openai", model=self.name)
+        url = self._key.base_url or os.environ.get("OPENAI_BASE_URL")
+        key = self._api_key or key_for("openai", self._key.base_url)
+        if not key and is_openai(url):
+            text = f"there is no key for {self.name}: {key_hint(self.name)}"
+            raise ModelRefused(text, model=self.name)
+        if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
+            url = f"{url.rstrip('/')}/v1"
+        made = vendor.DefaultHttpxClient
+        library = made.__base__.__module__.partition(".")[0]
+        return vendor.OpenAI(
+            api_key=key or NO_KEY,
+            base_url=url,
+            timeout=self._timeout,
+            http_client=made(verify=certificates(library)),
+        )
+
+    def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - as above
+        body = {"model": self._key.name, "input": texts, "encoding_format": "float"}
+        return self._client.post("/embeddings", body=body, cast_to=object)
+
+    def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
+        rows = sorted(answer["data"], key=lambda row: row["index"])
+        return [row["embedding"] for row in rows]
+
+
+class OllamaEmbedder(ServedEmbedder):
+    """An embedder behind Ollama's `/api/embed`, which refuses texts that are too long instead of
+    cutting them.
+    """
+
+    def _made(self) -> Any:  # noqa: ANN401 - as above
+        vendor = package("ollama", model=self.name)
+        url = self._key.base_url
+        client = vendor.Client(host=url, timeout=self._timeout, verify=certificates("httpx"))
+        headers = client._client.headers
+        headers.pop("authorization", None)  # the package sends OLLAMA_API_KEY anywhere
+        if key := self._api_key or key_for("ollama", url):
+            headers["authorization"] = f"Bearer {key}"
+        return client
+
+    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - as above
+        # the package has no public way to have the JSON as it is
+        return self._client._request(dict, method, path, json=body)
+
+    def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - as above
+        body = {"model": self._key.name, "input": texts, "truncate": False}
+        return self._sent("POST", "/api/embed", body)
+
+    def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
+        return list(answer["embeddings"])
+
+    def _weights(self) -> str:
+        named = self._key.name if ":" in self._key.name else f"{self._key.name}:latest"
+        rows = self._sent("GET", "/api/tags").get("models") or []
+        found: Mapping[str, Any] = next((row for row in rows if row.get("name") == named), {})
+        return str(found.get("digest") or "")[:12]
+
+
+class SentenceTransformersEmbedder:
+    """A model of the package sentence-transformers: its name, a folder, or one that is loaded. A
+    model that is named is loaded at the first use. `version` tells its weights from others of its
+    name.
+    """
+
+    def __init__(self, model: Any, *, name: str | None = None, version: str = "") -> None:  # noqa: ANN401 - of a package that may be missing
+        called = model if isinstance(model, str) else name or type(model).__name__
+        self.name = f"sentence-transformers:{called}"
+        self.version = version
+        self._given = model
+
+    @cached_property
+    def _model(self) -> Any:  # noqa: ANN401 - as above
+        if not isinstance(self._given, str):
+            return self._given
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            how = "pip install sentence-transformers"
+            raise ModelRefused(f"{self.name} needs a package: {how}", model=self.name) from None
+        with mapped(self.name):
+            return SentenceTransformer(self._given)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Numbers in each vector."""
+        return int(self._model.get_sentence_embedding_dimension())
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """The vector of each text.
+
+        Raises:
+            InvalidInput: a text is longer than the model's window; `pieces` cuts it.
+        """
+        given = [carried(text) for text in texts]
+        if too_long := [text for text in given if not self._fits(text)]:
+            window = self._model.max_seq_length
+            raise InvalidInput(f"{self.name} reads {window} tokens: {too_long[0][:80]!r} has more")
+        if not given:
+            return []
+        kind = "encode_query" if query else "encode_document"
+        encode = getattr(self._model, kind, None) or self._model.encode
+        with mapped(self.name):
+            return cast("Vectors", encode(given, show_progress_bar=False))
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces that fit the model's window; neighbours overlap."""
+        return fitting(carried(text), self._fits)
+
+    def _fits(self, text: str) -> bool:
+        window = self._model.max_seq_length
+        if not window:
+            return True
+        tokens = self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
+        return len(tokens) <= int(window)
+
+
+class FunctionEmbedder:
+    """A function of texts that gives their vectors. `fits` says whether it reads all of a text; a
+    text that it does not is cut. Without it texts are cut to a thousand characters.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Sequence[str]], Vectors],
+        *,
+        name: str | None = None,
+        version: str = "",
+        fits: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
+        self.version = version
+        self._function = function
+        self._fits = fits or (lambda _: True)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Numbers in each vector; the function is asked once.
+
+        Raises:
+            ModelFailed: the function raised something.
+        """
+        with mapped(self.name):
+            return len(self._function(["dimensions"])[0])
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """The vector of each text; questions are embedded as all texts are.
+
+        Raises:
+            ModelFailed: the function raised something.
+        """
+        with mapped(self.name):
+            return self._function(list(texts)) if len(texts) else []
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces that the function reads whole; neighbours overlap."""
+        return fitting(text, self._fits)
+
+
+def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """The text in pieces of at most a thousand characters that fit; one that does not is halved,
+    down to a character.
+    """
+    pieces = cut(text)
+    while not all(len(piece) < 2 or fits(piece) for piece in pieces):
+        pieces = [
+            part
+            for piece in pieces
+            for part in ([piece] if len(piece) < 2 or fits(piece) else cut(piece, len(piece) // 2))
+        ]
+    return pieces

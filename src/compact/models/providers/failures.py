@@ -1,0 +1,385 @@
+"""What went wrong at a model's server, as one of our errors and a sentence for a person.
+
+Start reading at `failure_of`. Vendors' exceptions are told by what they carry (a status, a body,
+headers) and by the names of their classes, so that no vendor's package is imported here. What a
+refusal says of sizes is read in `messages.overflow`; when to ask again is the caller's business.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from compact.errors import (
+    CompactError,
+    ContextOverflow,
+    InvalidInput,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    UnknownModel,
+)
+from compact.messages.overflow import refusal_of
+from compact.models.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.models.providers.clients import address_of, belongs, is_sealed
+from compact.patterns import regex
+from compact.secrets.redaction import redact, without_credentials
+
+QUOTED = 300
+"""Characters of a server's own words that are repeated."""
+
+_LATER: Mapping[int, str] = {
+    408: "was too slow",
+    409: "is busy with another request",
+    425: "is not ready yet",
+    429: "takes no more requests for now (rate limit)",
+    499: "closed the request",
+    500: "has an error of its own",
+    502: "cannot be reached behind its gateway",
+    503: "is down or still loading",
+    504: "was too slow behind its gateway",
+    529: "is overloaded",
+}
+"""What is over in a while, by status; other statuses from 500 on are errors of the server's own."""
+_NEVER = (501, 505)
+"""Statuses from 500 on that stay."""
+_STATUS: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What servers call an error, as the status that means it: errors within an answer have none."""
+_QUOTA = regex(
+    r"insufficient_quota|exceeded your current quota|billing|credit balance|out of credits|"
+    r"insufficient (?:balance|funds|credits)",
+    re.IGNORECASE,
+)
+_KEY = regex(r"api[ _-]?key|credential|unauthori[sz]ed|authentication|access token", re.IGNORECASE)
+_NO_MODEL = regex(
+    r"\bmodel\b.{0,200}\b(?:not found|does(?: not|n't) exist)|not a valid model|"
+    r"^model: \S+$",
+    re.IGNORECASE,
+)
+
+_PARTS: Mapping[str, re.Pattern[str]] = {
+    "file": regex(
+        r"\b(?:image|audio)(?:_url|s)?\b.{0,60}\b(?:formats?|mime|media[ _]type|scheme)\b|"
+        r"\b(?:formats?|mime|media[ _]type)\b.{0,60}\b(?:image|audio)\b|"
+        r"\bimage urls? .{0,10}only supported with\b|\byour (?:image|audio)\b|"
+        r"\b(?:in)?valid (?:image|audio)\b|\bimage(?: dimensions)? exceeds?\b|"
+        r"\b(?:failed to|could not|unable to) \w+ (?:\w+ )?(?:image|audio)\b(?! input)",
+        re.IGNORECASE,
+    ),
+    "turns": regex(
+        r"\broles? (?:must|should(?: be)?) alternat|raise_exception|jinja exception|"
+        r"unexpected role .{1,20} after role|(?:system|tool|user|assistant) roles? (?:is |are )?"
+        r"(?:not|only) supported|only user,? .{0,40}roles are supported",
+        re.IGNORECASE,
+    ),
+    "media": regex(r"not a multi-?modal model", re.IGNORECASE),
+    **{
+        kind: regex(
+            rf"\b{kind}(?![ _]generation).{{0,30}}\b(?:not|only|un)[ -]?supported|"
+            rf"unsupported.{{0,30}}\b{kind}|does(?: not|n't) support {kind}|at most 0 {kind}|"
+            rf"required for {kind} input|no endpoints found that support {kind}|"
+            rf"unknown variant .(?:input_)?{kind}",
+            re.IGNORECASE,
+        )
+        for kind in ("image", "audio")
+    },
+    "part": regex(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
+}
+"""How servers say what of a prompt they do not take, as `ModelRefused.part` names it. The first
+that fits counts: what is said of one file must not take sight from a model that sees.
+"""
+_REFUSED: Mapping[str, str] = {
+    "file": "cannot read a file in it: give it in another form",
+    "media": "takes neither images nor audio: ask another model",
+    "image": "takes no images: ask another model",
+    "audio": "takes no audio: ask another model",
+    "part": "takes no parts of some kind in it: ask another model",
+    "turns": "takes its messages in no order that compact knows: ask another model",
+}
+_STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
+"""What llama.cpp says of a request that it cannot read, with the status of an error of its own."""
+
+_SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
+_ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
+_NO_KEY = {"CredentialsError", "SubjectTokenProviderError"}
+_CLIENTS = {"OpenAIError", "AnthropicError", "TypeError"}
+"""What clients raise before they send anything, a missing key among the reasons."""
+_FILTERED = {"ContentFilterFinishReasonError"}
+_UNREADABLE = {
+    "APIResponseValidationError",
+    "ContentDecodingError",
+    "DecodingError",
+    "JSONDecodeError",
+    "StreamError",
+    "UnicodeError",
+    "ValidationError",
+}
+_UNREACHED = {
+    "APIConnectionError",
+    "EndOfStream",
+    "OSError",
+    "RetryableError",
+    "TransportError",
+    "WebSocketConnectionClosedError",
+}
+_NO_REFUSAL = _SLOW | _ADDRESS | _UNREACHED | _UNREADABLE
+"""Classes of errors that hold no refusal of a server, whatever words are in them."""
+
+
+class ErrorInAnswer(Exception):
+    """A server sent an error where an answer was due, with a status of success."""
+
+    def __init__(self, body: object) -> None:
+        self.body = body
+        super().__init__(_said_in(body))
+
+
+@contextmanager
+def mapped(model: str) -> Iterator[None]:
+    """What fails inside is raised as one of our errors, the vendor's as its cause. Cancellation and
+    interrupts pass through.
+    """
+    try:
+        yield
+    except CompactError:
+        raise
+    except Exception as error:
+        raise failure_of(error, model) from error
+
+
+@contextmanager
+def reading(model: str) -> Iterator[None]:
+    """An answer is read inside: one that does not say what it should, where it should, is a failure
+    of the model's, which may do better if it is asked again.
+    """
+    try:
+        yield
+    except (InvalidInput, AttributeError, LookupError, TypeError, ValueError) as error:
+        text = f"{model} answered something that cannot be read: {_said(error)}"
+        raise ModelFailed(text, model=model) from error
+
+
+def failure_of(error: BaseException, model: str) -> CompactError:
+    """The error of ours that a vendor's exception means; `model` is the key of who was asked.
+
+    What is not an `Exception` (cancellation, an interrupt) is never mapped: it is raised again.
+    """
+    if isinstance(error, CompactError):
+        return error
+    if not isinstance(error, Exception):
+        raise error
+    kinds = _kinds(error)
+    if not kinds & _NO_REFUSAL and (overflow := _overflow(error, model)):
+        return overflow
+    if kinds & _SLOW:
+        return ModelUnavailable(f"{model} did not answer in time", model=model)
+    status = _status(error)
+    if status is not None and status >= 400:
+        return _by_status(error, status, model)
+    return _by_kind(error, kinds, model)
+
+
+def _overflow(error: Exception, model: str) -> ContextOverflow | None:
+    if not _is_said_by_server(error):
+        return None
+    refusal = refusal_of(error)
+    if refusal is None and _status(error) != 413:
+        return None
+    tokens, limit, _ = refusal or (None, None, False)
+    return ContextOverflow(
+        f"{model} refused the prompt as too large: {_said(error)}", tokens=tokens, limit=limit
+    )
+
+
+def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
+    said = _said(error)
+    whole = f"{said} {getattr(error, 'body', '')}"
+    if status in (402, 403, 429) and _QUOTA.search(whole):
+        text = f"{model} refused: the account has no quota or credit left ({said})"
+        return ModelRefused(text, model=model, status=status)
+    part = "" if status == 401 else _refused_part(said)
+    stays = status == 500 and (part or _STAYS.search(said))
+    if not stays and (status in _LATER or (status >= 500 and status not in _NEVER)):
+        what = _LATER.get(status, f"has an error of its own (status {status})")
+        return ModelUnavailable(
+            f"the server of {model} {what}: {said}",
+            model=model,
+            status=status,
+            retry_after=_retry_after(error),
+        )
+    if part:
+        text = f"{model} {_REFUSED[part]}, or say it in words ({said})"
+        return ModelRefused(text, model=model, status=status, part=part)
+    return ModelRefused(_refusal(status, said, whole, model), model=model, status=status)
+
+
+def _refusal(status: int, said: str, whole: str, model: str) -> str:
+    if status == 401 or (status in (400, 403) and _KEY.search(whole)):
+        return f"{model} did not accept the key: {key_hint(model)} ({said})"
+    if status == 403:
+        return f"{model} may not be used with this key, from here or for this: {said}"
+    if status in (400, 404) and (_NO_MODEL.search(said) or "model_not_found" in whole):
+        return f"the server knows no model of that name ({model}): {said}"
+    if status in (404, 405):
+        return f"nothing answers for {model} at {_where(model)}; check name and address ({said})"
+    return f"{model} refused the request (status {status}): {said}"
+
+
+def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
+    said = _said(error)
+    if "LocalProtocolError" in kinds:
+        text = "the request cannot be sent; is there a line break in the key or the address?"
+        return ModelRefused(f"{model}: {text}", model=model)
+    if kinds & _ADDRESS:
+        return ModelRefused(f"{model} cannot be asked at {_where(model)}: {said}", model=model)
+    if kinds & _NO_KEY or (kinds & _CLIENTS and _KEY.search(str(error))):
+        return ModelRefused(f"there is no key for {model}: {key_hint(model)}", model=model)
+    if kinds & _FILTERED:
+        return ModelRefused(f"a filter of {model} stopped the answer: {said}", model=model)
+    if kinds & _UNREADABLE:
+        text = f"{model} answered something that cannot be read: {said}"
+        return ModelFailed(text, model=model, status=_status(error))
+    if kinds & _UNREACHED:
+        text = f"the server of {model} cannot be reached at {_where(model)}: {said}"
+        return ModelUnavailable(text, model=model)
+    return ModelFailed(f"{model} failed: {said}", model=model)
+
+
+def _refused_part(said: str) -> str:
+    """What of the prompt a refusal is of, as `ModelRefused.part`."""
+    return next((part for part, words in _PARTS.items() if words.search(said)), "")
+
+
+def key_hint(model: str) -> str:
+    """Where a model's key is given, in words."""
+    named = _named(model)
+    home = PROVIDERS[named.provider] if named else None
+    if named is None or home is None or not home.key:
+        return f"give the right key: {_GIVEN}"
+    address = named.base_url
+    if not is_sealed(address):
+        return f"{home.key} is not sent over plain http; ask by https, or {_GIVEN}"
+    if not belongs(named.provider, address):
+        beside = f"set {home.address} to {address}, too"
+        return f"{home.key} is sent to its own address alone; {beside}, or {_GIVEN}"
+    return f"set {home.key}, or {_GIVEN}"
+
+
+_GIVEN = "in Python make the model with chat_model(…, api_key=…)"
+
+
+def _named(model: str) -> ModelKey | None:
+    with suppress(UnknownModel):
+        return parse_key(model)
+    return None
+
+
+def _where(model: str) -> str:
+    """The address at which a model is asked, and what says that it is this one."""
+    named = _named(model)
+    if named is None or named.base_url or not PROVIDERS[named.provider].address:
+        return (named and named.base_url) or without_credentials(model)
+    variable = PROVIDERS[named.provider].address
+    address = without_credentials(address_of(named.provider))
+    return f"{address} ({variable}, in the environment of the process, says where)"
+
+
+# --- what exceptions carry ------------------------------------------------------------------------
+
+
+def _kinds(error: Exception) -> set[str]:
+    """The names of the error's classes, and of what a client wrapped into it."""
+    chain = (error, error.__cause__) if isinstance(error.__cause__, Exception) else (error,)
+    return {kind.__name__ for link in chain for kind in type(link).__mro__}
+
+
+def _is_said_by_server(error: Exception) -> bool:
+    return any(hasattr(error, x) for x in ("body", "response", "status_code"))
+
+
+def _status(error: Exception) -> int | None:
+    """The status that the error came with, or the one that its body means; None for neither."""
+    given = getattr(error, "status_code", None)
+    if given is None:
+        given = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(given, int) and given >= 300:
+        return given
+    for field in ("code", "status", "type"):
+        named = _inner(getattr(error, "body", None)).get(field)
+        if isinstance(named, int) and 400 <= named < 600:
+            return named
+        if isinstance(named, str) and named in _STATUS:
+            return _STATUS[named]
+    return None
+
+
+def _inner(body: object) -> Mapping[str, Any]:
+    """The error object within a body; clients hand out either."""
+    while isinstance(body, Mapping):
+        inner = body.get("error")
+        if not isinstance(inner, Mapping):
+            return body
+        body = inner
+    return {}
+
+
+def _said_in(body: object) -> str:
+    for field in ("message", "error", "detail"):
+        if isinstance(text := _inner(body).get(field), str) and text.strip():
+            return text
+    return body if isinstance(body, str) else ""
+
+
+def _said(error: Exception) -> str:
+    """The error in its own words: one line, without secrets and pages, never empty."""
+    text = _said_in(getattr(error, "body", None)) or str(error)
+    if "<html" in text.lower() or "<!doctype" in text.lower():
+        return "a web page came back instead of an answer"
+    cause = error.__cause__
+    if isinstance(cause, Exception) and str(cause) and text.rstrip(".") == "Connection error":
+        text = str(cause)
+    text = " ".join(redact(text[: 10 * QUOTED]).text.split())
+    if len(text) > QUOTED:
+        text = f"{text[:QUOTED]}…"
+    return text or f"no more is known than its kind, {type(error).__name__}"
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Seconds that the server asks to wait, from its headers: a number, or a date."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(header)
+        if value is None:
+            continue
+        with suppress(ValueError):
+            seconds = float(value) / unit
+            if math.isfinite(seconds):
+                return max(0.0, seconds)
+            continue
+        with suppress(ValueError):
+            date = parsedate_to_datetime(value)
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return None

@@ -1,0 +1,292 @@
+"""Models of an Ollama server, spoken to in its own API: what it is told of the window counts.
+
+Ollama cuts a prompt that is larger than `num_ctx` without a word. So `num_ctx` goes out with every
+request, and what does not fit is refused here before it is sent. The package carries the requests;
+messages and schemas are sent and read as the JSON they are: its own types leave out fields they do
+not know, and take an image for a file's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from compact.errors import ContextOverflow, ModelFailed, ModelRefused
+from compact.messages import clock_and_ids
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.context import ActiveContext, sendable
+from compact.messages.control_tokens import all_defused
+from compact.messages.formats.known import format_named, prompt_of, tools_of
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.messages.tokens import OLLAMA_FRAMING, TokenCounter
+from compact.models.providers.clients import certificates, key_for
+from compact.models.providers.dialect import Dialect
+from compact.models.providers.failures import mapped, reading
+from compact.models.providers.tokenizers import tokenizer
+from compact.models.providers.vendor_server import TIMEOUT, Body, VendorServer
+
+FORMAT = "ollama"
+_PATH = "/api/chat"
+NUM_CTX = 4096
+"""Tokens of the window where nobody says: what a server sets up by itself at least."""
+_BESIDE = ("format", "keep_alive", "think")
+"""Fields of a request that are no options of the model."""
+_NO_TOOLS = "does not support tools"
+_FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a server says of the model."""
+
+    limits: Limits
+    capabilities: tuple[str, ...] | None
+
+
+class OllamaServer(VendorServer):
+    """Where a model is asked; `base_url` None is the server that `OLLAMA_HOST` names."""
+
+    def __init__(
+        self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
+    ) -> None:
+        super().__init__(model, "ollama", Dialect({}), timeout=timeout)
+        self._base_url = base_url
+        self._api_key = api_key
+        self.refused_tools = False
+        """Whether it said that the model calls none."""
+
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        client = vendor.AsyncClient(
+            host=self._base_url, timeout=self._timeout, verify=certificates("httpx")
+        )
+        headers = client._client.headers
+        headers.pop("authorization", None)  # the package sends OLLAMA_API_KEY anywhere
+        if key := self._api_key or key_for("ollama", self._base_url):
+            headers["authorization"] = f"Bearer {key}"
+        return client
+
+    async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
+        # the package has no public way to have the JSON as it is
+        return await client._request(dict, method, path, json=body)
+
+    async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
+        client = await self._clients.current()
+        lines = await client._request(dict, "POST", path, json=body, stream=True)
+        async with aclosing(lines):
+            async for line in lines:
+                yield line
+
+    def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
+        self.refused_tools = self.refused_tools or _NO_TOOLS in str(refusal)
+        return super()._learned(prompt, wishes, refusal)
+
+
+class OllamaChat:
+    """A model behind `/api/chat`.
+
+    `base_url` is taken from `OLLAMA_HOST` of the process's environment (a `.env` is not read), else
+    it is the local server; `api_key` from `OLLAMA_API_KEY` (`key_for`). The window (`num_ctx`) is
+    the one a request names, else `num_ctx`, else the one the model's own file sets, else 4,096.
+    `keep_alive` is how long the model stays loaded, None for the server's own idea; `timeout` is in
+    seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        num_ctx: int | None = None,
+        keep_alive: float | str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
+        self._name = name
+        self._server = OllamaServer(self.name, base_url, api_key=api_key, timeout=timeout)
+        self._num_ctx = num_ctx
+        self._keep_alive = keep_alive
+        self._timeout = timeout
+        self._shown: _Shown | None = None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do. Whether it calls tools is known after `limits` or a first answer, and
+        taken back when the server refuses them.
+        """
+        said = self._shown.capabilities if self._shown else None
+        tools = None if said is None else "tools" in said
+        return Abilities(tools=False if self._server.refused_tools else tools, schemas=True)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow: prompt and answer exceed `num_ctx`; nothing was sent.
+            ModelRefused: also where tools are given to a model that cannot call any.
+            ModelFailed: as `ChatModel.complete`.
+        """
+        with mapped(self.name):
+            async with asyncio.timeout(self._timeout - ask.waited):
+                body = await self._body(context, ask) | {"stream": False}
+                return self._reply(await self._server.post(_PATH, body, {}))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            As `complete`; ModelFailed also where the stream breaks off.
+        """
+        clock = asyncio.get_running_loop().time
+        start = clock() - ask.waited
+        body = await self._body(context, ask)
+        said: dict[str, Any] = {"role": "assistant", "content": ""}
+        lines = self._server.events(_PATH, body, {}, waited=clock() - start)
+        async with aclosing(lines):
+            async for line in lines:
+                with reading(self.name):
+                    text = _grown(said, line.get("message"))
+                if text:
+                    yield Delta(text=text)
+                if line.get("done"):
+                    yield Delta(reply=self._reply({**line, "message": said}))
+                    return
+        raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """None: the server counts only what it answers."""
+        sendable(context)
+        return None
+
+    async def limits(self) -> Limits:
+        """The window that the model's own file sets, and what it was made for.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        if self._shown is None:
+            self._shown = _shown(
+                await self._server.asked("POST", "/api/show", {"model": self._name})
+            )
+        return self._shown.limits
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._server.aclose()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def _body(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        messages = prompt_of(context, FORMAT)
+        if context.system:
+            messages = [{"role": "system", "content": context.system_text}, *messages]
+        if not ask.waited:  # who cannot say its limits may answer all the same
+            with suppress(ModelFailed, TimeoutError):
+                async with asyncio.timeout(self._timeout / 2):
+                    await self.limits()
+        if context.tools and self._server.refused_tools:
+            raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
+        body: dict[str, Any] = {
+            **{name: ask.options[name] for name in _BESIDE if name in ask.options},
+            "model": self._name,
+            "messages": all_defused(messages),
+            "options": self._options(context, ask),
+        }
+        if context.tools:
+            body["tools"] = all_defused(tools_of(context, FORMAT))
+        if ask.answer_schema is not None:
+            body["format"] = dict(ask.answer_schema)
+        if self._keep_alive is not None:
+            body["keep_alive"] = self._keep_alive
+        return body
+
+    def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        limits = self._shown.limits if self._shown else Limits()
+        window = ask.window or self._num_ctx or limits.default or NUM_CTX
+        held = min(window, limits.trained or window)
+        tokens, reserve = context.tokens or _estimated(context), ask.max_tokens or 1
+        if tokens + reserve > held:
+            raise ContextOverflow(
+                f"{self.name} would cut the prompt without a word: it has {tokens:,} tokens, the "
+                f"answer may have {reserve:,}, and the context size is {held:,}",
+                tokens=tokens,
+                limit=held,
+            )
+        options = {name: ask.options[name] for name in ask.options if name not in _BESIDE}
+        options["num_ctx"] = window
+        if ask.max_tokens is not None:
+            options["num_predict"] = ask.max_tokens
+        if ask.temperature is not None:
+            options["temperature"] = ask.temperature
+        if ask.stop:
+            options["stop"] = list(ask.stop)
+        return options
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        said = answer.get("message")
+        if not isinstance(said, Mapping):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        with reading(self.name):
+            message = _message(said)
+        finish = _FINISH.get(str(answer.get("done_reason")), "unknown")
+        if message.tool_calls and finish == "stop":
+            finish = "tool_calls"
+        return Reply(message=message, usage=_usage(answer), finish=finish, model=self.name)
+
+
+def _grown(said: dict[str, Any], piece: object) -> str:
+    """Add a piece of an answer to what was said; its text."""
+    if not isinstance(piece, Mapping):
+        return ""
+    for field, value in piece.items():
+        if field in ("content", "thinking") and isinstance(value, str):
+            said[field] = said.get(field, "") + value
+        elif field == "tool_calls":
+            said[field] = [*said.get(field, ()), *(value or ())]
+        else:
+            said[field] = value
+    return str(piece.get("content") or "")
+
+
+def _message(said: Mapping[str, Any]) -> Message:
+    """The answer as a message; it and its calls have ids of their own."""
+    raw = {field: value for field, value in said.items() if value not in (None, [], "")}
+    raw |= {"role": "assistant", "content": said.get("content") or ""}
+    made = clock_and_ids.new_id()
+    if calls := raw.get("tool_calls"):
+        raw["tool_calls"] = [{"id": f"{made}_{i}", **call} for i, call in enumerate(calls)]
+    message = format_named(FORMAT).parse(raw, 0)
+    return message.model_copy(update={"id": made, "timestamp": clock_and_ids.now()})
+
+
+def _usage(answer: Mapping[str, Any]) -> Usage | None:
+    """As the server says it; a prompt that it had in its cache as a whole is not counted."""
+    return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
+
+
+def _estimated(context: ActiveContext) -> int:
+    """Tokens of a prompt that nobody counted."""
+    counter = TokenCounter(tokenizer("chars"), OLLAMA_FRAMING)
+    beside = counter.text(context.system_text) + counter.tools(context.tools)
+    return beside + counter.messages(context.messages)
+
+
+def _shown(answer: Mapping[str, Any]) -> _Shown:
+    facts = answer.get("model_info")
+    facts = facts if isinstance(facts, Mapping) else {}
+    trained = facts.get(f"{facts.get('general.architecture')}.context_length")
+    set_up = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters") or ""), re.MULTILINE)
+    said = answer.get("capabilities")
+    return _Shown(
+        Limits(
+            default=int(set_up[1]) if set_up else None,
+            trained=trained if isinstance(trained, int) and trained > 0 else None,
+        ),
+        tuple(map(str, said)) if isinstance(said, list) else None,
+    )

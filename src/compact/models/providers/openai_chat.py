@@ -1,0 +1,253 @@
+"""Chat completions: OpenAI's, and those of everything that is compatible with them.
+
+Requests, keys and what a server says of its limits are `openai_server`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from operator import itemgetter
+from typing import Any
+
+from compact.errors import ModelFailed
+from compact.messages import clock_and_ids
+from compact.messages.asking import ASK, Abilities, Ask
+from compact.messages.context import ActiveContext
+from compact.messages.formats.chat_completions import THOUGHTS
+from compact.messages.formats.known import format_named, prompt_of, tools_of
+from compact.messages.formats.wire_safe import plainly, strictly_named
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.models.model_keys import ModelKey
+from compact.models.providers.dialect import Dialect, Wish
+from compact.models.providers.failures import reading
+from compact.models.providers.openai_server import LLAMA, OpenAIModel, OpenAIServer, is_openai
+from compact.models.providers.vendor_server import TIMEOUT
+
+FORMAT = "chat_completions"
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refusal",
+}
+_BLOCK_TEXTS = ("text", "summary", "data")
+"""What of a block of reasoning comes in pieces."""
+_WISHES: Mapping[str, Wish] = {
+    "temperature": Wish(("temperature",)),
+    "stop": Wish(("stop",)),
+    "schema": Wish(("response_format",), words="json_schema"),
+    "usage": Wish(("stream_options",)),
+}
+
+
+class OpenAIChat(OpenAIModel):
+    """A model behind chat completions.
+
+    `base_url` is a server's address up to `/v1`, None for OpenAI's own; `api_key` is taken from
+    `OPENAI_API_KEY` where it is not given, and servers of one's own may do without. `extra` are
+    fields that are sent along as they are, such as `{"reasoning_effort": "low"}`; `timeout` is in
+    seconds, for one answer.
+    """
+
+    _path = "/chat/completions"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        key = ModelKey("openai", name, base_url)
+        lengths = ("max_completion_tokens", "max_tokens")
+        wishes = {
+            **_WISHES,
+            "length": Wish(lengths if is_openai(base_url) else lengths[::-1], needed=True),
+        }
+        server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
+        super().__init__(server, extra)
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do; of servers of one's own more is known after `limits`."""
+        server = self._server
+        return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        wishes = self._wishes(ask) | {"usage": {"include_usage": True}}
+        written = StreamedAnswer()
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(self._path, prompt, wishes)
+        async with aclosing(events):
+            async for event in events:
+                with reading(self.name):
+                    text = written.take(event)
+                if text:
+                    yield Delta(text=text)
+        if not written.finish:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(written.answer))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt as the server counts them; only llama.cpp does."""
+        return await self._server.count(self._prompt(context))
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        shaped = strictly_named if self._server.kind == "openai" else plainly
+        messages = list(map(shaped, prompt_of(context, FORMAT)))
+        if self._server.kind == "openai":  # it gives none, and refuses that of others
+            messages = [{k: x for k, x in m.items() if k not in THOUGHTS} for m in messages]
+        if context.system:
+            messages = [{"role": "system", "content": context.system_text}, *messages]
+        prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
+        if context.tools:
+            prompt["tools"] = tools_of(context, FORMAT)
+        return {**self._extra, **self._server.written(prompt)}
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        wishes: dict[str, Any] = {}
+        if ask.max_tokens is not None:
+            wishes["length"] = ask.max_tokens
+        if ask.temperature is not None:
+            wishes["temperature"] = ask.temperature
+        if ask.stop:
+            wishes["stop"] = list(ask.stop)
+        if ask.answer_schema is not None:
+            schema = {"name": "answer", "schema": dict(ask.answer_schema)}
+            wishes["schema"] = {"type": "json_schema", "json_schema": schema}
+        return wishes
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, Sequence) and choices else None
+        said = choice.get("message") if isinstance(choice, Mapping) else None
+        if not isinstance(choice, Mapping) or not isinstance(said, Mapping):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        with reading(self.name):
+            message = _message(said, str(answer.get("id") or "call"))
+        finish = _FINISH.get(str(choice.get("finish_reason")), "unknown")
+        if said.get("refusal"):
+            finish = "refusal"
+        elif message.tool_calls and finish == "stop":
+            finish = "tool_calls"
+        return Reply(
+            message=message,
+            usage=_usage(answer.get("usage")),
+            finish=finish,
+            model=str(answer.get("model") or self._server.name),
+        )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _message(said: Mapping[str, Any], answer_id: str) -> Message:
+    """The answer as a message with an id of its own, without fields that say nothing."""
+    raw = {key: x for key, x in said.items() if x not in (None, [], {})}
+    raw["role"] = "assistant"
+    raw["content"] = said.get("content")
+    calls = raw.get("tool_calls")
+    if isinstance(calls, Sequence):
+        raw["tool_calls"] = [
+            {**call, "id": call.get("id") or f"{answer_id}_{i}"}
+            if isinstance(call, Mapping)
+            else call
+            for i, call in enumerate(calls)
+        ]
+    if raw["content"] is None and not calls and not raw.get("refusal"):
+        raw["content"] = ""
+    return format_named(FORMAT).parse(raw, 0).model_copy(update={"id": clock_and_ids.new_id()})
+
+
+def _usage(said: object) -> Usage | None:
+    if not isinstance(said, Mapping):
+        return None
+    details = said.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    cached = cached or said.get("prompt_cache_hit_tokens")
+    return usage_of(said.get("prompt_tokens"), said.get("completion_tokens"), cached)
+
+
+class StreamedAnswer:
+    """An answer that comes in pieces."""
+
+    def __init__(self) -> None:
+        self.finish = ""
+        """Why it ended; empty until it did."""
+        self._head: dict[str, Any] = {}
+        self._said: dict[str, str] = {"content": "", "refusal": ""}
+        self._thought: dict[str, Any] = {}
+        """By its field: a text, or blocks."""
+        self._calls: list[tuple[int, dict[str, Any]]] = []
+        self._open: dict[int, dict[str, Any]] = {}
+        """The calls that go on, by the number that their pieces carry."""
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The whole, as if it had come in one piece."""
+        message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
+        message |= self._thought
+        message["tool_calls"] = [call for _, call in sorted(self._calls, key=itemgetter(0))]
+        return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Note a piece; what it lets be seen of the text."""
+        self._head |= {key: event[key] for key in ("id", "model", "usage") if event.get(key)}
+        choices = event.get("choices")
+        if not choices:
+            return ""
+        choice = choices[0]
+        self.finish = choice.get("finish_reason") or self.finish
+        delta = choice.get("delta") or {}
+        for i, call in enumerate(delta.get("tool_calls") or ()):
+            index = call.get("index")
+            self._call(call, i if index is None else index)
+        for field in THOUGHTS:
+            if isinstance(delta.get(field), str | list):
+                self._thought[field] = _grown(self._thought.get(field), delta[field])
+        return "".join(self._text(key, delta.get(key)) for key in self._said)
+
+    def _text(self, key: str, said: object) -> str:
+        if isinstance(said, Sequence) and not isinstance(said, str):
+            said = "".join(str(x.get("text", "")) for x in said if isinstance(x, Mapping))
+        if not isinstance(said, str) or not said:
+            return ""
+        seam = "\n" if key == "refusal" and self._said["content"] and not self._said[key] else ""
+        self._said[key] += said
+        return seam + said
+
+    def _call(self, piece: Mapping[str, Any], index: int) -> None:
+        function = piece.get("function") or {}
+        known = self._open.get(index)
+        named = piece.get("id")
+        if known is None or (named and known["id"] not in (None, named)):  # some number all alike
+            known = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+            self._open[index] = known
+            self._calls.append((index, known))
+        known["id"] = named or known["id"]
+        known["function"]["name"] += function.get("name") or ""
+        known["function"]["arguments"] += function.get("arguments") or ""
+
+
+def _grown(before: Any, piece: Any) -> Any:  # noqa: ANN401 - a text or blocks
+    """What was thought and a piece more; pieces of one block have its type and number."""
+    if not before or isinstance(piece, str):
+        return (before or "") + piece if isinstance(piece, str) else list(piece)
+    *blocks, last = before
+    for block in piece:
+        if any(block.get(key) != last.get(key) for key in ("type", "index")):
+            blocks, last = [*blocks, last], block
+            continue
+        texts = {k: last[k] + x for k, x in block.items() if k in _BLOCK_TEXTS and last.get(k)}
+        last = {**last, **block, **texts}
+    return [*blocks, last]

@@ -1,0 +1,174 @@
+"""OpenAI's Responses API, without any state of the server: what is sent is all that counts.
+
+A reply of several items (reasoning, words, calls) is one message whose parts keep their items, so
+that sealed reasoning goes back with what it led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from compact.errors import InvalidArgument, ModelFailed
+from compact.messages import clock_and_ids
+from compact.messages.asking import ASK, Ask
+from compact.messages.context import ActiveContext
+from compact.messages.formats.known import format_named, prompt_of, tools_of
+from compact.messages.formats.responses import refuse_server_state
+from compact.messages.formats.wire_safe import spelled_out, strictly_named
+from compact.messages.messages import Message, Part, Refusal, Text
+from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.models.model_keys import ModelKey
+from compact.models.providers.dialect import Dialect, Wish
+from compact.models.providers.failures import ErrorInAnswer, mapped, reading
+from compact.models.providers.openai_server import OpenAIModel, OpenAIServer
+from compact.models.providers.vendor_server import TIMEOUT
+
+FORMAT = "responses"
+_SEALED = ("reasoning.encrypted_content",)
+_WISHES: Mapping[str, Wish] = {
+    "length": Wish(("max_output_tokens",), needed=True),
+    "temperature": Wish(("temperature",)),
+    "schema": Wish(("text",), words=r"text\.format|json_schema"),
+    "sealed": Wish(("include",), words=r"(?i:encrypted content)"),
+}
+_CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_TEXTS = ("response.output_text.delta", "response.refusal.delta")
+
+
+class OpenAIResponses(OpenAIModel):
+    """A model behind the Responses API; arguments as of `OpenAIChat`.
+
+    Raises:
+        ServerHeldState: `extra` would have the server keep the conversation.
+    """
+
+    _path = "/responses"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        refuse_server_state(extra or {})
+        key = ModelKey("openai-responses", name, base_url)
+        server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
+        super().__init__(server, extra)
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        whole: object = None
+        part: object = None
+        prompt = {**ask.options, **self._prompt(context)}
+        events = self._server.events(self._path, prompt, self._wishes(ask))
+        async with aclosing(events):
+            async for event in events:
+                kind = event.get("type")
+                if kind in _ENDS:
+                    whole = event.get("response")
+                elif kind == "error":
+                    with mapped(self.name):
+                        raise ErrorInAnswer(event)
+                elif kind in _TEXTS and event.get("delta"):
+                    here = (event.get("output_index"), event.get("content_index"))
+                    with reading(self.name):
+                        text = ("\n" if part not in (None, here) else "") + event["delta"]
+                    yield Delta(text=text)
+                    part = here
+        if not isinstance(whole, Mapping):
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(whole))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """None: no server counts what this API is sent."""
+        prompt_of(context, FORMAT)
+        return None
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        shaped = strictly_named if self._server.kind == "openai" else spelled_out
+        items = list(map(shaped, prompt_of(context, FORMAT)))
+        prompt = {"model": self._server.name, "input": items, "store": False}
+        if context.system:
+            prompt["instructions"] = context.system_text
+        if context.tools:
+            prompt["tools"] = tools_of(context, FORMAT)
+        return {**self._extra, **self._server.written(prompt)}
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        refuse_server_state(ask.options)
+        if ask.stop:
+            raise InvalidArgument(
+                "stop", "the Responses API ends no answer at a text: leave it out"
+            )
+        wishes: dict[str, Any] = {"sealed": list(_SEALED)}
+        if ask.max_tokens is not None:
+            wishes["length"] = ask.max_tokens
+        if ask.temperature is not None:
+            wishes["temperature"] = ask.temperature
+        if ask.answer_schema is not None:
+            schema = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
+            wishes["schema"] = {"format": schema}
+        return wishes
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        if answer.get("error") or answer.get("status") == "failed":
+            with mapped(self.name):
+                raise ErrorInAnswer(answer.get("error") or "the answer failed")
+        if not isinstance(answer.get("output"), Sequence):
+            raise ModelFailed(f"{self.name} answered without items", model=self.name)
+        with reading(self.name):
+            message = _message(answer["output"], str(answer.get("id") or "") or None)
+        return Reply(
+            message=message,
+            usage=_usage(answer.get("usage")),
+            finish=_finish(answer, message),
+            model=str(answer.get("model") or self._server.name),
+        )
+
+
+def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
+    """One item as the message it is; several as one message whose parts keep their items."""
+    read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
+    if len(read) == 1:
+        return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})
+    parts = tuple(part for piece in read for part in _parts(piece))
+    return Message(role="assistant", content=parts, reply_id=reply_id, wire_format=FORMAT)
+
+
+def _parts(item: Message) -> tuple[Part, ...]:
+    if item.wire is None or item.wire.get("type") != "message":
+        return item.parts
+    refused = any(isinstance(part, Refusal) for part in item.parts)
+    return (Refusal(item.text, raw=item.wire) if refused else Text(item.text, raw=item.wire),)
+
+
+def _finish(answer: Mapping[str, Any], message: Message) -> Finish:
+    if any(part.type == "refusal" for part in message.parts):
+        return "refusal"
+    match answer.get("status"):
+        case "incomplete":
+            details = answer.get("incomplete_details")
+            reason = details.get("reason") if isinstance(details, Mapping) else None
+            return _CUT.get(str(reason), "unknown")
+        case "completed":
+            return "tool_calls" if message.tool_calls else "stop"
+        case _:
+            return "unknown"
+
+
+def _usage(said: object) -> Usage | None:
+    if not isinstance(said, Mapping):
+        return None
+    details = said.get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return usage_of(said.get("input_tokens"), said.get("output_tokens"), cached)

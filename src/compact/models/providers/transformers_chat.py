@@ -1,0 +1,355 @@
+"""A model in this process, by the `transformers` package: from a folder, or by the name of one.
+
+The prompt is written by the model's own chat template; models without one get plain text. What
+people wrote never becomes a control token: the template's are, the same letters in a message are
+plain text. One answer is generated at a time, in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property
+from threading import Event, Lock
+from typing import Any
+
+from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable
+from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.context import ActiveContext, render_text, sendable
+from compact.messages.formats.known import prompt_of
+from compact.messages.formats.wire import NO_IMAGE
+from compact.messages.formats.wire_safe import plainly
+from compact.messages.messages import Message
+from compact.messages.replies import Delta, Finish, Reply, Usage
+from compact.models.providers.clients import how_to_install
+from compact.models.providers.failures import mapped
+
+_WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+"""What configurations call the window."""
+_NEAR = 32
+"""Tokens that are read again with each new one, at least."""
+_MOST = 10_000_000
+"""A tokenizer that knows no window names a number far above this."""
+
+
+class TransformersChat:
+    """A causal or an encoder-decoder model of a folder (or of a name that `transformers` resolves),
+    loaded when it is first asked.
+
+    `timeout` is in seconds, from the question to the last word; `max_tokens` bounds answers that
+    are asked for without a limit. Tools are refused: their calls are written differently by each
+    model, and nothing here reads them back.
+    """
+
+    def __init__(
+        self, folder: str, *, timeout: float = 600, max_tokens: int = 1024, device: str = "cpu"
+    ) -> None:
+        self.name = f"transformers:{folder}"
+        self.abilities = Abilities(tools=False, counts=True)
+        self._folder = str(folder)
+        self._timeout = timeout
+        self._max_tokens = max_tokens
+        self._device = device
+        self._reading = Lock()
+        """Held by whoever writes a prompt: a tokenizer serves one thread at a time."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="compact-transformers")
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer, as the protocol promises.
+
+        Raises:
+            ContextOverflow: prompt and answer exceed the window; nothing was run.
+        """
+        reply: Reply | None = None
+        async for delta in self.stream(context, ask):
+            reply = delta.reply
+        assert reply is not None
+        return reply
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written. Whoever stops listening stops the model after its next
+        token.
+
+        Raises:
+            As `complete`.
+        """
+        loop, stop = asyncio.get_running_loop(), Event()
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        deadline = loop.time() + self._timeout
+
+        def heard(text: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(pieces.put_nowait, text)
+
+        ids, most = await self._fitting(context, ask)
+        work = loop.run_in_executor(
+            self._worker, self._answer, ids, (most, _sampling(ask)), stop, heard
+        )
+        work.add_done_callback(lambda _: pieces.put_nowait(None))
+        try:
+            with mapped(self.name):
+                while (piece := await self._before(deadline, pieces)) is not None:
+                    yield Delta(text=piece)
+                reply = await work
+        finally:
+            stop.set()
+            work.cancel()
+        yield Delta(reply=reply)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt by the model's own tokenizer: exactly what it is given."""
+        self._refuse_tools(sendable(context))
+        with mapped(self.name):
+            return len(await asyncio.to_thread(self._ids, context))
+
+    async def limits(self) -> Limits:
+        """The window that the model's configuration names."""
+        with mapped(self.name):
+            window = await asyncio.to_thread(lambda: self._window)
+        return Limits(window=window, trained=window)
+
+    async def aclose(self) -> None:
+        """Take no more questions; what is under way goes on to its end."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def _fitting(self, context: ActiveContext, ask: Ask) -> tuple[list[int], int]:
+        """The prompt's tokens, and how many the answer may have beside them."""
+        self._refuse_tools(sendable(context))
+        with mapped(self.name):
+            ids, window = await asyncio.to_thread(lambda: (self._ids(context), self._window))
+        most = ask.max_tokens or self._max_tokens
+        if window is None:
+            return ids, most
+        reserve = 0 if self._two_parts else ask.max_tokens or 1
+        if len(ids) + reserve > window:
+            raise ContextOverflow(
+                f"{self.name}: the prompt has {len(ids):,} tokens, the answer may have "
+                f"{reserve:,}, and the window has {window:,}",
+                tokens=len(ids),
+                limit=window,
+            )
+        return ids, most if self._two_parts else min(most, window - len(ids))
+
+    async def _before(self, deadline: float, pieces: asyncio.Queue[str | None]) -> str | None:
+        """The next piece of the answer; None after the last."""
+        try:
+            # not `wait_for`: on Python 3.11 it loses a cancellation that meets a piece already here
+            async with asyncio.timeout_at(deadline):
+                await asyncio.sleep(0)  # so that a stream with pieces at hand is ended in time, too
+                return await pieces.get()
+        except TimeoutError:
+            text = f"{self.name} did not answer within {self._timeout:g} seconds"
+            raise ModelUnavailable(text, model=self.name) from None
+
+    def _refuse_tools(self, context: ActiveContext) -> None:
+        if context.tools:
+            raise ModelRefused(f"{self.name} cannot be given tools", model=self.name)
+
+    # --- the prompt -------------------------------------------------------------------------------
+
+    def _ids(self, context: ActiveContext) -> list[int]:
+        """The prompt as tokens. What was said never gives a control token."""
+        with self._reading:
+            tokenizer = self._tokenizer
+            said = _said(context)
+            if not tokenizer.chat_template:
+                text = render_text(context.messages)
+                if isinstance(context.system, str):
+                    text = f"{context.system}\n{text}"
+                if not self._two_parts:
+                    text += "\nassistant:\n"
+                return list(tokenizer(text, split_special_tokens=True)["input_ids"])
+            return list(
+                tokenizer.apply_chat_template(
+                    said,
+                    add_generation_prompt=True,
+                    sanitize_control_tokens=True,
+                    return_dict=False,
+                )
+            )
+
+    @cached_property
+    def _tokenizer(self) -> Any:  # noqa: ANN401 - of a package that may be missing
+        tokenizer = self._loaded("AutoTokenizer")
+        known = inspect.signature(tokenizer.apply_chat_template).parameters
+        if "sanitize_control_tokens" not in known:
+            raise ModelRefused(
+                "this version of transformers cannot tell control tokens from what people wrote; "
+                "install a newer one: pip install -U transformers",
+                model=self.name,
+            )
+        return tokenizer
+
+    @cached_property
+    def _config(self) -> Any:  # noqa: ANN401 - of a package that may be missing
+        return self._loaded("AutoConfig")
+
+    @property
+    def _two_parts(self) -> bool:
+        """Whether prompt and answer have a window each, as of an encoder and a decoder."""
+        return bool(self._config.is_encoder_decoder)
+
+    @cached_property
+    def _window(self) -> int | None:
+        config = self._config.get_text_config()
+        for name in _WINDOWS:
+            if isinstance(size := getattr(config, name, None), int) and size > 0:
+                return size
+        size = self._tokenizer.model_max_length
+        return int(size) if size < _MOST else None
+
+    # --- the answer, in the worker's thread -------------------------------------------------------
+
+    def _answer(
+        self,
+        ids: list[int],
+        wanted: tuple[int, Mapping[str, Any]],
+        stop: Event,
+        heard: Callable[[str], None],
+    ) -> Reply:
+        """Generate: `wanted` is how many tokens at most, and how they are drawn."""
+        most, sampling = wanted
+        model, decoder = self._model
+        torch, transformers = map(importlib.import_module, ("torch", "transformers"))
+        told_to_stop: list[Callable[..., bool]] = [lambda *_, **__: stop.is_set()]
+        said = _Said(decoder, heard)
+        prompt = torch.tensor([ids], device=model.device)
+        written = model.generate(
+            input_ids=prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=most,
+            streamer=said,
+            stopping_criteria=transformers.StoppingCriteriaList(told_to_stop),
+            **({"tokenizer": decoder} if "stop_strings" in sampling else {}),
+            **sampling,
+        )[0]
+        new = written[1 if self._two_parts else len(ids) :].tolist()
+        return Reply(
+            message=Message(role="assistant", content=said.text),
+            usage=Usage(prompt_tokens=len(ids), completion_tokens=len(new)),
+            finish=_finish(new, most, model.generation_config.eos_token_id),
+            model=self.name,
+        )
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any]:
+        """The model, and a tokenizer of its own to read what it writes."""
+        kind = "AutoModelForSeq2SeqLM" if self._two_parts else "AutoModelForCausalLM"
+        model = self._loaded(kind).to(self._device).eval()
+        with self._reading:
+            return model, copy.deepcopy(self._tokenizer)
+
+    def _loaded(self, kind: str) -> Any:  # noqa: ANN401 - of a package that may be missing
+        """Something of the model's folder.
+
+        Raises:
+            ModelRefused: there is no such model, or the package or torch is missing.
+        """
+        try:
+            return getattr(importlib.import_module("transformers"), kind).from_pretrained(
+                self._folder
+            )
+        except ImportError as error:
+            raise ModelRefused(
+                f"{self.name} needs a package that is missing ({error}): "
+                f"{how_to_install('transformers')}, and torch as it fits your machine",
+                model=self.name,
+            ) from error
+        except (OSError, ValueError, KeyError) as error:
+            text = f"{self.name} cannot be loaded: {_first_line(error)}"
+            raise ModelRefused(text, model=self.name) from error
+
+
+class _Said:
+    """Hears a model's tokens and hands on the text they make, as whole characters."""
+
+    def __init__(self, decoder: Any, heard: Callable[[str], None]) -> None:  # noqa: ANN401 - as below
+        self.text = ""
+        self._decoder, self._heard = decoder, heard
+        self._near: list[int] = []
+        """The newest tokens, which are read together: some write what stands before them."""
+        self._shown = 0
+        self._started = False
+
+    def put(self, tokens: Any) -> None:  # noqa: ANN401 - a tensor of a package that may be missing
+        """Take the next tokens; the first ones are the prompt's."""
+        if not self._started:
+            self._started = True
+            return
+        self._near.extend(tokens.flatten().tolist())
+        text = self._read()
+        whole = text.rstrip("\ufffd")
+        self._say(whole)
+        if whole == text and len(self._near) > 2 * _NEAR:
+            self._near = self._near[-_NEAR:]
+            self._shown = len(self._read())
+
+    def end(self) -> None:
+        """Hand on what is still open."""
+        self._say(self._read())
+
+    def _read(self) -> str:
+        return str(self._decoder.decode(self._near, skip_special_tokens=True))
+
+    def _say(self, text: str) -> None:
+        new, self._shown = text[self._shown :], len(text)
+        if new:
+            self.text += new
+            self._heard(new)
+
+
+def _said(context: ActiveContext) -> list[dict[str, Any]]:
+    """The prompt as chat templates read it: contents are text, arguments are objects."""
+    prompt = [_plain(plainly(message)) for message in prompt_of(context)]
+    if context.system is None:
+        return prompt
+    return [{"role": "system", "content": context.system_text}, *prompt]
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    content, calls = message.get("content"), message.get("tool_calls")
+    plain = {**message, "content": _text(content)}
+    if calls:
+        plain["tool_calls"] = [_with_object(call) for call in calls]
+    return plain
+
+
+def _text(content: object) -> str:
+    if not isinstance(content, list):
+        return str(content or "")
+    return "\n".join(str(part.get("text", NO_IMAGE)) for part in content)
+
+
+def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {**call, "function": {**function, "arguments": json.loads(function["arguments"])}}
+
+
+def _sampling(ask: Ask) -> dict[str, Any]:
+    wanted = dict(ask.options)
+    if ask.stop:
+        wanted["stop_strings"] = list(ask.stop)
+    if ask.temperature:
+        wanted |= {"do_sample": True, "temperature": ask.temperature}
+    elif ask.temperature == 0:
+        wanted["do_sample"] = False
+    return wanted
+
+
+def _finish(new: list[int], most: int, ends: int | list[int] | None) -> Finish:
+    known = ends if isinstance(ends, list) else [ends]
+    if new and new[-1] in known:
+        return "stop"
+    return "length" if len(new) >= most else "unknown"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,163 @@
+"""A server that is asked through its vendor's asynchronous client, as those of OpenAI and Anthropic
+are; of other clients `_sent` and `_pieces` say how.
+
+The client carries the requests; it neither tries again (`fallback_model` does) nor parses: what
+comes back is read as the JSON it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from types import ModuleType
+from typing import Any
+
+from compact.errors import ModelFailed, ModelRefused
+from compact.models.providers.clients import LoopClients, package
+from compact.models.providers.dialect import Dialect
+from compact.models.providers.failures import ErrorInAnswer, mapped
+from compact.models.providers.strict_turns import StrictTurns
+from compact.models.providers.unsupported_parts import UnsupportedParts
+
+TIMEOUT = 600.0
+"""Seconds that one answer may take."""
+_WIRES = {"openai": "chat_completions", "anthropic": "anthropic", "ollama": "ollama"}
+"""The format of a request's `messages`, by the client's package."""
+
+Body = Mapping[str, Any]
+
+
+class VendorServer(ABC):
+    """Where a model is asked. `model` is its key, for errors; `vendor` is the client's package;
+    `dialect` is what the server knows beside the prompt.
+    """
+
+    def __init__(
+        self, model: str, vendor: str, dialect: Dialect, *, timeout: float = TIMEOUT
+    ) -> None:
+        self.model = model
+        self.dialect = dialect
+        self._vendor = vendor
+        self._timeout = timeout
+        self._unseen = UnsupportedParts()
+        self._turns = StrictTurns(_WIRES[vendor])
+        self._clients: LoopClients[Any] = LoopClients(
+            lambda: self._made(package(vendor, model=model)), lambda client: client.close()
+        )
+
+    @abstractmethod
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        """A client of the vendor's package.
+
+        Raises:
+            ModelRefused: there is no key for it.
+        """
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._clients.aclose()
+
+    async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
+        """The answer to one request, as JSON."""
+        if method == "GET":
+            return await client.get(path, cast_to=object)
+        return await client.post(path, body=body, cast_to=object)
+
+    async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
+        """The events of one answer, as JSON."""
+        client = await self._clients.current()
+        kind = package(self._vendor, model=self.model).AsyncStream[object]
+        async with await client.post(
+            path, body=body, cast_to=object, stream=True, stream_cls=kind
+        ) as stream:
+            if stream.response.headers.get("content-type", "").startswith("application/json"):
+                # errors come as a whole also where a stream was asked for, even with status 200
+                self._readable(json.loads(await stream.response.aread()))
+                text = f"{self.model} answered as a whole where a stream was asked for"
+                raise ModelFailed(text, model=self.model)
+            async for event in stream:
+                yield event
+
+    async def asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
+        """The server's answer to one request.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        with mapped(self.model):
+            client = await self._clients.current()
+            async with asyncio.timeout(self._timeout):
+                return self._readable(await self._sent(client, method, path, body))
+
+    async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
+        """The server's answer; a wish that it does not know is left out, or named otherwise, and so
+        are parts that it does not take.
+
+        Raises:
+            As `asked`.
+        """
+        while True:
+            try:
+                return await self.asked("POST", path, self._body(prompt, wishes))
+            except ModelRefused as refusal:
+                if not self._learned(prompt, wishes, refusal):
+                    raise
+
+    async def events(
+        self, path: str, prompt: Body, wishes: Body, *, waited: float = 0.0
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The server's answer, event by event, all of them within the time for one answer, of which
+        some may have been `waited` already, in seconds.
+
+        Raises:
+            As `post`, before the first event or at any later one.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout - waited
+        while True:
+            pieces = self._pieces(path, {**self._body(prompt, wishes), "stream": True})
+            try:
+                event = await self._next(pieces, deadline)
+                break
+            except ModelRefused as refusal:
+                if not self._learned(prompt, wishes, refusal):
+                    raise
+        async with aclosing(pieces):
+            while event is not None:
+                yield event
+                event = await self._next(pieces, deadline)
+
+    async def _next(
+        self, pieces: AsyncGenerator[object, None], deadline: float
+    ) -> dict[str, Any] | None:
+        """The next event; None after the last."""
+        with mapped(self.model):
+            async with asyncio.timeout_at(deadline):
+                try:
+                    return self._readable(await anext(pieces))
+                except StopAsyncIteration:
+                    return None
+
+    def _body(self, prompt: Body, wishes: Body) -> dict[str, Any]:
+        shown = self._unseen.written(self._turns.written(prompt))
+        return {**shown, **self.dialect.written(wishes)}
+
+    def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
+        return (
+            self.dialect.learned(wishes, refusal)
+            or self._turns.learned(prompt, refusal)
+            or self._unseen.learned(prompt, refusal)
+        )
+
+    def _readable(self, answer: object) -> dict[str, Any]:
+        if not isinstance(answer, dict):
+            raise ModelFailed(
+                f"{self.model} answered something that is no JSON object: is this the address of "
+                "an API?",
+                model=self.model,
+            )
+        if answer.get("error"):
+            raise ErrorInAnswer(answer)
+        return answer

@@ -1,1 +1,0 @@
-"""Models: tokenizers, and an adapter for each provider's client."""

@@ -1,0 +1,171 @@
+"""Secrets whose value is found first: what looks generated is one where a telling name stands right
+before it; a made-up password wherever it stands.
+
+Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no pattern of
+their own. How much a name tells and how much a value looks like a secret are added up. The words
+are data, in `secret_words.json` beside this file.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import partial
+
+from compact.secrets.credentials import Place, SecretFinder
+from compact.secrets.near_names import REACH, words_of
+from compact.secrets.occurring import Spots
+from compact.secrets.secret_values import (
+    is_class_name,
+    is_dense,
+    is_file_name,
+    is_generated_key,
+    is_id,
+    is_made_up,
+    is_random,
+)
+
+
+class Sign(IntEnum):
+    """How much a word tells of a secret, or a value looks like one; two signs are added up."""
+
+    AGAINST = -1
+    NONE = 0
+    WEAK = 1
+    STRONG = 2
+    ENOUGH = 3
+
+
+_PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("strong name"))
+_WEAK = frozenset(words_of("weak name"))
+_ENDINGS = tuple(words_of("ending"))
+_WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
+"""A word, also as a part of a name in code."""
+_NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
+"""A value's own name, in one piece with it."""
+_PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
+_BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
+"""Characters that may stand between a name and its value."""
+_QUOTES = ("'", '"', "`")
+_OPENS = ("", *" \t\n([{=:,\\>")
+"""What stands before a quote that opens."""
+_SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
+_PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
+_TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
+"""What stands in what was generated: digits between letters, or letters between digits."""
+_MARK = "[!#$%&*+@^~]"
+
+
+def _sign(word: str) -> Sign:
+    single = word.removesuffix("s")
+    if word in _PUBLIC or single in _PUBLIC:
+        return Sign.AGAINST
+    if word in _STRONG or single in _STRONG or single.endswith(_ENDINGS):
+        return Sign.STRONG
+    is_weak = word in _WEAK or single in _WEAK or single.endswith("key")
+    return Sign.WEAK if is_weak else Sign.NONE
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, the last one first, in lower case."""
+    return [x.lower() for x in reversed(_WORD.findall(text))]
+
+
+def _told(before: str) -> Sign:
+    """How much the name tells that stands right before a value."""
+    between = before[len(before.rstrip(_BETWEEN)) :]
+    words = _words(before[-48:])[:3]
+    if words[:2] == ["id", "session"]:
+        del words[0]
+    if not words or " (" in between or len(between) > 14:
+        return Sign.NONE
+    own, other, *_ = *map(_sign, words), Sign.NONE
+    if own <= Sign.NONE or other < Sign.NONE:
+        return Sign.NONE
+    return Sign.STRONG if other or between.strip().isdigit() else own
+
+
+def _look(value: str) -> Sign:
+    """How much a value looks like a secret."""
+    if is_id(value):
+        return Sign.WEAK
+    if not is_random(value) or is_class_name(value):
+        return Sign.NONE
+    return Sign.STRONG if is_generated_key(value) or is_dense(value) else Sign.WEAK
+
+
+def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
+    """Whether the words before a value say that it is a secret."""
+    line = max(text.rfind("\n", 0, start) + 1, start - REACH)
+    before = text[line:start]
+    if before.endswith("base64,"):  # a picture
+        return False
+    in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
+    if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
+        return False
+    return _told(before) + look >= Sign.ENOUGH
+
+
+def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
+    """The place within the quotes around a piece; the piece's where they hold a space, or none."""
+    left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
+    close = -1
+    if left >= 0 and text[max(0, left - 1) : left] in _OPENS:
+        close = text.find(text[left], end, end + 512)
+    inside = text[left + 1 : close]
+    if close < 0 or "\\" in inside or len(inside.split(None, 1)) != 1:
+        return start, end
+    return left + 1, close
+
+
+def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where values may stand in a piece: behind a name, or as parts of an address."""
+    start, end = _quoted(text, start, end)
+    end = start + len(text[start:end].rstrip(".,:?*"))
+    value = text[start:end]
+    if is_dense(value):
+        yield start, end
+    elif "://" in value or value[:1] in tuple("/?&") or _PARAMETERS.match(value):
+        for part in value.translate(_SEPARATORS).split(" "):
+            yield start, start + len(part)
+            start += len(part) + 1
+    else:
+        while found := _NAME.match(text, start, end):
+            start = found.end()
+        yield start, end
+
+
+def _kind(text: str, start: int, end: int) -> str:
+    """Of what kind the secret is that stands there; nothing where it is none."""
+    value = text[start:end]
+    look = _look(value)
+    if look and _is_told(text, start, end, look):
+        return "api_key"
+    return "password" if is_made_up(value) else ""
+
+
+def _values(spots: Spots, text: str) -> Iterator[Place]:
+    least = 0
+    for start, end in spots.spans(text):
+        if start < least or end - start < 8:
+            continue
+        least = end
+        for first, last in _extents(text, start, end):
+            if last - first >= 8 and text[first] != "@" and (kind := _kind(text, first, last)):
+                yield Place(first, last, kind)
+                least = max(least, last)
+
+
+_MADE_UP = (
+    f"[A-Za-z]{_MARK}+[0-9]|[0-9]{_MARK}+[A-Za-z]|[A-Za-z0-9]{_MARK}+[A-Za-z]{_PIECE}[0-9]"
+    f"|[0-9]{_PIECE}[A-Za-z]{_MARK}+[A-Za-z]"
+)
+FINDERS = (
+    SecretFinder(
+        f"{_TELLING}|[A-Za-z0-9]{_MARK}+[A-Za-z0-9]",
+        partial(_values, Spots(f"{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
+    ),
+)
+"""Of what looks like a secret wherever it stands, or beside a telling name."""

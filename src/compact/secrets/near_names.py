@@ -1,0 +1,311 @@
+"""Secrets that something near them gives away, though nothing assigns them: "the password of the
+printer was changed to …", a name and a password beside each other, a value on the next line, or in
+a table below a heading that names one.
+
+The further a value stands from what tells of it, the more it must look like a secret by itself. The
+telling words are data, in `secret_words.json` beside this file, for each kind in many languages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
+from importlib.resources import files
+
+from compact.secrets.credentials import Place, SecretFinder
+from compact.secrets.occurring import Spots
+from compact.secrets.secret_values import (
+    has_digit,
+    is_bare_password,
+    is_generated,
+    is_generated_key,
+    is_joined,
+    is_number,
+    is_passphrase_like,
+    is_spoken_password,
+    is_token,
+)
+
+_WORDS: Mapping[str, list[str]] = json.loads(
+    (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
+)
+REACH = 120
+"""Characters behind a telling word in which a value is looked for."""
+_SHORTEST = 8
+"""Characters of a value that nothing assigns."""
+_VALUE = re.compile(
+    r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
+    r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
+)
+"""What may be a value: in quotes, or up to a mark that no unquoted one holds."""
+_ALONE = re.compile(
+    r"[^\n]{0,80}\n(?:[-=_~—–]{3,80}\r?\n)?(?:[ \t>|]{0,8}\r?\n){0,2}(?:```\w{0,8}\r?\n)?"
+    r"[ \t>|]{0,12}(?:\d{1,6}[ \t]?[|:→\t])?[ \t]{0,12}(?:A: |[-*•] )?[\"'`*]{0,3}"
+    r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
+    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"'`*)]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+)
+"""A value by itself on the line behind the one with the word, or sent there by a script."""
+TO = (
+    r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
+    r"от|за|для|до|till?|od|vom)"
+)
+"""Between a password and what it belongs to."""
+_AS = "(?:as|als|como|comme|come|som)"
+_SAID_BEFORE = re.compile(
+    rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
+    rf"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
+    rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
+    rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
+    re.IGNORECASE,
+)
+"""A value that begins a line, or is used as one; what stands between it and the word for it."""
+_SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
+_DIGITS = re.compile(
+    r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
+)
+"""A number to be typed in, and no year."""
+_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
+"""What assigns a value to something else, or opens a picture."""
+_IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
+"""What makes the word a part of a name or a path."""
+_ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
+"""What assigns a quoted value, which is judged by its name (`secrets.named_credentials`)."""
+_CODES = 400
+"""Characters in which codes stand, or the words of a wallet."""
+_CODE = re.compile(
+    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
+    r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
+    r"(?![\w-])"
+)
+_WORDS_BETWEEN = re.compile(r"[^\W\d_]{3}")
+_SEED = re.compile(r"(?<![\w-])(?:[a-z]{3,8}[ \n]{1,3}){11,23}[a-z]{3,8}(?![\w-])")
+Span = tuple[int, int]
+Finding = Callable[[str, int], Iterable[Span]]
+Check = Callable[[str], bool]
+
+
+def _word_end(text: str, end: int) -> int:
+    """Where a word ends that may be inflected."""
+    least = min(len(text), end + 4)
+    while end < least and text[end].isalpha() and not text[end].isupper():
+        end += 1
+    return end
+
+
+def words_of(kind: str) -> list[str]:
+    """The words that tell of that kind, in RE2's syntax, in lower case."""
+    return _WORDS[kind]
+
+
+def _line(text: str, start: int) -> int:
+    """Where the line ends, or what is looked at of it."""
+    end = min(len(text), start + REACH)
+    for mark in ("\n", "\\n"):
+        found = text.find(mark, start, end)
+        end = found if found >= 0 else end
+    return end
+
+
+def _beside(text: str, start: int, check: Check) -> Span | None:
+    """The first value on the line that passes; None where one was taken out before."""
+    end = _line(text, start)
+    if end - start < _SHORTEST or not has_digit(text[start:end]):
+        return None
+    for found in _VALUE.finditer(text, start, end):
+        if found[0] == "<REDACTED:":
+            return None
+        first, last = found.span(2) if found[1] else found.span()
+        if last - first < _SHORTEST or not has_digit(text[first:last]):
+            continue
+        while first < last and text[last - 1] in ".,:;?*":
+            last -= 1
+        is_cut = end == last < len(text) and not text[end].isspace()
+        if (
+            is_cut
+            or _OF_ANOTHER.search(text, max(start, found.start() - 8), found.start())
+            or not check(text[first:last])
+        ):
+            continue
+        return first, last
+    return None
+
+
+def _below(text: str, start: int, check: Check) -> Span | None:
+    """The value that stands by itself on the next line."""
+    found = _ALONE.match(text, start)
+    return found.span(1) if found and "," not in found[1] and check(found[1]) else None
+
+
+def _above(text: str, start: int) -> str:
+    """The line of the word."""
+    return text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
+
+
+def _is_made(value: str) -> bool:
+    return is_generated(value) or is_passphrase_like(value)
+
+
+def _said_before(text: str, start: int, end: int) -> Span | None:
+    """The value that the line begins with and then says what it is: "… is the password"."""
+    line = max(text.rfind("\n", 0, start) + 1, start - REACH)
+    found = _SAID_BEFORE.search(text[line:start])
+    if not found or (line and text[line - 1] != "\n"):
+        return None
+    check = is_spoken_password if found[3] else is_passphrase_like
+    is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + found.start(2), line + found.end(2)) if is_told else None
+
+
+def _passwords(text: str, start: int) -> Span | None:
+    above = _above(text, start)
+    is_label = above.replace(" ", "").isalpha() and above.count(" ") < 3
+    is_asked = above.endswith(("?", ":")) or "# " in above or is_label
+    below = is_bare_password if is_asked else is_passphrase_like
+    return _beside(text, start, is_passphrase_like) or _below(text, start, below)
+
+
+def _keys(text: str, start: int) -> Span | None:
+    below = _is_made if _above(text, start).endswith(":") else is_generated_key
+    return _beside(text, start, is_generated_key) or _below(text, start, below)
+
+
+def _numbers(text: str, start: int) -> Iterator[Span]:
+    if found := _DIGITS.search(text, start, _line(text, start)):
+        yield found.span()
+
+
+def _pairs(text: str, start: int) -> Span | None:
+    return _beside(text, start, is_joined)
+
+
+def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Codes that stand behind their name one after the other, on lines of their own or numbered."""
+    end = start
+    for found in _CODE.finditer(text, start, min(len(text), start + _CODES)):
+        if _WORDS_BETWEEN.search(text, end, found.start()) and end > start:
+            return
+        if any(map(str.isdigit, found[0])):
+            yield found.span()
+            end = found.end()
+
+
+def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """The words of a wallet."""
+    found = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
+    if found and found.start() < start + REACH and len(set(found[0].split())) > 9:
+        yield found.span()
+
+
+def _one(find: Callable[[str, int], Span | None]) -> Finding:
+    """The same of one value."""
+
+    def found(text: str, start: int) -> Iterator[Span]:
+        span = None if _ASSIGNED.match(text, start) else find(text, start)
+        if span is not None:
+            yield span
+
+    return found
+
+
+def _near(kind: str, find: Finding, spots: Spots, text: str) -> Iterator[Place]:
+    for start, end in spots.spans(text):
+        is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
+        if not (is_part or _IS_PART.match(text, _word_end(text, end))):
+            yield from (Place(*span, kind) for span in find(text, end))
+            if find in _NAMING and (said := _said_before(text, start, end)):
+                yield Place(*said, kind)
+
+
+_FINDING: Mapping[str, Finding] = {
+    "password": _one(_passwords),
+    "key": _one(_keys),
+    "pin": _numbers,
+    "credentials": _one(_pairs),
+    "recovery_code": _codes,
+    "seed_phrase": _phrases,
+}
+
+
+_NAMING = (_FINDING["password"], _FINDING["key"])
+"""By words that name what they stand behind."""
+
+
+def _finder(kind: str, words: list[str]) -> SecretFinder:
+    find = _FINDING[kind]
+    begins = "" if kind == "password" else r"\b"
+    ends = r"\b" if kind in ("pin", "credentials") else ""
+    pattern = f"{begins}(?:{'|'.join(words)}){ends}"
+    behind = r"[^\n]*\pN" if kind in ("pin", "credentials") else ""  # on the same line
+    called = {"key": "api_key", "credentials": "password"}.get(kind, kind)
+    return SecretFinder(f"(?i:{pattern}){behind}", partial(_near, called, find, Spots(pattern)))
+
+
+_DRAWN = "|│┃║"
+_CELLS = tuple(
+    re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
+    for mark in (",", ";", "\t", _DRAWN)
+)
+"""A cell, by what stands between two."""
+_RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
+"""A line between two rows."""
+_AROUND = " \t\"'`*\r_#"
+_HEADS: Mapping[str, tuple[str, Check]] = {
+    **dict.fromkeys(words_of("key"), ("api_key", is_token)),
+    **dict.fromkeys(
+        (*words_of("password"), "pwd", "pass", "pw"),
+        ("password", lambda value: is_bare_password(value) or is_number(value)),
+    ),
+}
+"""How a column is headed, its kind, and what must hold of a value."""
+_HEADINGS = "|".join(sorted(map(re.escape, _HEADS)))
+
+
+def _columns(text: str, spots: Spots) -> Iterator[Place]:
+    least = 0
+    for spot in spots.of(text):
+        start = spot + 1 if text[spot] == "\n" else text.rfind("\n", 0, spot) + 1
+        if start >= least:
+            least = yield from _table(text, start)
+
+
+def _table(text: str, start: int) -> Generator[Place, None, int]:
+    """The secrets of the table that is headed there; returns where it ends."""
+    end = _end(text, start)
+    for cells in _CELLS:
+        heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
+        told = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
+        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
+            break
+    else:
+        return end
+    while end < len(text):
+        start, end = end + 1, _end(text, end + 1)
+        if _RULED.match(text, start):
+            continue
+        row = list(cells.finditer(text, start, end))
+        if len(row) <= max(1, min(told)):
+            return start
+        for cell, (kind, check) in ((row[i], told[i]) for i in told if i < len(row)):
+            value = cell[1].strip(_AROUND)
+            if "=" not in value.rstrip("=") and check(value):
+                at = cell.start(1) + cell[1].find(value)
+                yield Place(at, at + len(value), kind)
+    return end
+
+
+def _end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+_HEADED = (
+    rf"(?:^|[\n,;\t{_DRAWN}])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
+    rf"(?:$|[\r\n,;\t{_DRAWN}])"
+)
+FINDERS: tuple[SecretFinder, ...] = (
+    *(_finder(kind, _WORDS[kind]) for kind in _FINDING),
+    SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
+)
+"""Of what is near a telling word, or in a column below one."""

@@ -1,0 +1,123 @@
+"""Numbers of payment cards, which are always secrets, and what is one only where a setting says so:
+e-mail addresses, phone numbers, accounts, social security numbers, digits from the back of a card.
+Each pattern is linear: what may repeat is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from compact.secrets.credentials import Place, SecretFinder
+
+_CARD = re.compile(
+    r"\d(?:(?<![\w./+-]\d)|(?<=\\[nrt]\d)|(?<=_\d))"
+    r"(?:\d{12,18}|\d{3}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
+    r"(?![\w/]|[.-]\d)"
+)
+"""As it is printed: in one piece, or in groups with the same mark between them."""
+_ISSUED = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11}"
+    r"|(?:6011|64[4-9]\d|65\d\d|35\d\d)\d{12}|62\d{14,17}"
+    r"|(?:60\d\d|8[12]\d\d|50[6-9]\d|5[678]\d\d|6277|636[23])\d{12}"
+    r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
+)
+"""Visa; Mastercard, and Mir, which lies below its newer range; American Express; Diners Club;
+Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
+_BARCODE = 13
+"""Digits of a barcode, whose own check digit tells it from the oldest cards, which have as many."""
+_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
+_PHONE = re.compile(
+    r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
+    r"(?:\+|(?<!\d{4} )00)[1-9]\d{0,2}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,5}(?:[ ./-]?\d{2,5}){1,5}"
+    r"|\(\d{2,5}\)[ -]?\d{3,5}(?:[ -]\d{2,5}){0,3}|\d{3}[.-]\d{3}[.-]\d{4}"
+    r"|(?<!\d{4} )0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
+    r")(?![\w/]|[.,:-]\d)"
+)
+"""In international or national form; no date, no social security number, and nothing behind four
+digits, where the number of an account goes on."""
+_IBAN = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,3})?"
+    r"(?![A-Za-z0-9])"
+)
+"""In one piece, or in groups of four as it is printed; the word behind it may look like a group."""
+_LEAST_IBAN = 15
+"""Characters of the shortest, Norway's."""
+_SSN = re.compile(
+    r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d\d\1(?!0000)\d{4}(?![\w-]|\.\d)"
+    r"|(?i:\b(?:ssn|social security)\b[^\d\n]{0,16})(?P<value>\d{9})(?!\d)"
+)
+"""A social security number as it is printed, or in one piece behind its name."""
+_CVV = re.compile(
+    r"(?i:\b(?:cv[vc]2?|csc|(?:card )?(?:security|verification|validation) (?:code|value|number))\b"
+    r"[^\w\n]{0,4}(?:(?:code|number|is|was|of|the card)\b[^\w\n]{0,4}){0,3})"
+    r"(?P<value>\d{3,4})(?!\w)"
+)
+"""Digits from the back of a card, which only their name gives away."""
+_PHONE_DIGITS = range(8, 16)
+"""Digits of a phone number: fewer are an extension or a date, more than 15 no network dials."""
+
+
+def _weighed(digits: str, weights: tuple[int, ...]) -> int:
+    """The digits' sum, from the right, each times its weight; two digits of one product added."""
+    products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
+    return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)
+
+
+def _is_card(written: str) -> bool:
+    digits = "".join(filter(str.isdigit, written))
+    if not digits.isascii() or not _ISSUED.fullmatch(digits) or len(set(digits)) < 2:
+        return False
+    is_barcode = len(digits) == _BARCODE and _weighed(digits, (1, 3)) % 10 == 0
+    return _weighed(digits, (1, 2)) % 10 == 0 and not is_barcode
+
+
+def _is_phone(written: str) -> bool:
+    return sum(map(str.isdigit, written)) in _PHONE_DIGITS
+
+
+def _is_any(_: str) -> bool:
+    return True
+
+
+def _ibans(text: str) -> Iterator[Place]:
+    """Numbers of accounts whose check digits fit."""
+    for found in _IBAN.finditer(text):
+        written = found[0]
+        while not _is_account(written):
+            written = written[: max(written.rfind(" "), written.rfind("-"), 0)]
+            if len(written) < _LEAST_IBAN:
+                break
+        else:
+            yield Place(found.start(), found.start() + len(written), "iban")
+
+
+def _is_account(written: str) -> bool:
+    number = "".join(filter(str.isalnum, written))
+    return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
+
+
+def _found(
+    kind: str, pattern: re.Pattern[str], check: Callable[[str], bool], text: str
+) -> Iterator[Place]:
+    for found in pattern.finditer(text):
+        if check(found[0]):
+            group = "value" if found.re.groupindex and found["value"] else 0
+            yield Place(*found.span(group), kind)
+
+
+FINDERS: tuple[SecretFinder, ...] = (
+    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
+)
+"""Of cards."""
+OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
+    "email": partial(_found, "email", _EMAIL, _is_any),
+    "phone": partial(_found, "phone", _PHONE, _is_phone),
+    "iban": _ibans,
+    "ssn": partial(_found, "ssn", _SSN, _is_any),
+    "cvv": partial(_found, "cvv", _CVV, _is_any),
+}
+"""What is taken out where a setting names it, by its kind."""
+GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}
+"""Kinds that one name turns on."""

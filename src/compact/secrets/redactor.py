@@ -1,0 +1,139 @@
+"""`Redactor`: what an application takes for a secret beside what always is one.
+
+E-mail addresses, phone numbers and the like, and patterns of its own with validators. It is handed
+to whoever makes copies. Nothing in it blocks: what a validator fails at is taken out, and is told
+of once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from compact.errors import InvalidArgument
+from compact.patterns import regex
+
+if TYPE_CHECKING:
+    from compact.secrets.credentials import Place
+
+Validator = Callable[[str], bool]
+"""Says of a text that was matched whether it counts."""
+_NAME = regex("[a-z][a-z0-9_]{0,63}")
+_MARK = regex("<REDACTED:[a-z0-9_]+>")
+
+
+class Redactor:
+    """Secrets of an application's own, found in a text; immutable.
+
+    `kinds` are those of `secrets.personal`, or groups of these. `patterns` are regular expressions
+    in RE2's syntax by the kinds that they find: what a group called `value` matched is taken out,
+    else the whole match. `validators` say of a match of a pattern, or of one of `kinds`, whether it
+    counts.
+
+    Raises:
+        InvalidArgument: no such kind, a name or an expression that is none, or a validator of
+            nothing; the text names it.
+    """
+
+    def __init__(
+        self,
+        kinds: Iterable[str] = (),
+        patterns: Mapping[str, str] | None = None,
+        validators: Mapping[str, Validator] | None = None,
+    ) -> None:
+        self._finders = dict(_personal(kinds))
+        self._patterns = {name: _compiled(name, x) for name, x in (patterns or {}).items()}
+        self._validators = dict(validators or {})
+        for name in self._validators:
+            if name not in self._finders and name not in self._patterns:
+                reason = f"validators[{name!r}] is for a pattern or a kind that is not there"
+                raise InvalidArgument("validators", reason)
+        self._failed: set[str] = set()
+        self._tell: Callable[[Exception], None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._finders or self._patterns)
+
+    def failing(self, tell: Callable[[Exception], None]) -> None:
+        """Call the function with the first exception of each validator; the first who asks is
+        told.
+        """
+        if self._validators:
+            self._tell = self._tell or tell
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Where they stand, in no order; nothing within what was taken out before."""
+        if not self:
+            return
+        text = text.encode(errors="replace").decode()
+        marks = [found.span() for found in _MARK.finditer(text)]
+        for place in (*self._known(text), *self._own(text)):
+            before = bisect_left(marks, place.end, key=itemgetter(0))
+            is_apart = before == 0 or marks[before - 1][1] <= place.start
+            if is_apart and self._counts(place.kind, text[place.start : place.end]):
+                yield place
+
+    def _known(self, text: str) -> Iterator[Place]:
+        for places in self._finders.values():
+            yield from places(text)
+
+    def _own(self, text: str) -> Iterator[Place]:
+        from compact.secrets.credentials import Place
+
+        for name, pattern in self._patterns.items():
+            group = pattern.groupindex.get("value", 0)
+            for found in pattern.finditer(text):
+                start, end = found.span(group)
+                if start < end:
+                    yield Place(start, end, name)
+
+    def _counts(self, name: str, matched: str) -> bool:
+        if (validator := self._validators.get(name)) is None:
+            return True
+        try:
+            return bool(validator(matched))
+        except Exception as error:  # noqa: BLE001 - somebody else's code: rather too much than a secret
+            if name not in self._failed:
+                self._failed.add(name)
+                if self._tell is not None:
+                    self._tell(error)
+            return True
+
+
+def _personal(kinds: Iterable[str]) -> Iterator[tuple[str, Callable[[str], Iterator[Place]]]]:
+    """What finds these kinds; nothing is loaded for none.
+
+    Raises:
+        InvalidArgument: there is no such kind.
+    """
+    for kind in kinds:
+        from compact.secrets.personal import GROUPS, OPTIONAL
+
+        for each in GROUPS.get(kind, (kind,)):
+            if each not in OPTIONAL:
+                known = ", ".join((*OPTIONAL, *GROUPS))
+                raise InvalidArgument("kinds", f"no kind {each!r}; there are {known}")
+            yield each, OPTIONAL[each]
+
+
+def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no types
+    if not _NAME.fullmatch(name):
+        reason = f"{name!r} should be a name such as ticket_id: small letters, digits and _"
+        raise InvalidArgument("patterns", reason)
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except (re2.error, TypeError, UnicodeError) as error:
+        said = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+        raise InvalidArgument(
+            "patterns", f"{name}: {expression!r} is no expression: {said}"
+        ) from None
+
+
+NOTHING_ELSE = Redactor()
+"""For those who name nothing."""

@@ -1,0 +1,490 @@
+"""What the value of a credential looks like, and what does not: placeholders, words, names in code,
+paths. Where such a value is looked for is told in `secrets.credentials`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+_RANDOM_CHARACTERS = 8
+"""Different characters of a generated value, at least, and characters of a scrambled one."""
+_LEAST_CHANGES, _CHANGES = 4, 0.18
+"""Changes between small letters, capitals and digits in a generated value, at least, and their
+least share of its length: with lower numbers names in code are taken for keys, with higher ones
+keys are missed."""
+_UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
+"""Least share of changes where there are no small letters, of letters alone or what may be a name
+in code, and of what may be a path."""
+_KEY_LENGTH, _SHORT_KEY = 16, 8
+"""Characters from which a value is judged as a generated key, and from which a shorter one may be a
+key or a password that is said in a sentence."""
+_PLACEHOLDER = re.compile(
+    r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
+    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
+)
+"""How a value in lower case begins that stands where a secret will be put."""
+_PLACEHOLDER_WORDS = (
+    *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
+    *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
+    *("secrets.", "vault:"),
+)
+"""The same anywhere in it, or where the secret is to be had."""
+_MAY_ASK = ("{", "todo", "change", "replace", "insert")
+"""One of these stands in all that the next pattern finds, which is slow to search for."""
+_ASKS = re.compile(
+    r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
+)
+_COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
+"""Nobody issues a key that counts."""
+_PLACE_NAMES = re.compile(
+    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.[a-z]{1,4}\d?$)"
+)
+"""A URL, a path or a file: names a place, and is no secret by itself."""
+_FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
+_REFERENCE = re.compile(
+    r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
+    r"[A-Za-z_]\w*(?:\??(?:\.|->|::)[A-Za-z_]\w*)+",
+)
+"""camelCase, snake_case, kebab-case, or attributes of something: a name in code."""
+_DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
+_ATTRIBUTE = re.compile(r"\w+(?:\??(?:\.|->|::)[A-Za-z_]\w*)+")
+_RULES = re.compile(r"[a-z_]{2,32}(?::[\w,.-]+)?(?:\|[a-z_]{2,32}(?::[^|]{1,64})?)+")
+"""What a form asks of a value: `required|min:12`."""
+_WORD_PARTS = re.compile(
+    r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
+    r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(
+    """
+    pass password passwd pwd secret user root guest admin test none null true false required
+    optional string prompt empty enabled disabled unset stdin
+    """.split()  # noqa: SIM905 - a table to read
+)
+_PARTS = re.compile("[A-Z]*[a-z]+|[A-Z]+")
+_CODE_WORDS = frozenset(
+    """
+    arg args argon auth base bcrypt char config cred creds credential credentials crypt data default
+    env field hash id input int key length login max md min name number option param pass passwd
+    password ptr pwd ref reset scrypt secret secrets session sha str string test token tokens type
+    url user username utf uuid value var vault
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Words of which one makes a value without quotes a name in code."""
+_HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
+UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_FOLLOWS = {
+    row[0]: row[1:]
+    for row in """
+    abcdfgiklmnprstuvwy baeilorsu cacehiklorstu dadeilorsu eabcdefgilmnopqrstuvwxyz faefilortu
+    gaeghilnorsu haeiortu iabcdefglmnoprstvxz jeou keis ladeilostuvy mabeimopsu nacdefgiklnostuvy
+    oabcdfgiklmnoprstuvw paehiloprstu qu rabcdefgiklmnoprstuvy sacehiklmopstuy tacehilorstuy
+    uabcdefgilmnprst vaeio waehinors xceipt yinps zae
+    """.split()  # noqa: SIM905 - a table to read
+}
+"""A letter and those that follow it: 97 of 100 neighbours in words, 40 of those drawn by lot."""
+_UNUSUAL, _FEW_LETTERS = 3, 10
+"""Pairs beyond that table that make a value no word; of so few characters it takes one more."""
+_KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
+_JOINED = re.compile(
+    r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
+    r"|(?:[A-Z][a-z]+){2,}\d\d+"
+)
+"""Words and a number that somebody joined: a name in code seldom has one of two digits."""
+_PHRASE = re.compile(
+    r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
+)
+"""Four words or more."""
+_PROSE = frozenset(
+    """
+    is are was be been must should may can least most to for not no your our my this that it enter
+    type choose new wrong invalid incorrect required expired characters chars digits letters symbols
+    length long short minimum maximum contain contains include includes if than field here see from
+    you what which who how when why does do did has have had too already taken match matches empty
+    blank weak strong missing given set updated changed forgot forgotten same again please show hide
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Words of which one makes several a sentence about a password."""
+_JOINTS = re.compile(r"[-_.+&]")
+_NUMBERED = re.compile(r"[A-Za-z]+\d+")
+_LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
+_LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
+"""Characters, and different ones and symbols among them, from which a value is jumbled if it has so
+many digits, however seldom its kinds of characters change."""
+_SYMBOL = re.compile(r"[^\w\s.:/-]")
+_RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
+_CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
+_CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
+_DIGIT, _SMALL = re.compile(r"\d"), re.compile(r"[a-z]")
+_STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
+_CLASSES = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
+)
+_MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
+_MADE_UP = re.compile(
+    r"(?=.{0,80}[A-Za-z]{3})[A-Za-z][\w.-]{1,40}[!^#%&*~$+@][\w.!^#%&*~$+-]{1,40}"
+)
+_NO_PASSWORD = re.compile(
+    r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
+    r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])|^[A-Za-z]\w*[*+%]\d{1,3}$|\w\.\w+\+"
+)
+"""A reference, an address, a version, a share, a path, a date."""
+Check = Callable[[str], bool]
+
+
+def anything(_: str) -> bool:
+    """Whatever stands there."""
+    return True
+
+
+def has_digit(value: str) -> bool:
+    """Whether a digit stands in it."""
+    return _DIGIT.search(value) is not None
+
+
+def is_id(value: str) -> bool:
+    """Whether it may be an id or a checksum: a UUID, or plain hexadecimal."""
+    bare = value.removeprefix("0x")
+    is_hex = len(bare) >= 20 and _HEX.fullmatch(bare) is not None
+    return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether it stands where a secret will be put, or says where it is to be had."""
+    head = value[:256].lower()  # further on, as in a picture, such a word stands by chance
+    return (
+        _PLACEHOLDER.match(head) is not None
+        or any(map(head.__contains__, _PLACEHOLDER_WORDS))
+        or (any(map(head.__contains__, _MAY_ASK)) and _ASKS.search(head) is not None)
+    )
+
+
+def is_filled(value: str) -> bool:
+    """Whether it is more than a placeholder."""
+    return len(set(value)) > 4 and not is_placeholder(value)
+
+
+def _changes(value: str) -> int:
+    """How often a lower-case letter, an upper-case letter and a digit stand side by side."""
+    kinds = value.translate(_CLASSES)
+    return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
+
+
+def is_scrambled(value: str) -> bool:
+    """Whether its letters stand in an order that no word and no name in code has them in."""
+    if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
+        return False
+    pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
+    unusual = sum(b not in _FOLLOWS.get(a, b) for a, b in pairs)
+    return unusual >= _UNUSUAL + (len(value) < _FEW_LETTERS)
+
+
+def is_wordlike(value: str) -> bool:
+    """Whether it is a word, or a name in code made of words, as weak passwords are."""
+    is_word = value.isalpha() and (value[1:].islower() or value.isupper())
+    is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
+    return (is_word or is_name) and not is_scrambled(value)
+
+
+def is_jumbled(value: str) -> bool:
+    """Whether letters, digits and marks stand in turn, as in a generated password, and no code."""
+    if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
+        return False
+    symbols = len(_SYMBOL.findall(value))
+    if symbols < 2 or _CALL.match(value) or _COUNTED.search(value) or not is_filled(value):
+        return False
+    if len(value) >= _LONG and len(set(value)) >= _LONG_KINDS and symbols >= _LONG_SYMBOLS:
+        return len(_DIGIT.findall(value)) >= _LONG_DIGITS
+    kinds = [x if x in "aA0" else "#" for x in value.translate(_CLASSES)]
+    turns = sum(a != b for a, b in pairwise(kinds))
+    if len(set(kinds)) < 3 or turns < _TURNS * len(value) or _CODE_MARKS.search(value):
+        return False
+    return sum(map(len, _RUN_OF_LETTERS.findall(value))) <= _MOST_WORDS * len(value)
+
+
+def is_knotted(value: str) -> bool:
+    """Whether a value with a digit, both cases and any marks may be a made-up password."""
+    if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
+        return False
+    is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
+    return bool(is_mixed) and not _WORD_PARTS.search(value)
+
+
+def is_generated(value: str) -> bool:
+    """Whether nobody made it up: neither a word nor a name in code."""
+    return is_random(value) or is_scrambled(value) or is_jumbled(value)
+
+
+def is_issued(value: str) -> bool:
+    """Whether behind a vendor's prefix stands what was generated, and no word or counter."""
+    if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
+        return False
+    share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
+    return _changes(value) >= max(_LEAST_CHANGES, share * len(value))
+
+
+def is_random(value: str) -> bool:
+    """Whether letters and digits change as often as in a generated key, and in no word or name."""
+    if len(value) < _KEY_LENGTH or len(set(value)) < _RANDOM_CHARACTERS:
+        return False
+    if not (_changes_often(value) or is_jumbled(value)):
+        return False
+    return is_filled(value) and not _COUNTED.search(value)
+
+
+def _changes_often(value: str) -> bool:
+    changes = _changes(value)
+    share = changes / len(value)
+    if _HEX.fullmatch(value) or not _SMALL.search(value):
+        return changes > 1 and share >= _UPPER_CHANGES
+    if not _DIGIT.search(value) or _is_name(value):
+        return share >= _LETTER_CHANGES
+    return changes >= _LEAST_CHANGES and share >= _CHANGES
+
+
+def _is_name(value: str) -> bool:
+    """Whether it may be a name in code: no digits stand inside its words."""
+    return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
+
+
+def _has_code_word(value: str) -> bool:
+    return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
+
+
+def is_password(value: str) -> bool:
+    """Whether what stands in quotes behind an explicit name is the secret: anything but a
+    placeholder, a place, a rule of a form, or plain words.
+    """
+    if value.isdigit():
+        return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
+    if not any(map(str.isalpha, value)) or _RULES.fullmatch(value):
+        return is_jumbled(value)
+    if _is_place(value) or not is_filled(value):
+        return False
+    if _DIGIT.search(value) or is_generated(value):
+        return True
+    if _STRONG.search(value):
+        return not _WORD_PARTS.search(value)
+    return bool(_PHRASE.fullmatch(value)) and not _has_code_word(value)
+
+
+def _is_place(value: str) -> bool:
+    is_path = value[:1] != "/" or _changes(value) < _PATH_CHANGES * len(value)
+    return is_path and _PLACE_NAMES.match(value) is not None
+
+
+def is_bare_password(value: str) -> bool:
+    """The same where a name in code may stand instead, or it may end a sentence."""
+    if _is_bare(value):
+        return True
+    is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
+    return is_joined and bool(_DIGIT.search(value)) and _names_nothing(value) and _is_own(value)
+
+
+def _is_own(value: str) -> bool:
+    return is_password(value) and not (_has_code_word(value) or _CALL.match(value))
+
+
+def _is_bare(value: str) -> bool:
+    value = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
+    if not is_password(value):
+        return False
+    if is_generated(value) or (is_knotted(value) and not _ATTRIBUTE.fullmatch(value)):
+        return True
+    if _CALL.match(value) or _CODE_MARKS.search(value) or _has_code_word(value):
+        return False
+    return bool(_JOINED.fullmatch(value) or _PHRASE.fullmatch(value)) or not _is_name(value)
+
+
+def is_secret(value: str) -> bool:
+    """The same of a token or a key, which is no counter, and no mere id."""
+    if (
+        _COUNTED.search(value)
+        or UUID.fullmatch(value)
+        or ("/" in value and not is_generated(value))
+    ):
+        return False
+    return _is_bare(value)
+
+
+def is_token(value: str) -> bool:
+    """The same where lists and texts have tokens, too, and ids of them."""
+    return len(value) >= _SHORT_KEY and is_secret(value)
+
+
+def is_set_password(value: str) -> bool:
+    """The same of a value that a shell's variable is set to: also mere words, if none of code."""
+    if is_bare_password(value):
+        return True
+    if not (value.isalpha() or _REFERENCE.fullmatch(value)) or _ATTRIBUTE.fullmatch(value):
+        return False
+    is_own = value.lower() not in _COMMON and not _has_code_word(value)
+    return is_own and is_filled(value)
+
+
+def is_spaced_password(value: str, *, is_set: bool) -> bool:
+    """Whether some words in quotes are a password, and none of what a form says about one."""
+    words = value.split()
+    if not 1 < len(words) <= 5 or not is_filled(value):
+        return False
+    is_own = len(words) > 2 and (_PROSE | _CODE_WORDS).isdisjoint(map(str.lower, words))
+    is_phrase = value.islower() and value.isascii() and value.replace(" ", "").isalpha()
+    if is_own and (is_phrase or (all(map(str.isalnum, words[:-1])) and _DIGIT.search(value))):
+        return True
+    if _WORD_PARTS.search(value):
+        return False
+    return any(_KNOTTED_WORD.search(x) and not (_is_name(x) or _has_code_word(x)) for x in words)
+
+
+def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
+    """Whether it can only be a password, and no name with a number, behind a weak name, which may
+    be the end of another, or of a word.
+    """
+    is_joined = _JOINED.fullmatch(value) is not None
+    is_name = _is_name(value) and not is_joined
+    if value.isdigit() or is_name or (is_word and is_joined):
+        return False
+    return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
+
+
+def is_spoken_password(value: str) -> bool:
+    """The same behind a name and nothing else."""
+    is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
+    return bool(is_strong or _JOINED.fullmatch(value)) and is_bare_password(value)
+
+
+def is_passwordlike(value: str) -> bool:
+    """Whether letters, a digit and a mark stand in it as in a made-up password, and no code."""
+    if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
+        return False
+    return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
+
+
+def is_made_up(value: str) -> bool:
+    """The same with both cases and a word in it: what is nothing else wherever it stands."""
+    is_mixed = value != value.lower() and value != value.upper()
+    return is_mixed and _MADE_UP.fullmatch(value) is not None and is_passwordlike(value)
+
+
+def is_passphrase_like(value: str) -> bool:
+    """The same where a password was told of: also words and numbers with joints between them."""
+    if is_passwordlike(value):
+        return True
+    if len(value) < 8 or not _names_nothing(value) or _HEX.fullmatch(value):
+        return False
+    is_mixed = value != value.lower() and value != value.upper() and "/" not in value
+    is_made = len(value) <= 64 and is_mixed and len(_DIGIT.findall(value)) > 1
+    return is_random(value) or (is_made and not _is_name(value)) or is_joined(value)
+
+
+def is_generated_key(value: str) -> bool:
+    """Whether it is a long generated key, and no id or checksum."""
+    is_long = len(value) >= 20 and not _HEX.fullmatch(value)
+    return is_long and is_random(value) and _names_nothing(value)
+
+
+def is_number(value: str) -> bool:
+    """Whether it is a number that one types in."""
+    return value.isdigit() and 4 <= len(value) <= 8
+
+
+def is_joined(value: str) -> bool:
+    """Whether it is a made-up password, words and a number that somebody joined, or a long key."""
+    if is_passwordlike(value) or (len(value) >= _LONG and is_generated_key(value)):
+        return True
+    is_mixed = value != value.lower() and value != value.upper()
+    return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
+
+
+def is_class_name(value: str) -> bool:
+    """Whether most of it are words in capitals and small letters: `Sam2VideoSession`."""
+    words = (x for x in _PARTS.findall(value) if len(x) > 2 and x.istitle())
+    return 2 * sum(map(len, words)) > len(value)
+
+
+def is_file_name(value: str) -> bool:
+    """Whether it ends as the names of files do, whatever generated the rest."""
+    return _FILE_NAME.fullmatch(value) is not None
+
+
+def is_dense(value: str) -> bool:
+    """Whether it is base64 in which letters and digits change as in no path, whatever slashes."""
+    kinds = value.rstrip("=").translate(_CLASSES)
+    if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
+        return False
+    return _changes(value) >= _PATH_CHANGES * len(value)
+
+
+def _names_nothing(value: str) -> bool:
+    if UUID.fullmatch(value) or _NO_PASSWORD.search(value) or _PLACE_NAMES.match(value):
+        return False
+    return is_filled(value) and not _CODE_MARKS.search(value)
+
+
+def is_url_password(value: str) -> bool:
+    """Whether it is more than a port or a word that stands for a password."""
+    if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
+        return False
+    return not is_placeholder(value) and len(set(value)) > 2
+
+
+def is_phrase(value: str) -> bool:
+    """Whether it is three words or more that are no sentence."""
+    words = value.replace("-", " ").split()
+    return 3 <= len(words) <= 12 and all(map(str.isalpha, words)) and _PROSE.isdisjoint(words)
+
+
+def is_pair(value: str) -> bool:
+    """Whether a command's `name:password` is one, and no host with its path, no user and group."""
+    name, _, password = value.partition(":")
+    return is_url_password(password) and name != password and password[0] not in "/\\"
+
+
+def _plain(value: str) -> bytes:
+    """What it says as base64; nothing where it is none."""
+    try:
+        bare = value.replace("-", "+").replace("_", "/").rstrip("=")
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def is_basic(value: str) -> bool:
+    """Whether it decodes to a name and a password."""
+    pair = _plain(value)
+    name, colon, password = pair.partition(b":")
+    return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
+
+
+def is_jwt(value: str) -> bool:
+    """Whether its head says how it is signed, or its second part is JSON, too."""
+    head, _, rest = value.partition(".")
+    return rest.startswith("eyJ") or b'"alg"' in _plain(head)
+
+
+def is_coded_key(value: str) -> bool:
+    """Whether it is the base64 of a private key."""
+    return b"PRIVATE KEY" in _plain(value[:64])
+
+
+def is_hash(value: str) -> bool:
+    """Whether it may be a password's checksum: long, and of many characters."""
+    return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
+
+
+def is_session(value: str) -> bool:
+    """Whether nobody made it up: random, scrambled, or a checksum."""
+    bare = value.replace("%", "")
+    is_made = is_random(bare) or (len(bare) >= _KEY_LENGTH and is_scrambled(bare))
+    return is_made and not UUID.fullmatch(value)
+
+
+def is_header(value: str) -> bool:
+    """Of a value that an Authorization header names."""
+    is_mixed = has_digit(value) and any(x.isascii() and x.isalpha() for x in value)
+    is_name = _REFERENCE.fullmatch(value) and not is_generated(value)
+    return bool(is_mixed) and is_filled(value) and not is_name

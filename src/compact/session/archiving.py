@@ -1,0 +1,193 @@
+"""Archiving: what a compression leaves behind is kept outside of the session's store as well, as a
+copy without secrets: the history as it was before, what the compression said, and the events.
+
+A thread writes it, so that no call of a model waits for a disk or a server. Where that fails, the
+event `compact.error` says so, it is not tried again, and the session goes on: it has everything in
+its own store. A program that ends waits until it is written, closed or not.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache
+from threading import Thread
+from weakref import WeakSet
+
+from compact import forks
+from compact.errors import StoreFailed
+from compact.messages.checkpoints import REFERENCE_LINE
+from compact.messages.events import (
+    Archival,
+    Committed,
+    ErrorRaised,
+    Event,
+    PrunedMessages,
+    SummaryCreated,
+    SummaryReplaced,
+)
+from compact.messages.message_redaction import redact_messages, redact_text
+from compact.messages.messages import Message
+from compact.messages.own_text import below
+from compact.messages.protocols import Emit, SessionStore, StorageAdapter
+from compact.messages.sessions import CheckpointRef, Move, Projection, Shown
+from compact.secrets.redaction import Known
+from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.telemetry.event_privacy import redacted
+
+PAGE = 256
+"""Messages that are read from the store at once."""
+LONGEST_CLOSE = 30.0
+"""Seconds that closing waits for what is still to be written."""
+KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)
+"""The events that are kept: those that tell of a compression."""
+STAGE = "archive"
+"""What an error names as the stage that failed."""
+SOURCE = "checkpoint"
+"""Whose messages in a projection are texts of a summary."""
+
+
+class Archive:
+    """Keeps what the compressions of a session leave behind."""
+
+    def __init__(
+        self,
+        adapter: StorageAdapter,
+        store: SessionStore,
+        session_id: str,
+        emit: Emit,
+        redactor: Redactor = NOTHING_ELSE,
+    ) -> None:
+        self._adapter = adapter
+        self._store = store
+        self._session_id = session_id
+        self._tell = emit
+        self._redactor = redactor
+        self._left: deque[Callable[[], None]] = deque()
+        self._lock = forks.Lock()
+        self._thread: Thread | None = None
+
+    def emit(self, event: Event) -> None:
+        """Hand the event on, and keep what it tells of, where it is one of a compression."""
+        self._tell(event)
+        if isinstance(event, KEPT):
+            self._later(lambda: self._save("event", lambda: self._event(event)))
+        if isinstance(event, Committed):
+            self._later(lambda: self._compression(event))
+
+    def close(self, until: float | None = None) -> None:
+        """Wait until everything is written, but until no later than this time by the monotonic
+        clock, or for `LONGEST_CLOSE`; an event tells what is not.
+        """
+        if self._lock.is_inherited:
+            return
+        thread = self._thread
+        if thread is not None:
+            thread.join(LONGEST_CLOSE if until is None else max(0.0, until - time.monotonic()))
+        _writing().discard(self)
+        if self._left:
+            reason = f"{len(self._left)} of them were not written within {LONGEST_CLOSE:g} seconds"
+            self._failed(StoreFailed(reason))
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _later(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            self._left.append(work)
+            _writing().add(self)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._work, name="compact-archive", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._left:
+                    self._thread = None
+                    return
+                work = self._left[0]
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - what cannot be read is not archived
+                self._failed(error)
+            self._left.popleft()
+
+    def _compression(self, event: Committed) -> None:
+        found = next(self._moves(event), None)
+        if found is None or found.projection_id is None:
+            return
+        projection = self._store.projection(found.projection_id)
+        known = Known(redactor=self._redactor)
+        history = redact_messages(self._messages(found.branch_id, projection.at), known)
+        self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
+        words = redact_text(said_by(projection), known)
+        step = projection.number
+        self._save("summary", lambda: self._adapter.save_summary(self._session_id, step, words))
+
+    def _moves(self, event: Committed) -> Iterator[Move]:
+        moves = self._store.moves(self._session_id, event.window, most=PAGE)
+        return (move for move in moves if move.number == event.move)
+
+    def _messages(self, branch_id: str, stop: int) -> Iterator[Message]:
+        for start in range(0, stop, PAGE):
+            for entry in self._store.read(branch_id, start, min(start + PAGE, stop)):
+                yield entry.message
+
+    def _event(self, event: Event) -> str:
+        told = event.model_copy(update={"session_id": self._session_id})
+        return self._adapter.save_event(self._session_id, redacted(told, self._redactor))
+
+    def _save(self, what: str, save: Callable[[], str]) -> None:
+        try:
+            place = save()
+        except BaseException as error:  # noqa: BLE001 - else Python prints all that it says
+            self._failed(error)
+            return
+        if what != "event":
+            self._tell(Archival(what=what, place=place))
+
+    def _failed(self, error: BaseException) -> None:
+        self._tell(
+            ErrorRaised(
+                stage=STAGE,
+                error=type(error).__name__,
+                message=str(error),
+                serves="the session, which has it all in its store",
+            )
+        )
+
+
+def said_by(projection: Projection) -> str:
+    """What stands in a prompt for the messages that are not in it: its checkpoints and its record,
+    in order.
+    """
+    texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
+    words: list[str] = []
+    for piece in projection.pieces:
+        match piece:
+            case CheckpointRef(checkpoint_id):
+                words.append(texts[checkpoint_id])
+            case Shown(message, None) if message.metadata.source == SOURCE:
+                words.append(below(message.text))
+    return "\n\n".join(each.replace(REFERENCE_LINE, "").strip() for each in words)
+
+
+@cache
+def _writing() -> WeakSet[Archive]:
+    """Those that may have something to write. The first one registers the end: later than exporters
+    do, and so before theirs, which are to hear of it.
+    """
+    found: WeakSet[Archive] = WeakSet()
+
+    @atexit.register
+    def finish() -> None:
+        """Wait before the interpreter ends: a thread that it ends within a search aborts the
+        process.
+        """
+        until = time.monotonic() + LONGEST_CLOSE
+        for each in list(found):
+            each.close(until)
+
+    return found

@@ -1,0 +1,348 @@
+"""`CompactManager`: middleware. It takes the list that a program is about to send, and returns the
+one to send: the same, or compressed. Each session is a `ContextManager` of the manager's store.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+
+from compact import forks, wiring
+from compact.config import CompactConfig
+from compact.engine.fold import RequestExtras
+from compact.errors import StoreFailed, Superseded
+from compact.messages.calls import known_options, named
+from compact.messages.events import ErrorRaised, Event
+from compact.messages.given import Given, messages_given
+from compact.messages.messages import Message
+from compact.messages.options import taking
+from compact.messages.protocols import (
+    ChatModel,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
+from compact.messages.sessions import DEFAULT_SCOPE
+from compact.secrets.redactor import Redactor
+from compact.session.context_manager import ContextManager
+from compact.session.lists.system_prompt import MOST_TRIES
+from compact.session.one_call import acompress
+from compact.session.running import blocking
+from compact.session.running.off_loop import off_loop
+
+if TYPE_CHECKING:
+    from compact.memory.memory_manager import MemoryManager
+    from compact.session.state import SessionState
+
+MOST_OPEN = 64
+"""Sessions that stay open; one that was used longer ago is opened again when it is next used. Each
+holds what is in its window."""
+System = str | Sequence[Mapping[str, Any]] | None
+"""A system prompt in a field of its own, as text or as the provider's blocks."""
+Tools = Sequence[Mapping[str, Any]] | None
+"""Schemas of tools."""
+
+
+class ManagerOptions(TypedDict, total=False):
+    """What a `CompactManager` takes beside its settings."""
+
+    store: str | Path | SessionStore | None
+    """Where sessions are kept: a file, an open store, or None for the settings' file; without one,
+    in memory."""
+    scope: str
+    """The user, tenant or project that all its sessions belong to; `default` where none is
+    given."""
+    tokenizer: str | TokenEstimator | None
+    """A tokenizer that counts instead of the settings' or the model's."""
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
+    """A summarizer that writes instead of the settings'."""
+    archive: str | Path | StorageAdapter | None
+    """Where what compressions leave behind is kept, instead of the settings' `archive`."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one, with validators of yours, instead of the
+    settings'."""
+    on_event: Callable[[Event], None] | None
+    """Is called with each event, in the order they happen."""
+
+
+class CompactManager:
+    """Middleware before each call of a model.
+
+    `config` says for which model and window, and what is kept; without one, the defaults hold. The
+    window is the settings' `max_context_tokens`, else that of their `model`, else that of the model
+    a session is first used with, else 8,192 tokens.
+    """
+
+    @taking(ManagerOptions)
+    def __init__(
+        self, config: CompactConfig | None = None, **options: Unpack[ManagerOptions]
+    ) -> None:
+        known_options(options, ManagerOptions)
+        self.config = config or CompactConfig()
+        self._options = options
+        self._redactor = options.get("redactor") or self.config.redactor()
+        self._bus = wiring.event_bus(
+            self.config, listener=options.get("on_event"), redactor=self._redactor
+        )
+        chosen = options.get("store") or self.config.store
+        if not chosen and self.config.memory:
+            chosen = ":memory:"  # plain memory keeps no index
+        self._owns_store = not chosen or isinstance(chosen, str | Path)
+        self.store = wiring.session_store(chosen)
+        """The store of all its sessions."""
+        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
+        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
+        self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
+        """Of all its sessions."""
+        self._memory: MemoryManager | None = None
+        if self.config.memory:
+            from compact.memory.memory_manager import MemoryManager
+
+            self._memory = MemoryManager(self.store, scope=self.scope, settings=self.config)
+        self._open: OrderedDict[str, ContextManager] = OrderedDict()
+        """The sessions that are open, the one that was used last at the end."""
+        self._lock = forks.Lock()
+        self._is_closed = False
+
+    # --- before a call ----------------------------------------------------------------------------
+
+    def preflight(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+        format: str | None = None,
+    ) -> list[Any]:
+        """The messages to send instead of the whole list, in the same format.
+
+        Pass the whole conversation each time. Known messages are recognized, and only new ones are
+        stored. What was compressed stays as it was, so a provider's prompt cache keeps hitting,
+        until the trigger is passed again. A list with an edited past continues as a branch.
+
+        `tools` and `system_prompt` are what you send beside the messages: counted, never changed.
+        `model` is the key of the model that is asked this time, where it is not the settings' own.
+        `format` is the wire format of a new conversation, if it is not clear from the messages.
+
+        A summarizer that fails, or a store that cannot be used, fails no call: the messages are
+        then shortened without it, and the event `compact.error` says so.
+
+        Raises:
+            InvalidMessage: a message is malformed; the text names the field.
+            CannotFit: the floor, which may not be shortened, exceeds the usable window.
+            UnknownModel: nothing is known of the model, and the settings give no window.
+            BlockingCallInLoop: the summarizer waits, in a running event loop.
+        """
+        waits = bool(messages) and self._waits(session_id, model, format)
+        work = self.apreflight(
+            session_id,
+            messages,
+            tools=tools,
+            system_prompt=system_prompt,
+            model=model,
+            format=format,
+        )
+        return blocking.run(work, waits=waits, instead="apreflight()")
+
+    async def apreflight(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+        format: str | None = None,
+    ) -> list[Any]:
+        """`preflight` for async callers."""
+        given = messages_given(messages)
+        if not given:
+            return []
+        ctx = self.session(session_id, model=model, format=format)
+        key = None if model == ctx._session.state.setting.model else model
+        try:
+            return await off_loop(_prompt_of(ctx, given, system_prompt, tools, key))
+        except (StoreFailed, Superseded) as error:
+            serves = "the list itself, shortened without a summary"
+            emit = wiring.emitter(self._bus.emit, session_id=session_id)
+            emit(ErrorRaised.of(error, "sync", serves=serves))
+            return await acompress(
+                given,
+                max_tokens=ctx.window.usable,
+                system=system_prompt,
+                tools=tools,
+                tokenizer=ctx._session.state.counter.estimator,
+                policy=ctx.policy,
+                summarizer=None,
+                format=format,
+            )
+
+    def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
+        return self.session(session_id, model=model, format=format)._session.state.waits
+
+    def manual_compact(
+        self, session_id: str, messages: Sequence[Given], note: str = ""
+    ) -> list[Any]:
+        """Compress now, whatever the trigger says; the messages to send. `note` says what a
+        summarizing model should keep, in plain words. Where nothing can be freed, they stay as they
+        are, and the event `compact.trigger_decision` says why.
+
+        Raises:
+            As `preflight`; StoreFailed: what is compressed must be stored.
+        """
+        waits = bool(messages) and self.session(session_id)._session.state.waits
+        work = self.amanual_compact(session_id, messages, note)
+        return blocking.run(work, waits=waits, instead="amanual_compact()")
+
+    async def amanual_compact(
+        self, session_id: str, messages: Sequence[Given], note: str = ""
+    ) -> list[Any]:
+        """`manual_compact` for async callers."""
+        given = messages_given(messages)
+        if not given:
+            return []
+        return await off_loop(_compacted(self.session(session_id), given, note))
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def session(
+        self, session_id: str, *, model: str | None = None, format: str | None = None
+    ) -> ContextManager:
+        """The session of that id, opened when it is first asked for: to look at it, pin messages,
+        set goals or recall. The manager closes it. `format` is the wire format of one that is
+        opened; without it, a session takes on that of its messages.
+
+        Raises:
+            InvalidConfig: it belongs to another scope, or is in another format.
+            UnknownModel: as `preflight`.
+            StoreFailed: the manager is closed.
+        """
+        named("session_id", session_id)
+        with self._lock:
+            if self._is_closed:
+                raise StoreFailed("the manager is closed")
+            if session_id not in self._open:
+                self._open[session_id] = self._opened(session_id, model, format)
+            self._open.move_to_end(session_id)
+            left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
+            found = self._open[session_id]
+        if left is not None:
+            left.close()
+        if model and found._session.models.own is None and not self.config.max_context_tokens:
+            found.set_model(model)  # the first that it is used with
+        return found
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call the function with each event of its sessions from now on; returns a function that
+        ends it.
+        """
+        return self._bus.subscribe(listener)
+
+    def _opened(self, session_id: str, model: str | None, format: str | None) -> ContextManager:
+        config, options = self.config, self._options
+        return ContextManager(
+            config.model or model,
+            config.max_context_tokens,
+            self.store,
+            format=format,
+            session_id=session_id,
+            scope=self.scope,
+            tokenizer=options.get("tokenizer") or config.adapter("estimator") or config.tokenizer,
+            policy=config.policy(),
+            summarizer=options.get("summarizer")
+            or config.adapter("summarizer")
+            or config.summarizers(),
+            models=config.book(),
+            tiers=config.tiers,
+            memory=self._memory,
+            recall_tokens=self.config.recall_tokens,
+            archive=self._archive,
+            redactor=self._redactor,
+            on_event=self._bus.emit,
+        )
+
+    def close(self) -> None:
+        """Close its sessions, and the store unless it was passed in open."""
+        if self._lock.is_inherited:
+            return
+        with self._lock:
+            self._is_closed = True
+            for ctx in self._open.values():
+                ctx.close()
+            self._open.clear()
+        if self._owns_store:
+            self.store.close()
+        self._bus.close()
+
+    def __enter__(self) -> CompactManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def _prompt_of(
+    ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
+) -> list[Any]:
+    """What to send of a list that is resent whole.
+
+    Raises:
+        Superseded: other processes took the session elsewhere meanwhile, again and again.
+    """
+    beside = RequestExtras.of(system, tools)
+    with ctx._session.turn:
+        for _ in range(MOST_TRIES):
+            _, place = ctx._synced(given)
+            ctx._session.state.give(beside)  # to the session in the format of the list
+            sent = await _shown(ctx, given, model, _WantedPrompt(place, beside))
+            if sent is not None:
+                return sent
+    raise Superseded("other processes took this session elsewhere, again and again")
+
+
+async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> list[Any]:
+    """What to send of a list that is compressed now."""
+    with ctx._session.turn:
+        ctx.sync(given)
+        await ctx.acompress_conversation(guidance=note)
+        return await _shown(ctx, given, None) or []
+
+
+class _WantedPrompt(NamedTuple):
+    """Of which list a prompt is to be."""
+
+    place: tuple[str, int]
+    """The branch that the list is, and its length."""
+    beside: RequestExtras
+    """What is sent beside it."""
+
+    def is_still(self, state: SessionState) -> bool:
+        """Whether the session is where the list has taken it."""
+        now = (state.branch_id, len(state.history))
+        return now == self.place and state.prompting.has(self.beside)
+
+
+async def _shown(
+    ctx: ContextManager,
+    given: Sequence[Given],
+    model: str | None,
+    wanted: _WantedPrompt | None = None,
+) -> list[Any] | None:
+    """The prompt, of messages as they were given: values, or a provider's dictionaries. None where
+    the session is elsewhere than at the list that is wanted.
+    """
+    session = ctx._session
+    view = session.view if model is None else session.view_for(model)
+
+    def taken() -> list[Any] | None:
+        if wanted is not None and not wanted.is_still(session.state):
+            return None
+        return view.context().sent if as_values else view.rendered()
+
+    as_values = isinstance(given[0], Message)
+    return await session.sender.fitted(view, taken)

@@ -1,0 +1,150 @@
+"""A session as one tokenizer counts it.
+
+A session has one tokenizer of its own. A prompt for a model with another tokenizer is made by that
+one's counts: what fits by one tokenizer may be far too large by another. Only counts differ; the
+session, with its history and its log, is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from compact.engine.fold import Fold
+from compact.messages.budget import ContextWindow
+from compact.messages.events import TriggerDecision
+from compact.messages.messages import SYSTEM_ROLES, Message
+from compact.wiring import nobody
+
+if TYPE_CHECKING:
+    from compact.messages.calibration import Calibration
+    from compact.messages.goals import Goal
+    from compact.messages.sessions import Projection
+    from compact.messages.tokens import TokenCounter
+    from compact.session.history import SessionHistory
+    from compact.session.prompting import Preamble
+    from compact.session.state import SessionState
+
+MOST_RESERVED = 0.5
+"""Share of a window that an answer may keep free, where a provider's is smaller than was said."""
+
+
+class CountedSession:
+    """The counts of a session by one tokenizer."""
+
+    def __init__(self, state: SessionState, counter: TokenCounter) -> None:
+        self.state = state
+        self.counter = counter
+        self._reported: set[tuple[int, str, int]] = set()
+        """Of which parts of which window's system prompt it was said that they have no room."""
+
+    @property
+    def tokenizer(self) -> str:
+        """The tokenizer's name."""
+        return self.counter.estimator.name
+
+    @property
+    def history(self) -> SessionHistory:
+        """The history of the open branch, by these counts."""
+        return self.state.history.counted_by(self.counter)
+
+    @property
+    def calibration(self) -> Calibration:
+        """What the counts are corrected by."""
+        return self.state.calibration(self.tokenizer)
+
+    def learn(self, calibration: Calibration) -> None:
+        """Correct the counts from now on."""
+        self.state.learn(self.tokenizer, calibration)
+
+    def window(self, size: int) -> ContextWindow:
+        """The window of a size: the policy's, corrected by what providers reported."""
+        policy, known = self.state.policy_for(size), self.calibration
+        borne_out, reserve = known.window(size), policy.output_reserve
+        if borne_out < size:  # what was reserved in a larger window may be all that there is
+            reserve = min(reserve, int(borne_out * MOST_RESERVED))
+        return ContextWindow(
+            size=borne_out,
+            output_reserve=reserve,
+            trigger_ratio=policy.trigger_ratio,
+            target_ratio=policy.target_ratio,
+            trigger_tokens=policy.trigger_tokens,
+            ratio=known.ratio,
+        )
+
+    def preamble(
+        self, size: int, goals: Sequence[Goal] = (), *, mode: str | None = None
+    ) -> Preamble:
+        """What stands before the history in the window of that size, these goals with it; in the
+        session's mode where none is given.
+        """
+        state = self.state
+        wanted = mode or state.policy.mode
+        made = state.prompting.preamble(self.counter, wanted, size, tools=state.gives_tools)
+        return state.prompting.with_goals(self.counter, made, goals)
+
+    def fold(self, preamble: Preamble) -> Fold:
+        """The bare history as a context to which messages are appended."""
+        return Fold(
+            self.history,
+            overhead_tokens=preamble.tokens,
+            goals=preamble.goals,
+            opening=preamble.message,
+            extras=preamble.extras,
+            strict_turns=self.state.setting.strict_turns,
+        )
+
+    def going_on(
+        self,
+        size: int,
+        projection: Projection | None,
+        recalled: Mapping[int, Message],
+        *,
+        settled: bool,
+    ) -> Fold:
+        """A context that goes on from a projection, with what was recalled before which messages.
+        `settled` is for one that was gone back to.
+        """
+        goals = self.state.goals_shown(projection, len(self.history))
+        fold = self.fold(self.preamble(size, goals))
+        fold.recalled = recalled
+        if projection is not None:
+            fold.take(projection, counted=self.has_counted(projection) and not settled)
+        return fold
+
+    def has_counted(self, projection: Projection) -> bool:
+        """Whether a projection's tokens were counted by this tokenizer."""
+        return self.state.counted_by(projection) == self.tokenizer
+
+    def noted(self, projection: Projection) -> dict[str, Mapping[str, Any]]:
+        """The note that says that a projection's tokens were counted by this tokenizer."""
+        return self.state.counted_noted(projection, self.tokenizer)
+
+    def report_decision(
+        self,
+        size: int,
+        reason: str,
+        *,
+        triggered: bool = False,
+        guidance: str = "",
+        **told: Any,  # noqa: ANN401 - the event's fields
+    ) -> None:
+        """Tell whether the window of that size is compressed, if anybody listens."""
+        state = self.state
+        if state.emit is nobody:  # asked at every turn
+            return
+        self.report_prompt(size)
+        event = TriggerDecision(window=size, reason=reason, triggered=triggered, **told)
+        state.emit(state.with_policy(event, guidance))
+
+    def report_prompt(self, size: int) -> None:
+        """Say once what has no room in the system prompt of the window of that size."""
+        state, history = self.state, self.history
+        leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
+        own = sum(map(history.tokens, leading))
+        mode = state.policy.mode
+        for event in state.prompting.over_budget(self.counter, mode, size, own):
+            if (found := (size, event.part, event.tokens)) not in self._reported:
+                self._reported.add(found)
+                state.emit(event)

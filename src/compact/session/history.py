@@ -1,0 +1,459 @@
+"""`SessionHistory`: the full record of a session, kept in a store. It only grows.
+
+The third of the three layers: an active context is made from it, and it is never sent to a model
+itself. What is in view and what is new is in memory, the rest stays in the store and is read by
+pages where somebody looks; so a session costs its window, whatever its length.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain as chained
+from typing import Any, overload
+
+from compact import forks
+from compact.engine.aside import aside
+from compact.engine.history import NEVER_PRUNED, History, Item
+from compact.engine.shorten import without_reasoning
+from compact.errors import NotFound, Superseded
+from compact.messages import chain
+from compact.messages.changes import SystemShown
+from compact.messages.copies import copied_message
+from compact.messages.formats.wire import WireFormat
+from compact.messages.messages import Message
+from compact.messages.own_text import headed
+from compact.messages.protocols import SessionStore, Version, Versioned
+from compact.messages.sessions import FIXED, PERSON, Branch, Entry
+from compact.messages.tokens import TokenCounter
+from compact.session.entering import entry_of, scored
+from compact.text.speakers import marked, may_be_persons
+
+PAGE = 32
+"""Messages that are read from the store at once."""
+MOST_FIXED = 10_000
+"""System messages and pins that are looked for when a session is opened."""
+SLACK = 32
+"""Tokens that a system prompt may be shorter than the one before and count the same."""
+MOST_PERSONS = 200
+"""Positions of a person's newest messages that stay in memory."""
+
+
+class SessionHistory(History):
+    """One branch of a session. Reads like a sequence of messages; only `append` adds to it."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        branch: Branch,
+        wire: WireFormat,
+        counter: TokenCounter,
+        *,
+        never_pruned: Collection[str] = NEVER_PRUNED,
+        counts: bool = True,
+    ) -> None:
+        self._length = 0
+        super().__init__((), wire, counter, never_pruned=never_pruned)
+        self.branch_id = branch.id
+        self._store = store
+        self._length = branch.messages
+        self._versioned = store if isinstance(store, Versioned) else None
+        self._appended = 0
+        """Transactions that appended to it here."""
+        self._seen: Version | None = None
+        """The store's version when the messages of other writers were taken in last."""
+        self._counts = counts
+        """Whether the store's counts were made with this counter."""
+        self._lock = forks.Lock()
+        self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
+        """This history as each tokenizer counts it."""
+        self._instead: dict[int, tuple[Message, int]] = {}
+        """Other words for the leading system messages, and the least that they count."""
+        self.own_system: str | None = None
+        """What of them is the client's own words, where others stand around them."""
+        self._put_aside: dict[int, int] = {}
+        """Tokens that may be shown of messages that were put aside."""
+        self._aside: dict[int, tuple[Message, int]] = {}
+        """Head and tail of such messages, and their tokens."""
+        fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
+        self.fixed = fixed[::-1]
+        self._person_positions: list[int] = []
+        """Positions of a person's messages from `_persons_from` on, ascending."""
+        self._persons_from = self._length
+
+    def counted_by(self, counter: TokenCounter) -> SessionHistory:
+        """The same history as that tokenizer counts it."""
+        name = counter.estimator.name
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = _CountedHistory(self, counter)
+            return self._columns[name]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _message_at(self, position: int) -> Message:
+        if not 0 <= position < self._length:
+            raise IndexError(f"this branch has {self._length} messages, none at {position}")
+        start = position - position % PAGE
+        entries = self._store.read(self.branch_id, start, start + PAGE)
+        self._keep(start, entries)
+        return self._messages.get(position) or self._as_said(entries[position - start])
+
+    def _keep(self, start: int, entries: Sequence[Entry]) -> None:
+        for position, entry in enumerate(entries, start):
+            if position in self._instead:
+                self._messages[position], _ = self._instead[position]
+                continue
+            self._messages.setdefault(position, self._as_said(entry))
+            if entry.tokens is not None and self._counts:
+                self._tokens.setdefault(position, entry.tokens)
+
+    def _as_said(self, entry: Entry) -> Message:
+        """The stored message, as one of this session's format where it says the same in it."""
+        message = _as_marked(entry)
+        if message.wire_format in (self.wire.name, None) or not self.wire.reads_the_same(message):
+            return message
+        return message.model_copy(update={"wire_format": self.wire.name})
+
+    def append(
+        self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
+    ) -> list[Message]:
+        """Append the messages that `make` gives for the position of the first, or rather copies of
+        them; durable when this returns.
+
+        Another writer may be faster: then its messages are taken in, and `make` is asked again.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more; nothing was stored.
+        """
+        with self._lock:
+            for _ in range(100):
+                if expected is not None and expected != self._length:
+                    raise Superseded(f"the branch has {self._length} messages, not {expected}")
+                messages = [scored(message) for message in make(self._length)]
+                entries: list[Entry] = []
+                for message in messages:
+                    entries.append(self._entry(copied_message(message), entries))
+                try:
+                    self._store.append(self.branch_id, entries, expected=self._length)
+                except Superseded:
+                    self.catch_up()
+                    continue
+                self._appended += bool(entries)
+                self._take(entries)
+                return messages
+        raise Superseded("other writers were faster a hundred times in a row")
+
+    def _entry(self, message: Message, new: Sequence[Entry]) -> Entry:
+        """The entry of a message that follows new ones."""
+
+        def before() -> Message | None:
+            if new:
+                return new[-1].message
+            return self[self._length - 1] if self._length else None
+
+        return entry_of(message, self.counter, before, self._never_pruned)
+
+    def _take(self, entries: Sequence[Entry]) -> None:
+        """Go on with entries that the store has."""
+        self._keep(self._length, entries)
+        for position, (_, _, marks) in enumerate(entries, self._length):
+            if marks & FIXED:
+                self.fixed.append(position)
+            if marks & PERSON:
+                self._person_positions.append(position)
+        self._length += len(entries)
+
+    def as_shown(
+        self, messages: Sequence[Message], own: str | None = None
+    ) -> tuple[SystemShown, int]:
+        """These words in the place of the leading system messages, `own` of them the client's own,
+        and how many tokens more they are.
+
+        A few tokens less count as none: where only the time changes, no count does.
+        """
+        before = [self.tokens(position) for position in range(len(messages))]
+        counts = [
+            old if old - SLACK <= new <= old else new
+            for old, new in zip(before, map(self.counter.message, messages), strict=True)
+        ]
+        shown = SystemShown(
+            of=self._store.chain(self.branch_id, len(messages)).hex(),
+            messages=tuple(self.wire.render(list(messages))),
+            tokens=tuple(counts),
+            own=own,
+        )
+        return shown, sum(counts) - sum(before)
+
+    def take_system(self, shown: SystemShown) -> None:
+        """Show a system prompt if it stands for the one of this branch. Its counts are the
+        least that each tokenizer counts.
+        """
+        count = len(shown.messages)
+        if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
+            return
+        with self._lock:
+            self.own_system = shown.own
+            for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
+                message = self._messages[position] = self.wire.parse(wire, position)
+                self._instead[position] = (message, said)
+                for known in self._known_of_messages():
+                    known.pop(position, None)
+
+    def _known_of_messages(self) -> Iterator[dict[int, Any]]:
+        """What is remembered of messages by their positions, but for the messages."""
+        yield from (self._importance, self._redacted)
+        for column in self._columns.values():
+            yield from (column._tokens, column._instructions, column._aside)
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Append messages, as `append` does."""
+        if items:
+            self.append(lambda at: self._parsed(items, at))
+
+    def _parsed(self, items: Sequence[Item], at: int) -> list[Message]:
+        made: list[Message] = []
+        for position, item in enumerate(items, at):
+            before = chained(reversed(made), map(self.__getitem__, range(at)[::-1]))
+            if not isinstance(item, Message):
+                item = self.wire.parse(item, position, before)
+            made.append(marked(item, self.own))
+        return made
+
+    def version(self) -> Version | None:
+        """What changes when anything is stored but by `append` here; None where the store cannot
+        tell.
+        """
+        with self._lock:
+            told = self._versioned.version() if self._versioned else None
+            return told and (told[0], told[1] - self._appended)
+
+    def catch_up(self) -> Version | None:
+        """Take in what other writers have appended; up to which version of the store."""
+        with self._lock:
+            version = self.version()
+            if version is None or version != self._seen:
+                while new := self._store.read(self.branch_id, self._length, self._length + 1_000):
+                    self._take(new)
+                self._seen = version
+            return version
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Leave what stands before a position to the store, but for some positions."""
+        with self._lock:
+            for kept in (self._messages, *self._known_of_messages()):
+                gone = [i for i in list(kept) if i < before and i not in keep]
+                for position in gone:
+                    del kept[position]
+            for column in self._columns.values():
+                if column.forms is not None:
+                    column.forms.forget(before, keep)
+            if len(self._person_positions) > 2 * MOST_PERSONS:
+                del self._person_positions[:-MOST_PERSONS]
+                self._persons_from = self._person_positions[0]
+
+    def put_aside(self, position: int, most: int) -> None:
+        """Show of the message there no more than head and tail from now on, about so many tokens;
+        what was said stays.
+        """
+        with self._lock:
+            self._put_aside[position] = most
+            for column in self._columns.values():
+                column._aside.pop(position, None)
+
+    def as_aside(self, position: int, most: int) -> tuple[Message, int]:
+        """What would be shown of the message there, and its tokens."""
+        short = aside(self[position], most, self.counter)
+        return short, self.counter.message(short)
+
+    def shown(self, position: int) -> Message:
+        """The message there as a model is shown it: as it was said, or what is shown of it where it
+        was put aside, or where its reasoning is not wanted any more.
+        """
+        return self._known_aside(position)[0] if self._is_less(position) else self[position]
+
+    def sends_reasoning(self, position: int) -> bool:
+        """Whether the reasoning of the message there is sent again."""
+        return not self.wire.thinks_in_fields or self.wants_reasoning(position)
+
+    def _is_less(self, position: int) -> bool:
+        """Whether less is shown of the message there than was said."""
+        if position in self._put_aside:
+            return True
+        return self[position].has_reasoning and not self.sends_reasoning(position)
+
+    def _known_aside(self, position: int) -> tuple[Message, int]:
+        if position not in self._aside:
+            most = self._put_aside.get(position)
+            if most is None:
+                short = without_reasoning(self[position])
+                self._aside[position] = short, self.counter.message(short)
+            else:
+                self._aside[position] = self.as_aside(position, most)
+        return self._aside[position]
+
+    def tokens(self, position: int) -> int:
+        """Tokens of the message there as sent."""
+        if self._is_less(position):
+            return self._known_aside(position)[1]
+        return self.said_tokens(position)
+
+    def said_tokens(self, position: int) -> int:
+        """Tokens of the message there as it was said. What the message itself says of them counts
+        for nothing: another tokenizer may have said so.
+        """
+        known = self._tokens.get(position)
+        if known is None:
+            message = self[position]
+            known = self._tokens.get(position)  # the store may know
+        if known is None:
+            known = self.counter.message(message)
+            if position in self._instead:
+                known = max(known, self._instead[position][1])
+            self._tokens[position] = known
+        return known
+
+    def recount(self) -> None:
+        """Believe no count that was made before: the tokenizer has another one for the same text
+        now.
+        """
+        with self._lock:
+            self._counts = False
+            self._tokens.clear()
+            self._instructions.clear()
+            self._aside.clear()
+            self.forms = None
+
+    def counted(self) -> int:
+        """How many messages have been counted: all, as the store keeps their sums."""
+        return self._length
+
+    def total(self) -> int:
+        """Tokens of all messages by the session's own tokenizer, as the store keeps their sum."""
+        return self._store.branch(self.branch_id).tokens
+
+    def persons(self) -> Iterator[int]:
+        """Positions of messages a person wrote, newest first; asks the store by pages."""
+        before = self._length
+        while (position := self._person_before(before)) is not None:
+            yield position
+            before = position
+
+    def _person_before(self, position: int) -> int | None:
+        """Where a person's newest message before a position stands."""
+        with self._lock:
+            while not (at := bisect.bisect_left(self._person_positions, position)):
+                older = self._store.marked(
+                    self.branch_id, PERSON, before=self._persons_from, most=PAGE
+                )
+                if not older:
+                    return None
+                self._persons_from = older[-1]
+                self._person_positions[:0] = older[::-1]
+            return self._person_positions[at - 1]
+
+    def is_person(self, position: int) -> bool:
+        """Whether a person wrote the message there."""
+        if position >= self._persons_from:
+            at = bisect.bisect_left(self._person_positions, position)
+            return self._person_positions[at : at + 1] == [position]
+        return may_be_persons(self[position], lambda: self[position - 1] if position else None)
+
+    def first_request(self) -> int | None:
+        """The position of the first message a person wrote."""
+        if self._first is None:
+            self._first = self._store.first_marked(self.branch_id, PERSON)
+        return self._first
+
+    def link(self, length: int) -> str:
+        """The chain's hash after so many messages."""
+        return self._store.chain(self.branch_id, length).hex()
+
+    def position_of(self, message_id: str) -> int | None:
+        """Where the newest message of that id stands."""
+        return self._store.position_of(self.branch_id, message_id)
+
+    def place_of(self, message: Message | str | int | None) -> int:
+        """Where a message stands, by itself, its id or its position; without one, the newest of a
+        person.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self.catch_up()
+        if isinstance(message, int):
+            position = message if 0 <= message < len(self) else None
+            wanted = f"{message:,}: it has {len(self):,}"
+        elif message is None:
+            position, wanted = next(self.persons(), None), "of a person"
+        else:
+            wanted = message if isinstance(message, str) else message.id
+            position, wanted = self.position_of(wanted), f"with the id {wanted!r}"
+        if position is None:
+            raise NotFound(f"this session has no message {wanted}")
+        return position
+
+    def known_prefix(
+        self, messages: Sequence[Message | Mapping[str, Any]], *, after: int = 0
+    ) -> int:
+        """How many of these messages, from the first on, are this branch's own, from a position
+        on.
+        """
+        links = [self._store.chain(self.branch_id, after)]
+        for message in messages[: self._length - after]:
+            links.append(chain.link(links[-1], message))
+        low, high = 0, len(links) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._store.chain(self.branch_id, after + middle) == links[middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+class _CountedHistory(SessionHistory):
+    """A history as another tokenizer counts it: the same messages, and counts of its own."""
+
+    __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "forms")
+
+    def __init__(self, history: SessionHistory, counter: TokenCounter) -> None:
+        self.__dict__ = history.__dict__  # what has no slot is the history's own
+        self.counter = counter
+        self._counts = False
+        self._tokens, self._instructions, self._aside, self.forms = {}, {}, {}, None
+
+
+class Record(SessionHistory):
+    """A session's history as others read it: the same, but what they get of it is theirs."""
+
+    def __init__(self, history: SessionHistory) -> None:
+        self.__dict__ = history.__dict__
+
+    @overload
+    def __getitem__(self, position: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Message]: ...
+
+    def __getitem__(self, position: int | slice) -> Message | list[Message]:
+        found = super().__getitem__(position)
+        return found if isinstance(found, list) else copied_message(found)
+
+    def shown(self, position: int) -> Message:
+        """As in the history."""
+        return copied_message(super().shown(position))
+
+
+def _as_marked(entry: Entry) -> Message:
+    """The stored message. One that was recognized as ours when headings carried no key is told by
+    its mark: no person wrote it.
+    """
+    message = entry.message
+    if entry.marks & PERSON or message.role != "user" or message.metadata.source is not None:
+        return message
+    if headed(message.text) not in ("Checkpoint", "Record"):
+        return message
+    known = message.metadata.model_copy(update={"source": "checkpoint"})
+    return message.model_copy(update={"metadata": known})

@@ -1,0 +1,182 @@
+"""The system prompt of a list that a client sends whole, and which one prompts show from now on.
+
+It goes by its place: other words there are no edited past (decision 015). A client may merge what
+stands before the messages of a prompt into one message: ours is taken out of it by its key, the
+system prompt that is shown by its exact text (decision 046).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from compact.errors import Superseded
+from compact.messages import clock_and_ids
+from compact.messages.messages import SYSTEM_ROLES, Message
+from compact.messages.own_text import OwnText, rejoined
+from compact.messages.sessions import Run, Step
+from compact.session.lists.merged import Given, blocks_of, content_of, fields_of, text_of
+from compact.session.remembered import KIND
+from compact.session.state import SessionState
+
+STANDING = ("Goals", "Prompt", KIND)
+"""Texts of ours that are no part of what was said, and stand for none of it: before the messages of
+every prompt, and what was recalled for one of them."""
+MOST_TRIES = 100
+"""How often a list, or a step, is tried again because other writers were faster: more only helps
+where many write to one session at once."""
+
+
+class SystemSaid(NamedTuple):
+    """The system prompt of a list, in the place of the history's."""
+
+    messages: tuple[Given, ...] = ()
+    """None where the list has fewer system messages."""
+    own: str | None = None
+    """The client's own words in it, where it says others around them; None: all of it."""
+
+
+def without_ours(
+    given: Sequence[Given], own: OwnText
+) -> tuple[list[Given], list[str | None], bool]:
+    """The list without what of ours was merged into its leading system messages; the kind of each
+    message that is ours; and whether there was anything of ours.
+    """
+    asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
+    has_ours = any(kinds)
+    for i in leading_system(given):
+        words = _own_words(given[i], own) if kinds[i] is None else given[i]
+        if words is not given[i]:
+            has_ours = True
+            asked[i], kinds[i] = (words, None) if words else (given[i], "Prompt")
+    return asked, kinds, has_ours
+
+
+def _own_words(message: Given, own: OwnText) -> Given | None:
+    """A message without what of ours was merged into it; itself where nothing was, None where it
+    has no other words.
+    """
+    blocks = blocks_of(message)
+    left = [_own_block(block, own) for block in blocks]
+    if all(a is b for a, b in zip(left, blocks, strict=True)):
+        return message
+    said = [block for block in left if block.get("text") != ""]
+    content = said[0]["text"] if said and isinstance(content_of(message), str) else said
+    return {**fields_of(message), "content": content} if said else None
+
+
+def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
+    """A block without what of ours stands in its text; the same object where nothing does."""
+    text = block.get("text")
+    left = own.without(text, STANDING) if isinstance(text, str) else text
+    return block if left is text else {**block, "text": left}
+
+
+def system_said(
+    state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool
+) -> SystemSaid:
+    """The system messages of a list in the place of as many of the history: where there are more,
+    the last ones are joined; none where there are fewer.
+    """
+    if leading and has_ours and (system := _merged(state, said, leading)):
+        return system
+    if not 0 < leading <= len(said):
+        return SystemSaid()
+    return SystemSaid((*said[: leading - 1], _joined(said[leading - 1 :])))
+
+
+def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemSaid | None:
+    """The system prompt that is meant, where a client sends back the one that is shown: that one.
+    What it says around it takes the place of what it said around its own words before, so that no
+    prompt grows from turn to turn. None where the one that is shown is not there word for word.
+    """
+    shown, whole = state.history[:leading], _whole_text(said)
+    texts = {_whole_text([message]) for message in shown}
+    if "" in texts:
+        return None
+    left = whole
+    for text in sorted(texts, key=len, reverse=True):
+        if text not in left:
+            return None
+        left = rejoined(left.split(text))
+    own = state.history.own_system
+    if not left:
+        return SystemSaid(tuple(shown), own)
+    if leading > 1:
+        return None
+    (text,) = texts
+    before, *behind = whole.split(text)
+    words = rejoined([before, text if own is None else own, *behind])
+    return SystemSaid(({"role": shown[0].role, "content": words},), text if own is None else own)
+
+
+def _joined(messages: Sequence[Given]) -> Given:
+    """These system messages as one. One that is malformed stands for all, to be refused."""
+    first, *others = messages
+    if not others:
+        return first
+    for message in messages:
+        if not isinstance(content_of(message), str | Sequence | None):
+            return message
+    blocks = [block for message in messages for block in blocks_of(message)]
+    return {"role": fields_of(first)["role"], "content": _whole_text(messages) or blocks}
+
+
+def _whole_text(messages: Sequence[Given]) -> str:
+    """The texts of messages, joined as paragraphs; empty where they are more than texts."""
+    blocks = [block for message in messages for block in blocks_of(message)]
+    texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
+    texts = [text for text in texts if isinstance(text, str)]
+    return "\n\n".join(texts) if len(texts) == len(blocks) else ""
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
+    """Show this system prompt from now on, `own` of it the client's own words. Where it is longer,
+    what is in force counts it so.
+    """
+    more = state.show_system(system, own)
+    if more == 0:
+        return
+    for window in {move.window for move in state.moves()}:
+        for _ in range(MOST_TRIES):
+            with suppress(Superseded):
+                _recount(state, window, len(system), more)
+                break
+
+
+def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
+    """Put what is in force for a window in force again, with its count corrected."""
+    newest = state.store.moves(state.id, window, most=1)
+    move = next(state.moves(window), None)
+    if move is None or move.projection_id is None:
+        return
+    projection = state.projection(move.projection_id)
+    runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
+    if not all(any(run.first <= i <= run.last for run in runs) for i in range(leading)):
+        return
+    again: dict[str, Any] = {"id": clock_and_ids.new_id(), "parent": projection.id}
+    again["tokens"] = max(0, projection.tokens + more)
+    corrected = projection.model_copy(update=again)
+    step = Step(
+        kind="compress" if move.kind == "compress" else "restore",
+        session_id=state.id,
+        branch_id=state.branch_id,
+        window=window,
+        base=newest[0].number if newest else 0,
+        at=len(state.history),
+        projection=corrected,
+        notes=state.counted_noted(corrected, state.counted_by(projection)),
+    )
+    state.store.commit(step)
+
+
+def leading_system(messages: Iterable[Given]) -> list[int]:
+    """Where the system messages stand that a list begins with."""
+    roles = (fields_of(message).get("role") for message in messages)
+    leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
+    return [i for i, _ in enumerate(leading)]

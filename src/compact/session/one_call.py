@@ -1,0 +1,133 @@
+"""The four functions of one call, with their options. The engine behind them (`session.compress`)
+is loaded at the first call, so that importing them costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+
+from compact.messages.options import show_options
+
+if TYPE_CHECKING:
+    from compact.engine.plan import Plan
+    from compact.messages.events import Event
+    from compact.messages.given import Given
+    from compact.messages.policy import CompactPolicy
+    from compact.messages.protocols import ChatModel, Summarizer, TokenEstimator
+    from compact.models.profiles import ModelBook
+    from compact.secrets.redactor import Redactor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Options(TypedDict, total=False):
+    """Options of `compress`, `plan` and their async forms, beside the messages and the limit."""
+
+    pin: Iterable[int] | None
+    """Positions of messages that stay word for word."""
+    system: str | Sequence[Mapping[str, Any]] | None
+    """A system prompt that is sent in its own field: counted, never changed."""
+    tools: Sequence[Mapping[str, Any]] | None
+    """Tool schemas that are sent along: counted, never changed."""
+    model: str | None
+    """A model key; it selects the tokenizer."""
+    tokenizer: str | TokenEstimator | None
+    """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer."""
+    format: str | None
+    """The wire format, if not clear from the messages: `chat_completions`, `anthropic`, `responses`
+    or `ollama`."""
+    policy: CompactPolicy | None
+    """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
+    """The summarizer: `extractive` (the default), a model by its key (`ollama:qwen3:8b`) or itself,
+    several to ask in this order, your own object, or None for a receipt only."""
+    models: ModelBook | None
+    """The known facts about models. Default: the built-in book."""
+    key: bytes | None
+    """A secret for the heading of a checkpoint, by which it is recognized when it comes back. The
+    default lasts for this process. Give your own if other processes continue with the result, or if
+    the same messages must give the same bytes everywhere."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one: taken out of what a summarizer is shown, and of
+    summaries."""
+    on_event: Callable[[Event], None] | None
+    """Called with each event, in order."""
+
+
+DEFAULTS: Mapping[str, object] = {"summarizer": "extractive"}
+"""Defaults of options, other than None."""
+
+
+def compress(
+    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
+) -> list[Any]:
+    """Fit messages into `max_tokens`, in their own format. Messages that fit come back unchanged.
+
+    The system prompt, pins and a person's newest message stay word for word. Tool calls keep their
+    results, and the order stays the same. A call without a result gets a note as its result,
+    because providers refuse it otherwise.
+
+    Raises:
+        CannotFit: the floor, which may not be shortened, exceeds `max_tokens`; the text lists its
+            parts.
+        InvalidMessage: a message is malformed; the text names the field.
+        BlockingCallInLoop: the summarizer waits, and this thread runs an event loop: await
+            `acompress`.
+    """
+    done: list[Any] = _engine().compress(messages, max_tokens=max_tokens, **options)
+    return done
+
+
+async def acompress(
+    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
+) -> list[Any]:
+    """`compress` for async callers."""
+    done: list[Any] = await _engine().acompress(messages, max_tokens=max_tokens, **options)
+    return done
+
+
+def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+    """Each step that `compress` takes with these messages, and why. The plan contains the new
+    context.
+
+    Raises:
+        CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
+    """
+    done: Plan = _engine().plan(messages, max_tokens=max_tokens, **options)
+    return done
+
+
+async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+    """`plan` for async callers."""
+    done: Plan = await _engine().aplan(messages, max_tokens=max_tokens, **options)
+    return done
+
+
+def _engine() -> Any:  # noqa: ANN401 - a module
+    return import_module("compact.session.compress")
+
+
+def _loading(function: F) -> F:
+    """The function, which hands on whatever it is given: the engine's own refuses what is wrong."""
+    name = function.__name__
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            return await getattr(_engine(), name)(*args, **given)
+    else:
+
+        @wraps(function)
+        def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            return getattr(_engine(), name)(*args, **given)
+
+    show_options(run, Options)
+    return cast("F", run)
+
+
+compress, acompress = _loading(compress), _loading(acompress)
+plan, aplan = _loading(plan), _loading(aplan)

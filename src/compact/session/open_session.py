@@ -1,0 +1,170 @@
+"""The handle of an open session: its state, its views by tokenizer and window, and the models it
+speaks to. `ContextManager` holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compact import forks, wiring
+from compact.errors import InvalidMessage
+from compact.messages.asking import PATIENCE
+from compact.messages.given import Given, messages_given
+from compact.messages.messages import Message
+from compact.messages.protocols import SessionStore
+from compact.session.counted_session import CountedSession
+from compact.session.lists.last_list import LastList
+from compact.session.lists.repeated_system_prompt import RepeatedSystemPrompt
+from compact.session.models import Models
+from compact.session.opening import SessionOptions, found_for, may_be_in, opened, other_format
+from compact.session.prompt_sender import PromptSender
+from compact.session.views import drafts
+from compact.session.views.breaker import Breaker
+from compact.session.views.view import View
+
+
+class OpenSession:
+    """A session that is open in this process."""
+
+    def __init__(
+        self,
+        model: wiring.Model | None,
+        window: int | None,
+        store: str | Path | SessionStore | None,
+        options: SessionOptions,
+    ) -> None:
+        self._model, self._window, self._options = model, window, options
+        self._owns_store = store is None or isinstance(store, str | Path)
+        self.turn = forks.Lock()
+        """Held, also while a summarizer writes, by whoever takes in a list and wants a prompt of
+        that very list."""
+        self._open(store)
+
+    def _open(self, store: str | Path | SessionStore | None) -> None:
+        options = self._options
+        self.state, size = opened(self._model, self._window, store, options)
+        try:
+            drafts.drop_abandoned(self.state)
+            self.breaker = Breaker(self.state)
+            self._columns = {self._own_tokenizer: CountedSession(self.state, self.state.counter)}
+            self._views: dict[tuple[str, int], View] = {}
+            self.view = self.view_of(size)
+            """The view that prompts are made from."""
+        except BaseException:
+            if self._owns_store:
+                self.state.store.close()
+            raise
+        self.sender = PromptSender(self.state, self.view)
+        self.repeated_prompt = RepeatedSystemPrompt(self.state)
+        self.last_list = LastList(self.state)
+        self.models = Models(
+            self.state,
+            self._model,
+            fallbacks=options.get("fallbacks") or (),
+            patience=options.get("patience") or PATIENCE,
+        )
+        self._of_own_model = self._tokenizer_of(self._model)
+        """The tokenizer that the session's first model has: where another one was given for it,
+        that one counts for all models of its kind."""
+
+    def close(self) -> None:
+        """Give up what is being drafted, and close what was opened here."""
+        if self.turn.is_inherited:
+            return
+        self._stop()
+        if self._owns_store:
+            self.state.store.close()
+
+    def _stop(self) -> None:
+        for view in self._views.values():
+            view.background.stop()
+        self.models.close()
+        if self.state.archive is not None:
+            self.state.archive.close()
+
+    def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
+        """The messages as given, after opening the session again in a format that can hold them,
+        where its own cannot. `at` is the place of the first of them, for errors.
+
+        Raises:
+            InvalidMessage: one is no message, or in a format that the session cannot be in.
+        """
+        given = messages_given(messages)
+        other = other_format(self.state, given)
+        if other and not self._options.get("format") and may_be_in(self.state, other.name):
+            self._options = {**self._options, "format": other.name, "session_id": self.state.id}
+            policy = self.state.policy
+            self._stop()
+            self._open(self.state.store)
+            self.state.policy = policy
+            other = other_format(self.state, given)
+        if other:
+            raise InvalidMessage(
+                f"messages[{at + other.place}]",
+                f"is in the format {other.name}, the session is in {self.state.wire.name}: "
+                f"give format={other.name!r}",
+            )
+        return given
+
+    # --- by tokenizer and window ------------------------------------------------------------------
+
+    @property
+    def _own_tokenizer(self) -> str:
+        return self.state.counter.estimator.name
+
+    def _tokenizer_of(self, model: wiring.Model | None) -> str | None:
+        book = self.state.setting.book
+        profile = book.profile_of(wiring.key_of(model)) if model else None
+        return profile.tokenizer if profile else None
+
+    def view_of(self, size: int, tokenizer: str | None = None) -> View:
+        """The view for a window of that size, by the session's own tokenizer or another one."""
+        tokenizer = tokenizer or self._own_tokenizer
+        with self.state.lock:
+            if tokenizer not in self._columns:
+                counter = wiring.token_counter(self.state.wire.name, tokenizer=tokenizer)
+                self._columns[tokenizer] = CountedSession(self.state, counter)
+            if (tokenizer, size) not in self._views:
+                view = View(self._columns[tokenizer], size, self.breaker)
+                self._views[tokenizer, size] = view
+            return self._views[tokenizer, size]
+
+    def view_for(self, model: wiring.Model, window: int | None = None) -> View:
+        """The view for a model's window, or for a size that is given, by its tokenizer. A model of
+        which nothing is known is counted as the session itself is.
+
+        Raises:
+            UnknownModel: nothing is known of its window, and no size is given.
+        """
+        size = replace(self.state.setting, model=wiring.key_of(model)).size(window)
+        tokenizer = self._tokenizer_of(model)
+        return self.view_of(size, None if tokenizer == self._of_own_model else tokenizer)
+
+    def go_on_with(self, model: wiring.Model, window: int | None) -> None:
+        """Have the session be for another model: its counts and view, what it is reserved and told
+        from now on.
+
+        Raises:
+            UnknownModel: as `view_for`; the session stays with the model it has.
+        """
+        state = self.state
+        if window is None:  # asked before the lock is taken
+            window = found_for(replace(state.setting, model=wiring.key_of(model)))
+        with state.lock:
+            view, key = self.view_for(model, window), wiring.key_of(model)
+            if key != state.setting.model:  # a smaller window was the other model's
+                counted = view.counted
+                counted.learn(counted.calibration.after_word(view.size, size=view.size))
+            self._model, self._window = model, window
+            state.serve(model, view.size)
+            state.asks(key)
+            self.breaker.follow()
+            for each in self._views.values():
+                each.corrected()
+            view.refresh()
+            self.view = view
+            self.sender.serve(view)
+            self.models.own = model

@@ -1,0 +1,414 @@
+"""Opening a session: what a caller says in words becomes an open `SessionState`.
+
+Whatever can be wrong is looked at before the store is touched, and what was opened here is closed
+again when opening fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from compact import wiring
+from compact.engine.fold import RequestExtras
+from compact.errors import (
+    BlockingCallInLoop,
+    InvalidArgument,
+    InvalidConfig,
+    ModelFailed,
+    NotFound,
+    UnknownModel,
+)
+from compact.messages import clock_and_ids
+from compact.messages.asking import PATIENCE, Patience
+from compact.messages.calls import got
+from compact.messages.events import Event
+from compact.messages.formats.known import format_instead, format_named
+from compact.messages.formats.wire import WireFormat
+from compact.messages.messages import Message
+from compact.messages.policy import CompactPolicy
+from compact.messages.protocols import (
+    ChatModel,
+    Emit,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
+from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.messages.tiers import TierSettings
+from compact.messages.tokens import TokenCounter
+from compact.models.model_keys import format_for
+from compact.models.profiles import ModelBook, shipped
+from compact.models.resolving import Setting
+from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.session.entering import new_branch
+from compact.session.prompt_parts import checked_size, parts_beside
+from compact.session.prompting import Prompting, mode_in
+from compact.session.running import blocking
+from compact.session.running.off_loop import delivered_on_loop
+from compact.session.state import SessionState
+from compact.text.prompts import PromptParts
+
+if TYPE_CHECKING:
+    from compact.memory.memory_manager import MemoryManager
+    from compact.session.recalling import TurnRecall
+
+LEAST_WINDOW = 64
+"""Tokens of a window that could hold a message at all."""
+SOON = 5.0
+"""Seconds within which a server says what a model's window is, before a session is opened."""
+FORMAT_NOTE = "format"
+"""The name of the note that says which format a session has taken on that began with texts."""
+PAGE = 256
+"""Messages that are looked at at once."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """What a `ContextManager` takes beside model, window and store."""
+
+    system: str | Sequence[Mapping[str, Any]] | None
+    """A system prompt that is sent in a field of its own: counted, never changed."""
+    tools: Sequence[Mapping[str, Any]] | None
+    """Tool schemas that are sent along: counted, never changed."""
+    tokenizer: str | TokenEstimator | None
+    """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own; else the model's."""
+    format: str | None
+    """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
+    `ollama`. A session has one for life, but for one that has texts alone: where none is given,
+    it takes on the format of the first message that can only be in one."""
+    prompt: PromptParts | None
+    """What a system prompt is assembled of, for the mode and within the budget of the window's
+    tier; it stands before the history's own."""
+    user_mode: str | Path | None
+    """The file that the texts of the mode `user` are read from."""
+    tiers: Mapping[int, TierSettings] | None
+    """What is set for single tiers, by number."""
+    models: ModelBook | None
+    """What is known of models; the shipped book where none is given."""
+    policy: CompactPolicy | None
+    """What is kept, and when and how far to compress; `CompactPolicy()` where none is given."""
+    summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
+    """Who writes the summaries: `model` (the default), the session's own model, where it can be
+    asked and is fit, else code; `extractive`, code; a model by its key (`ollama:qwen3:8b`) or
+    itself; several that are asked in this order; an object of yours; or None for a receipt
+    alone."""
+    fallbacks: Sequence[str | ChatModel] | None
+    """The models that answer where the one that is asked does not, in this order."""
+    patience: Patience | None
+    """How long models that are given by their keys are asked, for answers and for summaries."""
+    memory: bool | MemoryManager | None
+    """Whether old turns that a person's newest message is about are quoted before it: from the
+    session's own store (True), or a memory of the same scope."""
+    recall_tokens: int | None
+    """Tokens that they may take for one message; a tenth of the window and no more than 1,000 where
+    none are given."""
+    archive: str | Path | StorageAdapter | None
+    """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
+    `s3://BUCKET/PREFIX`, or an adapter of yours."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one, in all copies that are made of the session."""
+    on_event: Callable[[Event], None] | None
+    """Is called with each event, in the order they happen; the `emit` of an `EventBus` hands them
+    to exporters."""
+    session_id: str
+    """Opens the session of that id where the store has one, else makes it."""
+    scope: str
+    """The user, tenant or project that the session belongs to; `default` where one person uses the
+    store. No session of another one is opened."""
+    title: str | None
+    """What a new session is called."""
+
+
+DEFAULTS: Mapping[str, object] = {"summarizer": wiring.OWN, "scope": DEFAULT_SCOPE}
+"""Of the options that are not None where they are left out."""
+
+
+def opened(
+    own: wiring.Model | None,
+    window: int | None,
+    store: str | Path | SessionStore | None,
+    options: SessionOptions,
+) -> tuple[SessionState, int]:
+    """The session that is asked for, made where the store has none, and the tokens of its window.
+
+    Raises:
+        InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the session that
+            is there is in another format or scope.
+        StoreFailed: the store cannot be opened.
+    """
+    model = None if own is None else wiring.key_of(own)
+    setting = Setting(
+        book=options.get("models") or shipped(), model=model, tiers=options.get("tiers") or {}
+    )
+    least = LEAST_WINDOW
+    given = None if window is None else checked_size("window", window, least=least)
+    window = found_for(setting) if given is None else given
+    size = setting.size(window)
+    setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
+    asked = format_named(options.get("format") or format_for(model))
+    otherwise = None if window is None else "chars"
+    counter = _counter(asked.name, options, model, otherwise)
+    wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
+    setting = replace(setting, summarizer=_writers(options, own, setting).first)
+    for key in options.get("fallbacks") or ():
+        wiring.chat_model(key)  # this too
+    opened_store = wiring.session_store(store)
+    owns = store is None or isinstance(store, str | Path)
+    try:
+        session = _session_in(opened_store, options, asked.name, counter, model)
+        if session.wire != asked.name:
+            counter = _counter(session.wire, options, model, otherwise)
+        state = _state(opened_store, session, options, counter, setting, own, size)
+    except BaseException:
+        if owns:
+            opened_store.close()
+        raise
+    return state, size
+
+
+async def found_window(model: str) -> int | None:
+    """Tokens of a model's window as its server says; None where it does not say.
+
+    Raises:
+        UnknownModel: the key means nothing.
+        ModelFailed: the server cannot be asked.
+    """
+    asked = wiring.chat_model(model, timeout=SOON)
+    try:
+        limits = await asked.limits()
+    finally:
+        if (close := getattr(asked, "aclose", None)) is not None:
+            await close()
+    return limits.window or limits.default or limits.trained
+
+
+def found_for(setting: Setting) -> int | None:
+    """The window of a setting's model as its server says, where nothing else is known of it; None
+    where it is known, or the server cannot be asked here and now.
+    """
+    if setting.model is None:
+        return None
+    profile = setting.book.profile_of(setting.model)
+    if profile is not None and profile.window is not None:
+        return None
+    with suppress(UnknownModel, ModelFailed, BlockingCallInLoop):
+        return blocking.run(found_window(setting.model), waits=True, instead="…")
+    return None
+
+
+def _counter(
+    wire: str, options: SessionOptions, model: str | None, otherwise: str | None
+) -> TokenCounter:
+    tokenizer = options.get("tokenizer")
+    return wiring.token_counter(wire, tokenizer=tokenizer, model=model, otherwise=otherwise)
+
+
+def _session_in(
+    store: SessionStore,
+    options: SessionOptions,
+    wire: str,
+    counter: TokenCounter,
+    model: str | None,
+) -> Session:
+    """The store's session of that id, made where there is none.
+
+    Raises:
+        InvalidConfig: the one that is there is in another format, or of another scope.
+    """
+    session_id = options.get("session_id") or clock_and_ids.new_id()
+    scope = options.get("scope") or DEFAULT_SCOPE
+    try:
+        session = store.session(session_id)
+    except NotFound:
+        new = Session(
+            id=session_id,
+            scope=scope,
+            title=options.get("title"),
+            model=model,
+            wire=wire,
+            tokenizer=counter.estimator.name,
+            branch=new_branch(store, session_id),
+        )
+        session = store.session(session_id, create=new)
+    if session.scope != scope:
+        raise InvalidConfig(
+            "scope",
+            f"the session {session_id!r} of this store does not belong to {scope!r}: "
+            "give the scope that it was made with, or another session_id",
+        )
+    return _in_format(store, session, wire if options.get("format") else None)
+
+
+def _in_format(store: SessionStore, session: Session, asked: str | None) -> Session:
+    """The session in the format that it is in by now: the one that is asked for, where everything
+    in it reads the same in that one, as texts do.
+
+    Raises:
+        InvalidConfig: it does not.
+    """
+    begun, noted = session.wire, store.notes(session.id).get(FORMAT_NOTE)
+    if noted is not None:
+        session = session.model_copy(update={"wire": noted["wire"]})
+    if asked in (None, begun, session.wire):
+        return session
+    if not _reads_the_same(store, session.branch, format_named(asked)):
+        raise InvalidConfig(
+            "format",
+            f"the session {session.id!r} is in {session.wire!r}, not in {asked!r}: "
+            "leave format out, or give another session_id",
+        )
+    store.note(session.id, FORMAT_NOTE, {"wire": asked})
+    return session.model_copy(update={"wire": asked})
+
+
+def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bool:
+    """Whether another format reads all that a branch says the same: texts, and parts of text."""
+    return all(
+        wire.reads_the_same(message)
+        for start in range(0, branch.messages, PAGE)
+        for message, *_ in store.read(branch.id, start, start + PAGE)
+    )
+
+
+class OtherFormat(NamedTuple):
+    """A message that cannot be in a session's format."""
+
+    place: int
+    """Its place in the list that was given."""
+    name: str
+    """The format that it is in."""
+
+
+def other_format(
+    state: SessionState, given: Sequence[Message | Mapping[str, Any]]
+) -> OtherFormat | None:
+    """The first of these messages that cannot be in the session's format."""
+    name = state.wire.name
+    for place, message in enumerate(given):
+        if not isinstance(message, Message) and (other := format_instead(message, name)):
+            return OtherFormat(place, other)
+    return None
+
+
+def may_be_in(state: SessionState, name: str) -> bool:
+    """Whether all that a session says reads the same in another format."""
+    branch = state.store.branch(state.branch_id)
+    return _reads_the_same(state.store, branch, format_named(name))
+
+
+def _state(
+    store: SessionStore,
+    session: Session,
+    options: SessionOptions,
+    counter: TokenCounter,
+    setting: Setting,
+    own: wiring.Model | None,
+    size: int,
+) -> SessionState:
+    parts_beside(counter, options.get("system"), options.get("tools"))  # refused in time
+    policy = options.get("policy") or CompactPolicy()
+    if "summarizer" in options and options["summarizer"] is None:
+        policy = policy.model_copy(update={"strategy": "off"})
+    wire = format_named(session.wire)
+    emit = wiring.emitter(options.get("on_event"), session_id=session.id)
+    emit = emit if emit is wiring.nobody else delivered_on_loop(emit)
+    redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, emit)
+    archive = None
+    if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
+        from compact.session.archiving import Archive
+
+        archive = Archive(adapter, store, session.id, emit, redactor)
+        emit = archive.emit
+
+    choose = _choosing(options, counter, setting, policy, emit)
+    writers, summarizer = choose(own, size)
+    state = SessionState(
+        id=session.id,
+        store=store,
+        wire=wire,
+        counter=counter,
+        policy=policy,
+        setting=setting,
+        writers=writers,
+        summarizer=summarizer,
+        choose=choose,
+        emit=emit,
+        prompting=_prompting(wire, options),
+        tokenizer=session.tokenizer,
+        archive=archive,
+        redactor=redactor,
+        recall=_recall(store, session.scope, options, redactor),
+    )
+    state.prompting.mode(policy.mode)  # refused where there is no such mode
+    state.open(session.branch)
+    return state
+
+
+def _choosing(
+    options: SessionOptions,
+    counter: TokenCounter,
+    setting: Setting,
+    policy: CompactPolicy,
+    emit: Emit,
+) -> Callable[[wiring.Model | None, int], tuple[wiring.Writers, Summarizer]]:
+    """What finds who writes summaries, for a session's own model and the tokens of its window."""
+
+    def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
+        writers = _writers(options, own, setting)
+        return writers, wiring.summarizer(
+            writers.row,
+            counter,
+            book=setting.book,
+            emit=emit,
+            patience=options.get("patience") or PATIENCE,
+            policy=policy,
+            size=size if writers.own else None,
+        )
+
+    return chosen
+
+
+def _recall(
+    store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
+) -> TurnRecall | None:
+    """What is recalled from, where that is asked for; a session without it knows no memory.
+
+    Raises:
+        InvalidArgument: the store keeps no index, or the memory is of another scope.
+    """
+    memory, tokens = options.get("memory"), options.get("recall_tokens")
+    tokens = None if tokens is None else checked_size("recall_tokens", tokens)
+    if memory is None or memory is False:
+        return None
+    from compact.memory.memory_manager import MemoryManager
+    from compact.session.recalling import TurnRecall
+
+    if memory is True:
+        if not hasattr(store, "holding"):
+            raise InvalidArgument(
+                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
+            )
+        memory = MemoryManager(store, scope=scope)
+    if not isinstance(memory, MemoryManager):
+        raise InvalidArgument(
+            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
+        )
+    return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
+
+
+def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
+    return Prompting(
+        wire,
+        RequestExtras.of(options.get("system"), options.get("tools")),
+        parts=options.get("prompt"),
+        own_mode=mode_in(options.get("user_mode")),
+        tiers=options.get("tiers"),
+    )
+
+
+def _writers(options: SessionOptions, own: wiring.Model | None, setting: Setting) -> wiring.Writers:
+    return wiring.writers(options.get("summarizer", wiring.OWN), own, setting.book)

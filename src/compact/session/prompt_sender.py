@@ -1,0 +1,384 @@
+"""Sending: a prompt that fits, counted before it goes out, and what comes back of it.
+
+What providers report corrects our counts. Where a provider refuses a prompt as too large, the
+session acts first: the ladder is triggered once, and the same model is asked once more. Only where
+that does not help, other models are asked that are known to hold what it refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from compact.engine.plan import Plan
+from compact.engine.values import Wanted
+from compact.errors import (
+    CannotFit,
+    ContextOverflow,
+    InvalidArgument,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+)
+from compact.messages.asking import ASK, Ask, Limits
+from compact.messages.calls import got
+from compact.messages.changes import PutAside
+from compact.messages.context import ActiveContext
+from compact.messages.copies import copied_message
+from compact.messages.events import RatioLearned, ToolsWithdrawn, WindowCapped
+from compact.messages.messages import Message
+from compact.messages.overflow import refusal_of
+from compact.messages.protocols import ChatModel
+from compact.messages.replies import Delta, Reply, promised
+from compact.messages.tool_support import ToolSource
+from compact.session.prompt_parts import overhead_of
+from compact.session.running.off_loop import off_loop
+from compact.session.state import SessionState
+from compact.session.views.emergency_ladder import make_fit
+from compact.session.views.manual_compression import shown_of_aside
+from compact.session.views.time_travel import take_snapshot
+from compact.session.views.view import View
+
+T = TypeVar("T")
+_TOOLLESS: Mapping[ToolSource, str] = {
+    "user_confirmed": "your own entry of it says that it calls none",
+    "auto_detected": "its server says that it calls none",
+    "runtime_error": "it refused them",
+    "profile": (
+        "it is known as a model that calls none; if yours does, give it an entry of your own "
+        "with tool_support: true"
+    ),
+}
+"""Why a model is given no tools, by who says it."""
+
+
+ANSWER_SHARE = 0.75
+"""Share of what a prompt leaves of the window that an answer may take."""
+
+
+class Taken(NamedTuple):
+    """A prompt that somebody took."""
+
+    view: View
+    tokens: int
+    """As they were counted."""
+
+
+class PromptSender:
+    """What goes to models and comes back from them."""
+
+    def __init__(self, state: SessionState, view: View) -> None:
+        self._state = state
+        self._main = view
+        self._known: set[tuple[str, int]] = set()
+        """The models that were asked for their limits, and for a window of which size."""
+        self._refused_tools: dict[str, str] = {}
+        """The models that refused tools, and with which words."""
+        self._withdrawn: set[str] = set()
+        """The models of which was said that they are asked without tools."""
+        self._taken: Taken | None = None
+        """The prompt that was taken last."""
+        self._was_refused = False
+        """Whether the prompt before was reported as too large, and nothing as served since."""
+        self._wanted = view
+        """The view that somebody asked for last, whether it fitted or not."""
+
+    def serve(self, view: View) -> None:
+        """Send what is in that view from now on."""
+        self._main = self._wanted = view
+        self._known.clear()
+
+    async def fitted(self, view: View, take: Callable[[], T]) -> T:
+        """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
+        else helps.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        self._wanted = view
+
+        def taken() -> T:
+            self._taken = Taken(view, view.tokens)
+            return take()
+
+        return await view.fit(taken, partial(make_fit, self._state, view))
+
+    def put_aside(self, position: int, tokens: int | None) -> Message:
+        """Show head and tail of a message from now on, so many tokens, or as many as let the view
+        that was asked for last fit; the message as it is shown.
+
+        Raises:
+            CannotFit: nothing of it can be left out, and it is larger than that.
+        """
+        state = self._state
+        with state.lock:
+            history = self._wanted.counted.history
+            most = tokens or shown_of_aside(self._wanted, position)
+            said = history.said_tokens(position)
+            if said > most and history.as_aside(position, most)[1] >= said:
+                raise CannotFit({"this message": said}, most)
+            state.record(PutAside(tokens=most), position)
+            self._main.reload()
+            return copied_message(history.shown(position))
+
+    async def sent(self, model: ChatModel, wanted: Ask = ASK) -> Reply:
+        """The model's answer to the active context, as it is wanted.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+            ContextOverflow: the provider refused the smaller prompt too.
+        """
+
+        async def answered(context: ActiveContext, ask: Ask) -> Reply:
+            return promised(await model.complete(context, ask), Reply, model.name)
+
+        reply, taken = await self._delivered(model, wanted, answered)
+        self._learn_of(reply, taken)
+        return reply
+
+    async def streamed(self, model: ChatModel, wanted: Ask = ASK) -> AsyncGenerator[Delta, None]:
+        """The model's answer as it is written; the last piece carries the whole.
+
+        Raises:
+            As `sent`; ModelFailed where the answer breaks off.
+        """
+
+        async def begun(context: ActiveContext, ask: Ask) -> tuple[Delta, AsyncIterator[Delta]]:
+            pieces = model.stream(context, ask)
+            return await _next(pieces, model), pieces
+
+        (piece, pieces), taken = await self._delivered(model, wanted, begun)
+        try:
+            while piece.reply is None:
+                yield piece
+                piece = await _next(pieces, model)
+            self._learn_of(piece.reply, taken)
+            yield piece
+        finally:
+            if (close := getattr(pieces, "aclose", None)) is not None:
+                await close()
+
+    async def _delivered(
+        self,
+        model: ChatModel,
+        wanted: Ask,
+        deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
+    ) -> tuple[T, Taken]:
+        """What comes of the prompt, and the prompt: made smaller where it was refused as too large,
+        and once more by the emergency ladder, then for any model that holds it, and without tools
+        where the model cannot call any.
+        """
+        wanted = wanted.model_copy(update={"waited": await self._introduced(model)})
+        refusal: ContextOverflow | None = None
+        rolled_over = False
+        floor: CannotFit | None = None
+        refused_by: Mapping[str, int] | None = None
+        counted = self._main.counted
+        known = counted.calibration
+        self._state.asks(model.name)
+        self._settle_tools(model)
+        context, taken = await self._checked()
+        try:
+            while True:
+                try:
+                    return await deliver(context, self._ask(wanted, context, refused_by)), taken
+                except ContextOverflow as error:
+                    if floor:
+                        raise floor from None
+                    if rolled_over:
+                        raise
+                    rolled_over, refusal, refused_by = bool(refusal), error, {}
+                    if floor := await self._floor(error, taken, again=rolled_over):
+                        refused_by = {error.stand_in or model.name: self._expected(context)}
+                        continue
+                except ModelRefused as error:
+                    if floor or not context.tools or not self._is_toolless_now(model):
+                        raise
+                    self._refused_tools[model.name] = str(error)
+                    self._settle_tools(model)
+                context, taken = await self._checked()
+        finally:
+            if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
+                counted.learn(known)
+                self._main.corrected()
+
+    async def _floor(
+        self, refusal: ContextOverflow, taken: Taken, *, again: bool
+    ) -> CannotFit | None:
+        """Make a refused prompt smaller, by every means where that one was refused `again`; why
+        that cannot be, where there are others to ask for it as it is.
+
+        Raises:
+            CannotFit: it cannot be, and there is nobody else; ContextOverflow, where it was made
+                smaller already.
+        """
+        try:
+            await self._made_smaller(refusal, taken, again=again)
+        except CannotFit as floor:
+            if not refusal.others:
+                raise (refusal if again else floor) from None
+            return floor
+        return None
+
+    def _is_toolless_now(self, model: ChatModel) -> bool:
+        """Whether a refusal has just taught that the model calls no tools."""
+        return model.abilities.tools is False and model.name not in self._refused_tools
+
+    def _settle_tools(self, model: ChatModel) -> None:
+        """Send tools along where the model calls them; say once where it does not."""
+        if not self._state.prompting.has_tools:
+            return
+        why = self._toolless(model)
+        if why and model.name not in self._withdrawn:
+            self._withdrawn.add(model.name)
+            self._state.emit(ToolsWithdrawn(model=model.name, reason=why))
+        self._state.give_tools(not why)
+
+    def _toolless(self, model: ChatModel) -> str:
+        """Why a model is given no tools, as far as that is known now; empty where it is."""
+        if why := self._refused_tools.get(model.name):
+            return why
+        support = self._state.setting.tools(model.name, model.abilities.tools)
+        return _TOOLLESS[support.source] if support.value is False else ""
+
+    async def _introduced(self, model: ChatModel) -> float:
+        """Ask a model that is new here what its window is: a server may be set up for less than
+        was asked for, and not every server refuses what is too large. The seconds that it took.
+        """
+        view = self._main
+        if (model.name, view.size) in self._known:
+            return 0.0
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        try:
+            limits = await model.limits()
+        except ModelUnavailable:  # will be asked for more in a moment, and for this the next time
+            return clock() - start
+        except ModelFailed:
+            limits = Limits()
+        self._known.add((model.name, view.size))
+        told = [size for size in (limits.window, limits.trained) if size is not None]
+        if told and min(told) < view.window.size:
+            counted = view.counted
+            counted.learn(counted.calibration.after_word(min(told), size=view.size))
+            capped = counted.window(view.size).size
+            self._state.emit(WindowCapped(asked=view.size, size=capped))
+            view.corrected()
+        return clock() - start
+
+    def _ask(
+        self, wanted: Ask, context: ActiveContext, refused_by: Mapping[str, int] | None
+    ) -> Ask:
+        """How the answer is wanted: within what a person keeps free for it; else as long as is
+        wanted, or as the model's answers are, who may think first. Of what the prompt leaves of the
+        window a share stays free: the counts may differ, and the conversation goes on.
+        """
+        window, own = self._main.window, self._state.policy.output_reserve
+        left = window.size - self._expected(context)
+        most = max(own, int(left * ANSWER_SHARE), min(left, window.output_reserve), 1)
+        room = wanted.max_tokens or own or (window.output_reserve and self._state.setting.answer)
+        told = {"window": window.size, "refused_by": refused_by}
+        return wanted.model_copy(update={**told, "max_tokens": min(room, most) or None})
+
+    def _expected(self, context: ActiveContext) -> int:
+        """Tokens of a prompt as a provider is expected to count it."""
+        return int(context.tokens * max(1.0, self._main.window.ratio))
+
+    async def _checked(self) -> tuple[ActiveContext, Taken]:
+        """The active context, every message of it counted afresh.
+
+        Raises:
+            CannotFit: it is larger than the usable window after all that could be done.
+        """
+        return await off_loop(self._counted_afresh())
+
+    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
+        view = self._main
+        context = await self.fitted(view, view.context)
+        if (counted := self.count(context)) > view.window.usable:
+            view.counted.history.recount()
+            with view.alone():
+                error = self._too_large(counted)
+                await make_fit(self._state, view, error)
+            context = await self.fitted(view, view.context)
+            if (counted := self.count(context)) > view.window.usable:
+                raise self._too_large(counted)
+        self._taken = Taken(view, counted)
+        return context, self._taken
+
+    def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
+        """The error of a prompt that was counted as too large, by what it consists of."""
+        parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
+        parts = {**parts, "messages": counted - sum(parts.values())}
+        return CannotFit(parts, limit or self._main.window.usable)
+
+    def count(self, context: ActiveContext) -> int:
+        """Tokens of a whole prompt."""
+        counter = self._main.counted.counter
+        beside = overhead_of(counter, context.system, context.tools)
+        return beside + sum(map(counter.message, context.messages))
+
+    def reported(self, tokens: int) -> None:
+        """Learn from what a provider counted for the prompt that was taken last."""
+        self._was_refused = False
+        if self._taken:
+            self._learn(self._taken, tokens)
+
+    def _learn_of(self, reply: Reply, taken: Taken) -> None:
+        if reply.usage is not None and not reply.is_stand_in:  # who has a tokenizer of its own
+            self._learn(taken, reply.usage.prompt_tokens)
+
+    def _learn(self, taken: Taken, tokens: int) -> None:
+        counted, before = taken.view.counted, taken.view.counted.calibration
+        counted.learn(before.after(taken.tokens, tokens, exact=counted.counter.exact))
+        self._tell(taken, before.ratio, tokens)
+
+    async def refused(self, error: object) -> Plan:
+        """Make the context fit after a provider refused it as too large; what was done.
+
+        Raises:
+            InvalidArgument: the error says nothing of a context that is too large.
+            CannotFit: what may not be shortened exceeds what the provider allows.
+        """
+        taken = self._taken or Taken(self._main, self._main.tokens_now)
+        again, self._was_refused = self._was_refused, True
+        return await self._made_smaller(error, taken, again=again)
+
+    async def _made_smaller(self, error: object, taken: Taken, *, again: bool) -> Plan:
+        return await off_loop(self._refitted(error, taken, again=again))
+
+    async def _refitted(self, error: object, taken: Taken, *, again: bool) -> Plan:
+        refusal = refusal_of(error)
+        if refusal is None:
+            reason = f"this error says nothing of a context that is too large: {got(error)}"
+            raise InvalidArgument("error", reason)
+        state, (view, tokens) = self._state, taken
+        counted = view.counted
+        take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
+        known, exact = counted.calibration, counted.counter.exact
+        counted.learn(known.after_overflow(tokens, refusal, size=view.size, exact=exact))
+        if (size := counted.window(view.size).size) < view.window.size:
+            state.emit(WindowCapped(asked=view.size, size=size))
+        self._tell(taken, known.ratio, refusal.tokens or 0)
+        if again:
+            with view.alone():
+                needed = max(1, min(tokens // 2, view.window.usable))
+                return await make_fit(state, view, self._too_large(tokens, needed), needed)
+        return await view.compress(
+            lambda _: Wanted(view.window.target), partial(make_fit, state, view)
+        )
+
+    def _tell(self, taken: Taken, before: float, reported: int) -> None:
+        ratio = taken.view.counted.calibration.ratio
+        if ratio != before:
+            self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
+        taken.view.corrected()
+
+
+async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
+    try:
+        return promised(await anext(pieces), Delta, model.name)
+    except StopAsyncIteration:
+        raise ModelFailed(f"{model.name} broke its answer off", model=model.name) from None

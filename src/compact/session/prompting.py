@@ -1,0 +1,232 @@
+"""What stands before everything else in a session's prompts: the assembled system prompt of a mode
+and a window's tier, and what the caller sends beside the messages (FR-16).
+
+Where a format has a field of its own for the system prompt it stands there, before the caller's own
+words; else it is the first message. Goals end the system prompt, in the same field or as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compact.engine.fold import RequestExtras
+from compact.engine.history import NOBODYS
+from compact.errors import InvalidConfig, unreadable
+from compact.files import LARGEST_TEXT, read_small
+from compact.messages.events import PromptOverBudget
+from compact.messages.formats.wire import WireFormat
+from compact.messages.goals import Goal, goals_message
+from compact.messages.messages import Message
+from compact.messages.policy import CompactPolicy
+from compact.messages.tiers import TierSettings, tier_of
+from compact.messages.tokens import TokenCounter
+from compact.session.prompt_parts import overhead_of, parts_beside
+from compact.text.modes import Mode, mode_named, user_mode
+from compact.text.prompts import PromptParts, SystemPrompt, assemble, prompt_message
+
+System = str | tuple[Mapping[str, Any], ...] | None
+"""A system prompt in a field of its own, as text or as the provider's blocks."""
+
+
+class Preamble(NamedTuple):
+    """What stands before the history in a prompt."""
+
+    extras: RequestExtras
+    """What is sent beside the messages."""
+    parts: Mapping[str, int]
+    """Tokens of all of it, by part."""
+    message: Message | None = None
+    """The system prompt, in formats whose system prompt is a message."""
+    goals: Message | None = None
+    """The active goals, in such formats."""
+    prompt: SystemPrompt | None = None
+    """How it was assembled; None where nothing is."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of what stands before the history."""
+        return sum(self.parts.values())
+
+    def with_part(self, name: str, tokens: int) -> Mapping[str, int]:
+        """The parts, of which that one has so many tokens more."""
+        return {**self.parts, name: self.parts.get(name, 0) + tokens}
+
+
+class Prompting:
+    """A session's preambles, by tokenizer, mode and window; each is made once."""
+
+    def __init__(
+        self,
+        wire: WireFormat,
+        given: RequestExtras,
+        *,
+        parts: PromptParts | None = None,
+        own_mode: Mode | None = None,
+        tiers: Mapping[int, TierSettings] | None = None,
+    ) -> None:
+        self._wire = wire
+        self._given = given
+        """What the caller sends."""
+        self._parts = parts
+        self._own_mode = own_mode
+        self._tiers = tiers
+        self._bare: dict[tuple[str, bool], Preamble] = {}
+        self._made: dict[tuple[str, str, int, bool], Preamble] = {}
+        self.own = NOBODYS
+        """By which the prompt's heading is made."""
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the caller sends tools along."""
+        return bool(self._given.tools)
+
+    def has(self, given: RequestExtras) -> bool:
+        """Whether this is what the caller sends."""
+        return given == self._given
+
+    def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
+        """Take what the caller sends from now on; whether it is something else.
+
+        Raises:
+            InvalidArgument: one of the tools is not a tool schema.
+        """
+        if given == self._given:
+            return False
+        parts_beside(counter, given.system, given.tools)  # refused in time
+        self._given = given
+        self._bare.clear()
+        self._made.clear()
+        return True
+
+    def mode(self, name: str) -> Mode:
+        """The mode of that name, `user` by the person's own file.
+
+        Raises:
+            InvalidConfig: there is no such mode.
+        """
+        if name == "user" and self._own_mode is not None:
+            return self._own_mode
+        return mode_named(name)
+
+    def asked(self, policy: CompactPolicy) -> CompactPolicy:
+        """The policy as a summarizer is asked by it: what a person's own mode says a summary keeps
+        is guidance like any other.
+        """
+        if policy.mode != "user" or self._own_mode is None:
+            return policy
+        guidance = "\n".join(filter(None, (policy.guidance, self._own_mode.focus)))
+        return policy.model_copy(update={"guidance": guidance})
+
+    def preamble(
+        self, counter: TokenCounter, mode: str, size: int, *, tools: bool = True
+    ) -> Preamble:
+        """What stands before the history in a window of that size, the caller's tools with it or
+        not.
+        """
+        given = self._given_by(counter, tools=tools)
+        if self._parts is None:
+            return given
+        budget = tier_of(size, self._tiers).prompt_tokens
+        asked = (counter.estimator.name, mode, budget, tools)
+        if asked not in self._made:
+            self._made[asked] = self._assembled(counter, self._parts, given, mode, budget)
+        return self._made[asked]
+
+    def _given_by(self, counter: TokenCounter, *, tools: bool = True) -> Preamble:
+        """What the caller sends, with its tools or not."""
+        asked = (counter.estimator.name, tools)
+        if asked not in self._bare:
+            sent = self._given if tools else self._given._replace(tools=())
+            self._bare[asked] = Preamble(sent, parts_beside(counter, sent.system, sent.tools))
+        return self._bare[asked]
+
+    def _assembled(
+        self, counter: TokenCounter, parts: PromptParts, given: Preamble, mode: str, budget: int
+    ) -> Preamble:
+        count = counter.text
+        own = 0 if self._wire.has_system_field else count(self.own.under("Prompt", ""))
+        prompt = assemble(
+            parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
+        )
+        preamble = given._replace(prompt=prompt)
+        if not prompt.text:
+            return preamble
+        if self._wire.has_system_field:
+            return _in_field(counter, preamble, "system prompt", prompt.text, given.extras.system)
+        message = prompt_message(prompt, self.own)
+        assert message is not None, "it says something"
+        taken = preamble.with_part("system prompt", counter.message(message))
+        return preamble._replace(message=message, parts=taken)
+
+    def over_budget(
+        self, counter: TokenCounter, mode: str, size: int, own: int
+    ) -> Iterator[PromptOverBudget]:
+        """What has no room in the system prompt of a window of that size, the caller's own words
+        among it, of which so many tokens stand in the history.
+        """
+        budget = tier_of(size, self._tiers).prompt_tokens
+        prompt = self.preamble(counter, mode, size).prompt
+        own += self._given_by(counter).parts["system prompt"]
+        rows = [(*left, True) for left in (prompt.left_out if prompt else ())]
+        if own > budget:
+            rows.append(("system prompt", own, "the caller's own words are never cut", False))
+        for part, tokens, reason, is_left_out in rows:
+            yield PromptOverBudget(
+                window=size,
+                part=part,
+                tokens=tokens,
+                budget=budget,
+                is_left_out=is_left_out,
+                reason=reason,
+            )
+
+    def with_goals(
+        self, counter: TokenCounter, preamble: Preamble, goals: Sequence[Goal]
+    ) -> Preamble:
+        """The preamble with the active goals, which end the system prompt, wherever it stands."""
+        message = goals_message(goals, self.own)
+        if message is None:
+            return preamble
+        if self._wire.has_system_field:
+            return _in_field(counter, preamble, "goals", preamble.extras.system, message.text)
+        parts = preamble.with_part("goals", counter.message(message))
+        return preamble._replace(goals=message, parts=parts)
+
+
+def _in_field(
+    counter: TokenCounter, preamble: Preamble, part: str, first: System, second: System
+) -> Preamble:
+    """The preamble with these two as its system field; what it grows by is that part's."""
+    system = _joined(first, second)
+    before = overhead_of(counter, preamble.extras.system, ())
+    parts = preamble.with_part(part, overhead_of(counter, system, ()) - before)
+    return preamble._replace(extras=preamble.extras._replace(system=system), parts=parts)
+
+
+def _joined(first: System, second: System) -> System:
+    """Two system prompts as one: texts as a text, else as blocks."""
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return (*_blocks(first), *_blocks(second))
+
+
+def _blocks(system: str | tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    return ({"type": "text", "text": system},) if isinstance(system, str) else system
+
+
+def mode_in(file: str | Path | None) -> Mode | None:
+    """The mode `user` as a person's file says it; None where no file is named.
+
+    Raises:
+        InvalidConfig: it cannot be read.
+    """
+    if file is None:
+        return None
+    try:
+        return user_mode(read_small(Path(file), LARGEST_TEXT).decode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidConfig("user_mode", f"{file}: {unreadable(error)}") from None

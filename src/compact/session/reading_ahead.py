@@ -1,0 +1,93 @@
+"""Reading ahead: notes are taken of new messages between turns, so that the turn which compresses
+has little left to read. What they say is the same, whenever the messages were read. The engine is
+loaded in that thread, too.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+from weakref import WeakSet
+
+from compact import forks
+from compact.engine.history import FEW_MESSAGES, History
+
+
+class ReadingAhead:
+    """Reads a history in a thread, while its session waits for an answer."""
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._stops = False
+        self._compressing = 0
+        self.beginning = forks.Lock()
+        """Whoever begins to read or to compress sees who else has begun."""
+
+    def begin(self, history: History, since: int) -> None:
+        """Read what the history holds now, unless something is being read, and make the forms of
+        what stands in view from `since` on. For whoever holds the session's lock.
+
+        The first reading of a long history is left to the compression, which knows the record that
+        it may begin with.
+        """
+        with self.beginning:
+            if self._compressing or (self._thread is not None and self._thread.is_alive()):
+                return
+            if history.notes is not None or len(history) <= FEW_MESSAGES:
+                self._stops = False
+                read = history, since, len(history)
+                name = "compact-reading"
+                self._thread = Thread(target=self._read, args=read, name=name, daemon=True)
+                _READERS.add(self)
+                self._thread.start()
+
+    @contextmanager
+    def finished(self) -> Iterator[None]:
+        """Wait until what was begun is read, and begin nothing meanwhile: notes have one reader."""
+        with self.beginning:
+            self._compressing += 1
+        try:
+            self._finish()
+            yield
+        finally:
+            with self.beginning:
+                self._compressing -= 1
+
+    def stop(self) -> None:
+        """Leave the rest to be read when it is needed, and wait until nobody reads."""
+        self._stops = True
+        self._finish()
+
+    def _finish(self) -> None:
+        with self.beginning:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _read(self, history: History, since: int, until: int) -> None:
+        read = 0
+        # It is read again at the compression, which says what failed; Python would print it all.
+        with suppress(BaseException):
+            from compact.engine.chronology.notes import notes_of
+            from compact.engine.forms import forms_of
+
+            while read < until and not self._stops:  # asked after every 32 messages
+                read = notes_of(history, until=min(read + 32, until)).position
+            for _ in forms_of(history).ahead(since, read) if history.counter.is_pure else ():
+                if self._stops:
+                    break
+
+
+_READERS: WeakSet[ReadingAhead] = WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop whoever reads before the interpreter ends: a thread that it ends within a search aborts
+    the process.
+    """
+    for reader in list(_READERS):
+        if not reader.beginning.is_inherited:
+            reader.stop()

@@ -1,0 +1,385 @@
+"""Bringing back what left the view: by words (`recall`), or by the id that stands in its place
+(`expand`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from compact.engine import shorten
+from compact.errors import InvalidArgument, InvalidInput, NotFound
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.given import plain
+from compact.messages.messages import Message, Part, Text, ToolCall, ToolResult
+from compact.messages.tokens import TokenCounter
+from compact.session.history import SessionHistory
+from compact.session.state import ALL_MOVES, SessionState
+from compact.text.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
+from compact.text.snippets import Sought
+from compact.text.terms import readable, searchable
+
+DIGESTS_DIFFER = 8
+"""Tokens that one digest may take more than another."""
+TOLD_TOKENS = 1_500
+"""Tokens of what a tool gives back, unless it is asked for more or less."""
+WHOLE_SHARE = 0.35
+"""The share of an answer that one message may take whole; of a longer one a part is told."""
+HEADING = 64
+"""Tokens that the heading of an answer takes, about."""
+CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
+"""Characters of a token, at most, by which a page is tried first; the share of its tokens from
+which a page is full; and tries to make room for a heading."""
+MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
+"""Messages that name a call's id, among which it is looked for: more each time."""
+
+
+def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
+    """Messages of the history that share words with the query, the best first.
+
+    Raises:
+        InvalidArgument: the limit is below 0.
+    """
+    if limit < 0:
+        raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
+    found, sought = list[Recalled](), Sought(query)
+    for position, score in _search(state, query, limit):
+        message = state.history[position]
+        found.append(
+            Recalled(
+                id=message.id,
+                position=position,
+                role=message.role,
+                timestamp=message.timestamp,
+                text=sought.around(searchable(message)),
+                score=score,
+            )
+        )
+    return found
+
+
+def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
+    """Where the store finds the query in what the history holds; others may have added to both."""
+    hits = state.store.search(state.branch_id, query, most=most)
+    state.history.catch_up()
+    return [hit for hit in hits if hit[0] < len(state.history)]
+
+
+# --- expand ---------------------------------------------------------------------------------------
+
+
+def expand(
+    state: SessionState, id: str, *, max_tokens: int | None = None, start: int = 0
+) -> Expansion:
+    """The original messages behind a checkpoint's id, a message's id, or a tool call's id, from the
+    one numbered `start`: as many as fit into `max_tokens`.
+
+    Of one message alone that does not fit, `start` counts the characters of its text, and a page is
+    as much of it as fits, to the end of a line where there is one. One among several has a page of
+    its own, on which it is clipped, or left out where that does not help either. A call's id brings
+    back its result, and the call itself where a view may clip its arguments. Ids that were used
+    again bring back all they may mean, the newest first; of messages, the newest.
+
+    Raises:
+        NotFound: nothing in the session has that id.
+    """
+    state.history.catch_up()
+    return _page(state, *_behind(state, id), max_tokens, max(0, start))
+
+
+def _page(
+    state: SessionState,
+    history: SessionHistory,
+    positions: Sequence[int],
+    max_tokens: int | None,
+    start: int,
+) -> Expansion:
+    taken: list[Message] = []
+    tokens, clipped = 0, False
+    if len(positions) == 1 and start:
+        return _part(history[positions[0]], max_tokens, start, state.counter)
+    for position in positions[start:]:
+        size = history.said_tokens(position)
+        if max_tokens is not None and tokens + size > max_tokens:
+            clipped = not taken
+            break
+        taken.append(history[position])
+        tokens += size
+    if clipped and max_tokens is not None:
+        message = history[positions[start]]
+        if len(positions) == 1:
+            return _part(message, max_tokens, start, state.counter)
+        message = shorten.clipped(message, max_tokens, state.counter)
+        size = state.counter.message(message)
+        taken, tokens = ([message], size) if size <= max_tokens else ([], 0)
+    end = start + max(len(taken), int(clipped))
+    return Expansion(
+        messages=tuple(taken),
+        tokens=tokens,
+        total=len(positions),
+        start=start,
+        next=end if end < len(positions) else None,
+        clipped=clipped,
+    )
+
+
+def _part(message: Message, most: int | None, start: int, counter: TokenCounter) -> Expansion:
+    """As much of a message's text from a character on as fits; nothing where none does."""
+    total = len(_text(message))
+    high = stop = total if most is None else min(total, start + CHARS_PER_TOKEN * most)
+    low, tokens = start, 0
+    while low < stop and most is not None:
+        tokens = counter.message(_between(message, start, stop))
+        low, high = (stop, high) if tokens <= most else (low, stop - 1)
+        if low == high or (tokens <= most and tokens > most * FULL):
+            break
+        stop = (low + high + 1) // 2
+    stop = low if most is not None else total
+    line = _text(message).rfind("\n", start, stop) + 1 if stop < total else 0
+    stop = line if line > (start + stop) // 2 else stop
+    shown = (_between(message, start, stop),) if stop > start else ()
+    return Expansion(
+        messages=shown,
+        tokens=sum(map(counter.message, shown)),
+        total=total,
+        start=start,
+        next=stop if start < stop < total else None,
+        clipped=True,
+        unit="characters",
+    )
+
+
+def _texts(message: Message) -> Iterator[tuple[Part, str]]:
+    """The parts of a message that have text, each with its text."""
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            yield part, f"{part.name} {part.id} {part.arguments}"
+        elif text := getattr(part, "text", ""):
+            yield part, text
+
+
+def _text(message: Message) -> str:
+    """The text of which a page shows a part."""
+    return "\n".join(text for _, text in _texts(message))
+
+
+def _between(message: Message, start: int, stop: int) -> Message:
+    """The message with no more than some characters of its text."""
+    parts: list[Part] = []
+    for part, text in _texts(message):
+        piece = text[max(0, start) : max(0, stop)]
+        if piece and isinstance(part, ToolResult):
+            parts.append(ToolResult(part.call_id, piece, part.name, part.is_error))
+        elif piece:
+            parts.append(Text(piece))
+        start, stop = start - len(text) - 1, stop - len(text) - 1
+    return message.with_parts(parts)
+
+
+def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]]:
+    """Where the originals behind an id stand."""
+    checkpoint = find_checkpoint(state, id)
+    if checkpoint is not None:
+        return _history_of(state, checkpoint), checkpoint.covered()
+    position = state.history.position_of(id)
+    positions = _of_call(state, id) if position is None else [position]
+    if not positions:
+        raise NotFound(
+            f"session {state.id!r} has no message, tool call or checkpoint with the id "
+            f"{id[:80]!r}: take one that a heading or a stub names, or search with {RECALL}(query)"
+        )
+    return state.history, positions
+
+
+def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
+    """The checkpoint of that id, live or not."""
+    if not id.startswith("ck-"):
+        return None
+    return next((c for c in state.store.checkpoints(state.id) if c.id == id), None)
+
+
+def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
+    """The branch that the checkpoint tells of: the open one, or one left before its end."""
+    forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
+    if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
+        return state.history
+    for move in state.store.moves(state.id, None, most=ALL_MOVES):
+        if move.projection_id is None or move.at <= checkpoint.span.last:
+            continue
+        live = state.store.projection(move.projection_id).checkpoints
+        if checkpoint.id not in [each.id for each in live]:
+            continue
+        if state.covers(move.branch_id, move.at):
+            break
+        branch = state.store.branch(move.branch_id)
+        found = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        found.own = state.own
+        return found
+    return state.history
+
+
+def _of_call(state: SessionState, call_id: str) -> list[int]:
+    """Where the results of a call stand, newest first; the calls if long or without result."""
+    results: list[int] = []
+    calls: dict[int, bool] = {}
+    seen = 0
+    for most in MOST_HITS:
+        before = len(results) + len(calls)
+        hits = _search(state, call_id, most)
+        for position, _ in hits[seen:]:
+            message = state.history[position]
+            if any(result.call_id == call_id for result in message.tool_results):
+                results.append(position)
+            sizes = [len(call.arguments) for call in message.tool_calls if call.id == call_id]
+            if sizes:
+                calls[position] = max(sizes) > shorten.LONG_ARGUMENT_CHARS
+        seen = len(hits)
+        was_used_again = max(len(results), len(calls)) > 1
+        goes_on = was_used_again and len(results) + len(calls) > before
+        if seen < most or (results and not goes_on):
+            break
+    wanted = [position for position, long in calls.items() if long or not results]
+    return sorted(results, reverse=True) + sorted(wanted, reverse=True)
+
+
+# --- as tools -------------------------------------------------------------------------------------
+
+
+def answer_tool(
+    state: SessionState,
+    name: str,
+    arguments: str | Mapping[str, Any],
+    max_tokens: int | None,
+    seen: Collection[int] = (),
+) -> str:
+    """What the tools `recall` and `expand` answer a model, as text under a heading of ours, within
+    so many tokens as far as a heading and a line are. What it sees in its prompt, at the positions
+    `seen`, is not found again, unless nothing else is.
+
+    Raises:
+        InvalidInput: there is no such tool, or its argument is missing; the text is fit to be shown
+            to the model.
+        NotFound: nothing has the id that was asked for; the same.
+    """
+    given = _arguments(arguments)
+    room = TOLD_TOKENS if max_tokens is None else max_tokens
+    match name, given:
+        case "recall", {"query": str(query)}:
+            return _told_search(state, query, room, seen)
+        case "expand", {"id": str(id)}:
+            start = given.get("start", 0)
+            if isinstance(start, int) and not isinstance(start, bool):
+                return _told_page(state, id, start, room)
+            raise InvalidInput(
+                f"{EXPAND}(id, start): start must be a whole number, not "
+                f"{json.dumps(start, default=str)[:80]}"
+            )
+    raise InvalidInput(
+        f"no tool {name!r} with {json.dumps(given, default=str)[:80]}: there are "
+        f"{RECALL}(query: text) and {EXPAND}(id: text, start: whole number, 0 if left out)"
+    )
+
+
+def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(arguments, Mapping):
+        read: Mapping[str, Any] = plain(arguments, "arguments")
+        return read
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInput(f"the arguments of a tool are a JSON object, got {arguments[:80]!r}")
+    return value
+
+
+def _told_search(state: SessionState, query: str, room: int, seen: Collection[int]) -> str:
+    found = recall(state, query, limit=PAGE + len(seen))
+    found = ([x for x in found if x.position not in seen] or found)[:PAGE]
+    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in found]
+
+    def title(shown: int) -> str:
+        more = f"{shown} of " if shown < len(found) else ""
+        return f"{more}{len(found)} messages for: {query[:80]}"
+
+    return _fitted(state, title, lines or ["nothing was found"], room)
+
+
+def _whole_or(found: Recalled, state: SessionState, room: int) -> str:
+    """The whole message where it takes no more than its share of the room, else the part that was
+    looked for.
+    """
+    whole = readable(state.history[found.position])
+    return whole if state.counter.text(whole) <= room * WHOLE_SHARE else found.text
+
+
+def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
+    state.history.catch_up()
+    history, positions = _behind(state, id)
+    if len(positions) == 1:
+        message = history[positions[0]]
+        if start or state.counter.text(readable(message)) > room - HEADING:
+            return _told_part(state, id, message, start, room)
+    page = _page(state, history, positions, room, max(0, start))
+    lines = [f"({m.id}, {m.role}) {readable(m)}" for m in page.messages]
+    first = page.start + 1
+
+    def title(shown: int) -> str:
+        end = page.start + shown
+        if page.clipped or not shown:
+            end = first
+        which = f"message {first}" if end == first else f"messages {first} to {end}"
+        alone = ", ".join(m.id for m in page.messages if page.clipped)
+        whole = f", clipped: expand {alone} reads all of it" if alone else ""
+        more = f", go on with start={end}" if end < page.total else ""
+        return f"{which} of the {page.total} of {id}{whole}{more}"
+
+    if start >= page.total:
+        none = f"none from start={start} on"
+        return told(f"{id} has {page.total} messages", [none], state.own)
+    return _fitted(state, title, lines, room)
+
+
+def _told_part(state: SessionState, id: str, message: Message, start: int, room: int) -> str:
+    """A part of one message's text, its characters and lines numbered."""
+    text, most = _text(message), room
+    for _ in range(MOST_TRIES):
+        page = _part(message, max(0, most), max(0, start), state.counter)
+        if page.start >= page.total:
+            none = f"none from start={start} on"
+            return told(f"{id} has {page.total:,} characters", [none], state.own)
+        if not page.messages:
+            break
+        end = page.total if page.next is None else page.next
+        first, last = (1 + text.count("\n", 0, at) for at in (page.start, end - 1))
+        lines = f"lines {first:,} to {last:,} of {1 + text.count(chr(10)):,}"
+        more = f", go on with start={end}" if page.next is not None else ""
+        which = f"characters {page.start + 1:,} to {end:,} of the {page.total:,} of {id}"
+        (shown,) = page.messages
+        line = f"({shown.id}, {shown.role}) {readable(shown)}"
+        answer = told(f"{which} ({lines}){more}", [line], state.own)
+        excess = state.counter.text(answer) - room
+        if excess <= 0:
+            return answer
+        most -= excess + DIGESTS_DIFFER
+    return _fitted(state, lambda _: f"nothing of {id}", [], room)
+
+
+def _fitted(
+    state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
+) -> str:
+    """As many of the lines as fit, but at least one, clipped; `title` says how many they are."""
+
+    def page(shown: Sequence[str]) -> str:
+        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)
+
+    shown = list(lines)
+    while len(shown) > 1 and state.counter.text(page(shown)) > room:
+        shown.pop()
+    whole = page(shown)
+    if shown and state.counter.text(whole) > room:
+        left = room - state.counter.text(page([""])) - DIGESTS_DIFFER
+        about = "in the history"
+        shown = [shorten.clip_text(shown[0], max(0, left), about, state.counter)]
+    return page(shown or ["it does not fit: ask for more tokens"])

@@ -1,0 +1,178 @@
+"""Automatic recall: what memory holds that a person's newest message is on. Which of it stands in
+prompts is decided in `views.recalled_turns`, how it is quoted in `session.remembered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from compact.errors import CompactError, InvalidArgument, ModelFailed
+from compact.memory.memory_manager import MemoryManager
+from compact.memory.questions import understood
+from compact.memory.relevance import is_about
+from compact.messages.changes import RecalledTurn
+from compact.messages.messages import Message, Role
+from compact.messages.protocols import SessionStore
+from compact.secrets.redaction import Known, redact
+from compact.secrets.redactor import Redactor
+from compact.session.remembered import Remembered
+from compact.text.snippets import Sought, whole_sentences
+from compact.text.speakers import person_text
+from compact.text.turns import TurnTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SHARE, MOST_TOKENS = 0.1, 1_000
+"""Of a window, and tokens, that recall may take for one message unless it is told otherwise."""
+ASKED_CHARS = 2_000
+"""Characters of a message that are looked for: of a longer one the first."""
+CANDIDATES = 32
+"""Turns that are found, of which as many are quoted as fit."""
+HERE = "earlier in this conversation"
+"""What stands for the title of the session itself."""
+RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
+"""Roles of what is quoted: results of tools are not."""
+
+
+class FoundTurn(NamedTuple):
+    """A turn that was found, and what is quoted of it."""
+
+    turn: RecalledTurn
+    quote: Remembered
+
+
+class TurnRecall:
+    """What a session recalls from a memory of its scope, and how many tokens that may take; without
+    a number, a tenth of the window and no more than 1,000.
+
+    Raises:
+        InvalidArgument: the memory is of another scope.
+    """
+
+    def __init__(
+        self, memory: MemoryManager, tokens: int | None, *, scope: str, redactor: Redactor
+    ) -> None:
+        if memory.scope != scope:
+            raise InvalidArgument(
+                "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
+            )
+        self._memory, self._tokens, self._redactor = memory, tokens, redactor
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the memory is kept."""
+        return self._memory.store
+
+    def budget(self, window: int) -> int:
+        """Tokens for one message in a window of that size."""
+        return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
+
+    def found(
+        self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
+    ) -> tuple[list[FoundTurn], ModelFailed | None]:
+        """The turns that a message is about, the best first, but for those that the prompt shows,
+        by their sessions and positions; and why only words were looked for, where the embedder
+        failed. No turns where it is about nothing that memory holds.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        asked, memory = person_text(message)[:ASKED_CHARS], self._memory
+        turns = memory._index.turns(memory.scope)
+        names = understood(asked, turns.names).names
+        may = _other_than(turns, without)
+        if not is_about(turns, memory._index.holding(names), may):
+            return [], None
+        most = CANDIDATES + int((~may).sum())
+        best, _, failed = memory._ranked(asked, most, {"roles": RECALLED_ROLES})
+        again = _other_than(best.turns, without)
+        places = [place for place in best.places if again[place]][:CANDIDATES]
+        return list(self._read(best.turns, places, Sought(asked), own_session)), failed
+
+    def _read(
+        self, turns: TurnTable, places: Sequence[int], sought: Sought, own_session: str
+    ) -> Iterator[FoundTurn]:
+        keys = [int(turns.keys[place]) for place in places]
+        names = {turns.sessions[turns.where(place)[0]] for place in places}
+        messages, titles = self._memory._index.told(keys, sorted(names))
+        for place, key in zip(places, keys, strict=True):
+            number, position = turns.where(place)
+            name, message = turns.sessions[number], messages.get(key)
+            text = self._said(message) if message is not None else ""
+            if message is None or not text or name not in titles:
+                continue
+            start, stop = whole_sentences(text, *sought.span(text))
+            turn = RecalledTurn(
+                session_id=name,
+                branch_id=turns.branches[number],
+                position=position,
+                message_id=message.id,
+                start=start,
+                stop=stop if stop < len(text) else None,
+            )
+            where = HERE if name == own_session else titles[name] or ""
+            yield FoundTurn(turn, _quote(turn, message, text, where))
+
+    def _said(self, message: Message) -> str:
+        """What a person or a model said there, without secrets; nothing of anybody else."""
+        text = person_text(message) if message.role == "user" else message.text
+        return redact(text.strip(), Known(redactor=self._redactor)).text
+
+    def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
+        """These turns as they are quoted, read where they stand; those that are not there any more
+        are left out.
+        """
+        titles = self._titles({turn.session_id for turn in turns})
+        quotes = []
+        for turn in turns:
+            message = self._stored(turn) if turn.session_id in titles else None
+            if message is not None:
+                where = titles[turn.session_id] or ""
+                where = HERE if turn.session_id == own_session else where
+                quotes.append(_quote(turn, message, self._said(message), where))
+        return quotes
+
+    def gone_of(self, sessions: Collection[str]) -> set[str]:
+        """Those of these sessions that are not there any more."""
+        return set(sessions) - self._titles(sessions).keys() if sessions else set()
+
+    def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:
+        return self._memory._index.told((), sorted(sessions))[1]
+
+    def _stored(self, turn: RecalledTurn) -> Message | None:
+        """The message, if it is the one that was found."""
+        at = turn.position
+        try:
+            entries = self._memory.store.read(turn.branch_id, at, at + 1)
+        except CompactError:
+            return None
+        found = next((entry.message for entry in entries), None)
+        return found if found is not None and found.id == turn.message_id else None
+
+
+def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remembered:
+    shown = text[turn.start : turn.stop]
+    return Remembered(
+        at=message.timestamp,
+        where=where,
+        session_id=turn.session_id,
+        position=turn.position,
+        who=message.name or message.role,
+        text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
+    )
+
+
+def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
+    """Where messages stand in the table that are not among these."""
+    import numpy as np
+
+    may = np.ones(len(turns), bool)
+    numbers = turns.once("numbers", lambda: {name: n for n, name in enumerate(turns.sessions)})
+    for session_id, position in without:
+        number = numbers.get(session_id)
+        if number is not None and position < turns.starts[number + 1] - turns.starts[number]:
+            may[turns.starts[number] + position] = False
+    return may

@@ -1,0 +1,232 @@
+"""What automatic recall put into the prompts of one window: entries of the session's log.
+
+An entry names old turns, and stands before one message of a person, in the prompts that go on from
+one projection. So the same bytes are sent again until a compression, also after the session was
+reopened. It is the first thing that goes where space is short: what was recalled for earlier
+messages is left out before anything is compressed, and never makes a compression necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from compact.errors import CompactError
+from compact.messages.changes import Change, RecalledTurn, TurnsRecalled
+from compact.messages.events import ErrorRaised, TurnsQuoted
+from compact.session.remembered import memory_message
+
+if TYPE_CHECKING:
+    from compact.engine.fold import Fold
+    from compact.messages.messages import Message
+    from compact.messages.sessions import Projection
+    from compact.session.counted_session import CountedSession
+    from compact.session.recalling import FoundTurn
+
+STAGE = "recall"
+"""What an error names as the stage that failed."""
+TURN_TOKENS = 8
+"""Tokens around a quoted turn, at least."""
+
+
+class _Looked(NamedTuple):
+    """What was found for a message."""
+
+    position: int
+    projection: str | None
+    found: list[FoundTurn]
+
+
+class RecalledTurns:
+    """The entries of one window, and the messages that they become."""
+
+    def __init__(self, counted: CountedSession, size: int) -> None:
+        self._counted, self._state, self._size = counted, counted.state, size
+        self._made: dict[int, Message | None] = {}
+        """The message of each entry, by its number."""
+        self._gone: set[str] = set()
+        """Sessions of which something was quoted, and that were deleted since."""
+        self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
+        """The message that was made last, and what it quotes."""
+        self._looked: _Looked | None = None
+        self._given_up: tuple[int, str | None] | None = None
+        """The message for which nothing was found, or could be stored, and the projection."""
+        self._shown: tuple[int, ...] = ()
+        """The entries that were shown last."""
+
+    def shown(self, projection: Projection | None) -> Mapping[int, Message]:
+        """What stands before which messages in prompts that go on from a projection, and is shown
+        from now on.
+        """
+        self._shown = tuple(change.number for change in self._entries(projection).values())
+        return self.messages(projection)
+
+    def messages(self, projection: Projection | None) -> dict[int, Message]:
+        """The same, to look at it."""
+        if self._state.recall is None:
+            return {}
+        made = ((at, self._message(change)) for at, change in self._entries(projection).items())
+        return {at: message for at, message in made if message is not None}
+
+    def ahead(
+        self, projection: Projection | None, in_view: Iterable[int], room: int
+    ) -> dict[int, Message]:
+        """What the next prompt would show before the newest message of a person, with that much
+        room; nothing is stored.
+        """
+        self.look(projection, in_view)
+        looked, recall, self._looked = self._looked, self._state.recall, None
+        if looked is None or recall is None:
+            return {}
+        _, message = self._fitting(looked.found, min(room, recall.budget(self._size)))
+        return {} if message is None else {looked.position: message}
+
+    def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
+        """Whether other entries count than were shown: another writer's, or without those of a
+        session that was deleted. `is_changed` is whether anything was stored since it was asked.
+        """
+        recall = self._state.recall
+        if recall is None or not (is_changed or recall.store is not self._state.store):
+            return False
+        entries = self._entries(projection).values()
+        named = {turn.session_id for change in entries for turn in _turns(change)}
+        if gone := recall.gone_of(named - self._gone):
+            self._gone |= gone
+            self._made.clear()
+            self._newest = (), None
+            return True
+        return tuple(change.number for change in entries) != self._shown
+
+    def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
+        """Find what the newest message of a person is about, if it has no entry yet. What fails is
+        told, and fails no prompt.
+        """
+        state, recall = self._state, self._state.recall
+        position = self._due(projection)
+        if recall is None or position is None:
+            return
+        entries = self._entries(projection).values()
+        quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
+        own = [(state.id, place) for place in (*in_view, position)]
+        message = state.history[position]
+        found: list[FoundTurn] = []
+        try:
+            found, failed = recall.found(message, state.id, without=[*quoted, *own])
+            if failed:
+                state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
+        except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
+            state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+        self._looked = _Looked(position, _id(projection), found)
+
+    def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
+        """Store what was found, within the tokens that are free and those that earlier entries
+        hold; whether what is shown already is another now.
+        """
+        looked, recall = self._looked, self._state.recall
+        if looked is None or recall is None or looked.projection != _id(projection):
+            return False
+        if looked.position != self._due(projection):
+            return False
+        budget, held, room = recall.budget(self._size), fold.recalled_tokens, free()
+        drops = held > 0 and room < budget and bool(looked.found)
+        room = min(budget, room + held if drops else room)
+        if room < 0:
+            return False
+        turns, message = self._fitting(looked.found, room)
+        if message is None:
+            self._looked, self._given_up = None, (looked.position, looked.projection)
+            return False
+        entries = self._entries(projection)
+        first = max((_first(change) for change in entries.values()), default=0)
+        self._newest = tuple(turns), message
+        first = looked.position if drops else first
+        if not self._recorded(projection, looked.position, turns, first):
+            return False
+        tokens = self._counted.counter.message(message)
+        sessions = len({turn.session_id for turn in turns})
+        self._state.emit(
+            TurnsQuoted(window=self._size, turns=len(turns), sessions=sessions, tokens=tokens)
+        )
+        if drops or looked.position < fold.seen:
+            return True
+        fold.recalled = self.shown(projection)
+        return False
+
+    def drop(self, projection: Projection | None) -> None:
+        """Leave out all that was recalled."""
+        entries = self._entries(projection)
+        newest = max(entries, default=0)
+        self._recorded(projection, newest, [], newest)
+
+    def _due(self, projection: Projection | None) -> int | None:
+        """The newest message of a person, where it has no entry yet."""
+        history = self._state.history
+        position = next(history.persons(), None)
+        if position is None or history[position].tool_results:
+            return None
+        if (position, _id(projection)) == self._given_up:
+            return None
+        return None if position in self._entries(projection) else position
+
+    def _fitting(
+        self, found: list[FoundTurn], room: int
+    ) -> tuple[list[RecalledTurn], Message | None]:
+        """The best turns whose message takes no more than so many tokens, and the message."""
+        counter, total = self._counted.counter, 0
+        chosen: list[FoundTurn] = []
+        for each in found:
+            tokens = counter.text(each.quote.text) + TURN_TOKENS
+            if total + tokens <= room:
+                chosen.append(each)
+                total += tokens
+        while chosen:
+            message = memory_message([each.quote for each in chosen], self._state.own)
+            if message is not None and counter.message(message) <= room:
+                return [each.turn for each in chosen], message
+            chosen.pop()
+        return [], None
+
+    def _recorded(
+        self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
+    ) -> bool:
+        """Store an entry; whether that could be done."""
+        state, name = self._state, _id(projection)
+        what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
+        self._looked = None
+        try:
+            state.record(what, at, instead_of=state.log.recalled_no_more(self._size, name))
+        except CompactError as error:
+            self._given_up = at, name
+            state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+            return False
+        return True
+
+    def _entries(self, projection: Projection | None) -> dict[int, Change]:
+        return self._state.log.recalled(self._size, _id(projection))
+
+    def _message(self, change: Change) -> Message | None:
+        if change.number not in self._made:
+            self._made[change.number] = self._quoting(_turns(change))
+        return self._made[change.number]
+
+    def _quoting(self, turns: Iterable[RecalledTurn]) -> Message | None:
+        state, named = self._state, tuple(turns)
+        if state.recall is None or not named:
+            return None
+        if self._newest[0] != named:
+            self._newest = named, memory_message(state.recall.read(named, state.id), state.own)
+        return self._newest[1]
+
+
+def _id(projection: Projection | None) -> str | None:
+    return None if projection is None else projection.id
+
+
+def _turns(change: Change) -> tuple[RecalledTurn, ...]:
+    assert isinstance(change.what, TurnsRecalled)
+    return change.what.turns
+
+
+def _first(change: Change) -> int:
+    assert isinstance(change.what, TurnsRecalled)
+    return change.what.first

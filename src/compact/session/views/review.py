@@ -1,0 +1,190 @@
+"""Reviewing a compression before it counts: it is proposed, shown, perhaps edited, and accepted; or
+it is dropped, and nothing was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from compact.engine import reporting
+from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.messages.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
+from compact.session.views.drafts import Draft, end_draft
+from compact.session.views.manual_compression import wanted_of
+from compact.session.views.view import ASKED, View
+
+if TYPE_CHECKING:
+    from compact.engine.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCheckpoint:
+    """A checkpoint that a proposal would make."""
+
+    id: str
+    """By which another text is given for it. An edited checkpoint has another id."""
+    text: str
+    """What it would tell a model of the messages it stands in for."""
+    messages: tuple[int, ...]
+    """Positions in the history of the messages that it would stand in for."""
+    tokens: int
+    """Tokens it would take."""
+    room: int
+    """Tokens that another text for it may have; 0 where it holds no words that can be edited."""
+    level: Level
+    made_by: str
+    """The summarizer that wrote it."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the checkpoints that it would take the place of."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the gate found."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionProposal:
+    """A compression that is not in force. Give it to `accept`, or drop it."""
+
+    session_id: str
+    window: int
+    """The window it was made for, in tokens."""
+    tokens_before: int
+    """Tokens of the prompt as it is."""
+    tokens_after: int
+    """Tokens of the prompt as it would be."""
+    plan: Plan
+    """What would be done, step by step, and the context that would be sent."""
+    checkpoints: tuple[ProposedCheckpoint, ...] = ()
+    """The new checkpoints, oldest span first; none where nothing can be freed."""
+    draft: Draft | None = field(default=None, repr=False)
+    """What `accept` puts in force; None where nothing can be freed."""
+
+    @property
+    def messages(self) -> tuple[int, ...]:
+        """Positions of the messages that the new checkpoints would stand in for, in order."""
+        return tuple(sorted({each for made in self.checkpoints for each in made.messages}))
+
+    @property
+    def freed(self) -> int:
+        """Tokens that the prompt would lose."""
+        return self.tokens_before - self.tokens_after
+
+    @property
+    def why(self) -> str:
+        """Why less would be done than was asked for; empty where all of it would."""
+        return self.plan.why
+
+
+async def proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
+    """What a compression that is asked for now would do. Nothing of it is stored.
+
+    Raises:
+        CompactError: there is no other context.
+    """
+    from compact.engine.pipeline import rooms_of
+
+    counted = view.counted
+    with view.alone():
+        with counted.state.lock:
+            view.refresh()
+            view.follow()
+            wanted, why = wanted_of(view, ratio)
+            wanted, before = min(wanted, view.window.usable), view.tokens
+            if before <= wanted:
+                return _nothing(view, wanted, why)
+        told = {"tokens": before, "trigger": view.window.trigger}
+        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **told)
+        draft = await view.propose(wanted, before, guidance=guidance)
+        end_draft(counted.state, view.size)  # nobody writes while a person reads
+    plan = draft.proposal.plan
+    if plan.tokens_after >= before:
+        return _nothing(view, wanted, reporting.why_no_more(plan.floor, before))
+    rooms, known = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
+    made = (c for c in draft.proposal.checkpoints if c.id not in known)
+    return CompressionProposal(
+        session_id=counted.state.id,
+        window=view.size,
+        tokens_before=before,
+        tokens_after=plan.tokens_after,
+        plan=reporting.weighed(plan.owned(), wanted),
+        checkpoints=tuple(_told(c, rooms.get(c.id, 0)) for c in made),
+        draft=draft,
+    )
+
+
+def _nothing(view: View, limit: int, why: str) -> CompressionProposal:
+    plan = reporting.as_it_is(view.counted.history, limit, view.context(), why)
+    return CompressionProposal(
+        view.counted.state.id, view.size, plan.tokens_after, plan.tokens_after, plan
+    )
+
+
+def _told(checkpoint: Checkpoint, room: int) -> ProposedCheckpoint:
+    return ProposedCheckpoint(
+        id=checkpoint.id,
+        text=checkpoint.story,
+        messages=tuple(checkpoint.covered()),
+        tokens=checkpoint.token_count,
+        room=room,
+        level=checkpoint.level,
+        made_by=checkpoint.made_by,
+        replaces=checkpoint.parents,
+        verdicts=checkpoint.verdicts,
+    )
+
+
+def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]) -> Plan:
+    """Put a proposal in force, with other texts for some of its checkpoints.
+
+    Raises:
+        InvalidArgument: it is another session's, or a text is empty.
+        NotFound: it has no checkpoint of that id.
+        SummaryRejected: the gate refuses a text.
+        Superseded: the session was compressed or changed since it was made.
+    """
+    state, draft = view.counted.state, proposal.draft
+    if proposal.session_id != state.id:
+        of = f"it was made for session {proposal.session_id!r}, this is {state.id!r}"
+        raise InvalidArgument("proposal", f"the proposal cannot be accepted here: {of}")
+    edited = _edited(proposal, texts)
+    if draft is None:
+        return proposal.plan
+    with state.lock:
+        view.refresh()
+        if draft.ground != view.ground() or not _is_for(view, proposal):
+            raise Superseded(
+                "the session was compressed or changed since this was proposed; nothing was "
+                "stored: propose again"
+            )
+    from compact.engine.pipeline import rewritten
+
+    made = rewritten(draft.proposal, edited)
+    view.commit(draft._replace(proposal=made))
+    return made.plan.owned().model_copy(update={"why": proposal.why})
+
+
+def _is_for(view: View, proposal: CompressionProposal) -> bool:
+    """Whether the session's prompts are still made for the window and the tokenizer of it."""
+    tokenizer = view.counted.counter.estimator.name
+    return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
+
+
+def _edited(proposal: CompressionProposal, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts that are others than those proposed.
+
+    Raises:
+        InvalidArgument: one is empty.
+        NotFound: the proposal has no checkpoint of that id.
+    """
+    known = {each.id: each.text for each in proposal.checkpoints}
+    edited = dict[str, str]()
+    for id, text in texts.items():
+        if id not in known:
+            raise NotFound(f"this proposal has no checkpoint {id!r}: it has {sorted(known)}")
+        if not (words := text.strip().removeprefix(REFERENCE_LINE).strip()):
+            reason = f"the summary given for {id} is empty: to refuse a proposal, do not accept it"
+            raise InvalidArgument("summaries", reason)
+        if words != known[id]:
+            edited[id] = words
+    return edited

@@ -1,0 +1,271 @@
+"""Time travel: snapshots, restore, branches, undo and redo. What came after is never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from compact.errors import InvalidConfig, NotFound
+from compact.messages.changes import Change, GoalsSet, ModeSet
+from compact.messages.policy import CompactPolicy
+from compact.messages.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
+from compact.session.goal_tracking import goals_by
+from compact.session.state import ALL_MOVES, SessionState
+
+if TYPE_CHECKING:
+    from compact.engine.fold import Fold
+    from compact.messages.context import ActiveContext
+    from compact.messages.goals import Goal
+    from compact.messages.messages import Message
+    from compact.session.views.view import View
+
+
+def take_snapshot(
+    state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
+) -> Snapshot:
+    """Keep where the session stands; of emergencies that come again at one place, the first."""
+    projection = view.projection
+    snapshot = Snapshot(
+        session_id=state.id,
+        branch_id=state.branch_id,
+        purpose=purpose,
+        note=note,
+        at=len(state.history),
+        window=view.size,
+        projection_id=projection.id if projection else None,
+        checkpoint_ids=tuple(c.id for c in projection.checkpoints) if projection else (),
+        goals=state.goals,
+        policy=state.policy.model_dump(mode="json"),
+    )
+    if purpose == "emergency" and (known := _same(state, snapshot)):
+        return known
+    state.store.save_snapshot(snapshot)
+    _let_go(state, snapshot)
+    return snapshot
+
+
+def _let_go(state: SessionState, newest: Snapshot) -> None:
+    """Delete what the session has too many of: what nobody gave a name, the oldest first, and of
+    that what was saved by itself before what was asked for.
+    """
+    known = state.store.snapshots(state.id)
+    excess = len(known) - state.policy.snapshots_kept
+    if excess <= 0:
+        return
+    unnamed = [x for x in known if x.id != newest.id and (x.purpose != "recovery" or not x.note)]
+    unnamed.sort(key=lambda x: x.purpose == "recovery")
+    state.store.delete_snapshots(state.id, [x.id for x in unnamed[:excess]])
+
+
+def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
+    """The snapshot that says the same already, but for its id and time."""
+    own = {"id": "", "created_at": snapshot.created_at}
+    wanted = snapshot.model_copy(update=own)
+    known = reversed(state.store.snapshots(state.id))
+    return next((each for each in known if each.model_copy(update=own) == wanted), None)
+
+
+def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
+    """The session's snapshot of that id.
+
+    Raises:
+        NotFound: naming the newest ones there are.
+    """
+    known = state.store.snapshots(state.id)
+    for snapshot in known:
+        if snapshot.id == snapshot_id:
+            return snapshot
+    names = ", ".join(s.id for s in known[-5:]) or "none"
+    raise NotFound(f"no snapshot {snapshot_id!r} in session {state.id!r}; the newest: {names}")
+
+
+def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
+    """Go on from a snapshot: position, checkpoints, goals and policy. What came after it stays on
+    its own branch.
+
+    Raises:
+        InvalidConfig: its policy, or its mode, is none of this version; nothing was changed.
+    """
+    policy = _policy_of(state, snapshot)
+    state.catch_up()
+    take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
+    projection = _projection(state, snapshot.projection_id)
+    there = (snapshot.branch_id, snapshot.at, snapshot.goals)
+
+    def choose() -> Destination:
+        if there == (state.branch_id, len(state.history), state.goals):
+            return Destination(state.branch_id, len(state.history), projection)
+        return on_new_branch(state, *there, projection)
+
+    view.go("restore", choose)
+    state.policy = policy
+    state.set_mode(policy.mode)
+    view.reload()
+
+
+def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
+    try:
+        said = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
+        policy = CompactPolicy.model_validate(said)  # they were called so in early snapshots
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(("policy", *map(str, first["loc"])))
+        reason = f"{first['msg']}, in the snapshot {snapshot.id}; the session stays as it is"
+        raise InvalidConfig(place, reason) from None
+    state.prompting.mode(policy.mode)
+    return policy
+
+
+def branch_off(state: SessionState, view: View, at: int) -> Branch:
+    """Go on from a position on a branch of its own; what came after stays where it is.
+
+    Raises:
+        NotFound: the session has fewer messages.
+    """
+    state.catch_up()
+    if not 0 <= at <= len(state.history):
+        raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
+
+    view.go("restore", lambda: forked(view, state.branch_id, at))
+    return state.store.branch(state.branch_id)
+
+
+def _projection_at(state: SessionState, window: int, length: int) -> Projection | None:
+    """What was in force for a window when the session had so many messages."""
+    moves = (move for move in state.moves(window, most=ALL_MOVES) if move.at <= length)
+    move = next(moves, None)
+    return _projection(state, move.projection_id if move else None)
+
+
+def context_at(view: View, length: int) -> ActiveContext:
+    """What a model saw when the session had so many messages."""
+    counted, state = view.counted, view.counted.state
+    projection = _projection_at(state, view.size, length)
+    tracked = projection.at if projection else 0
+    goals = goals_by(state, length, view.window, tracked=tracked)
+    preamble = counted.preamble(view.size, goals, mode=state.mode_before(length))
+
+    def fold_with(recalled: Mapping[int, Message]) -> Fold:
+        fold = counted.fold(preamble)
+        fold.recalled = {at: message for at, message in recalled.items() if at < length}
+        if projection is not None:
+            fold.take(projection)
+        fold.follow(length)
+        return fold
+
+    recalled = view.recalled.messages(projection)
+    fold = fold_with(recalled)
+    if length == len(counted.history):
+        in_view = [position for position, _ in fold.placed() if position is not None]
+        room = view.window.trigger - fold.tokens
+        if more := view.recalled.ahead(projection, in_view, room):
+            fold = fold_with(recalled | more)
+    return fold.context()
+
+
+def forked(view: View, parent_id: str, at: int) -> Destination:
+    """A new branch from a position as it was then: its goals, and what was in force."""
+    state = view.counted.state
+    projection = _projection_at(state, view.size, at)
+    goals = goals_by(state, at, view.window)
+    return on_new_branch(state, parent_id, at, goals, projection)
+
+
+def on_new_branch(
+    state: SessionState,
+    parent_id: str,
+    at: int,
+    goals: Sequence[Goal],
+    projection: Projection | None,
+) -> Destination:
+    """The beginning of a new branch. It records the goals and the mode that the branch begins with:
+    its parent may get others at the same position later.
+    """
+    branch = state.branch_from(parent_id, at)
+    begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
+    changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
+    return Destination(branch.id, at, projection, branch, changes)
+
+
+def undo(state: SessionState, view: View) -> Move:
+    """Go back to what was in force before the last compression, restore or branch.
+
+    Messages stay; those that came since are in view.
+
+    Raises:
+        NotFound: there is nothing to undo.
+    """
+    return view.go("undo", lambda: _there("undo", state, view))
+
+
+def redo(state: SessionState, view: View) -> Move:
+    """Take the last undo back.
+
+    Raises:
+        NotFound: nothing was undone, or something else came since.
+    """
+    return view.go("redo", lambda: _there("redo", state, view))
+
+
+def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
+    """Where an undo or a redo leads."""
+    done, undone = _places(state, view)
+    places = done[:-1] if what == "undo" else undone
+    if not places:
+        raise NotFound(_nothing(what, state, view))
+    branch_id, projection_id = places[-1]
+    at = state.store.branch(branch_id).messages
+    return Destination(branch_id, at, _projection(state, projection_id))
+
+
+def _nothing(what: str, state: SessionState, view: View) -> str:
+    said = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
+    last = state.store.moves(state.id, most=1)
+    if last and last[0].window != view.size:
+        return f"{said}; its last {last[0].kind} was for a window of {last[0].window:,}"
+    return said
+
+
+Place = tuple[str, str | None]
+"""A branch and the projection in force on it."""
+
+
+def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
+    """The places one can go back to, the present one last, and those that were undone. What was
+    compressed on a branch that others had left was never in force. A move says itself where it led:
+    an undo or redo that led elsewhere than one step counts as a new step.
+    """
+    moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
+    own = [move for move in moves if move.window == view.size]
+    done: list[Place] = [_before(state, own[0])] if own else []
+    undone: list[Place] = []
+    open_branch = state.store.branches(state.id)[0].id
+    for move in moves:
+        left = move.kind == "compress" and move.branch_id != open_branch
+        if move.kind != "compress":
+            open_branch = move.branch_id
+        if left or move.window != view.size:
+            continue
+        place = (move.branch_id, move.projection_id)
+        if move.kind == "undo" and done[-2:-1] == [place]:
+            undone.append(done.pop())
+        elif move.kind == "redo" and undone[-1:] == [place]:
+            done.append(undone.pop())
+        else:
+            done.append(place)
+            undone.clear()
+    return done, undone
+
+
+def _before(state: SessionState, first: Move) -> Place:
+    """Where a window stood before its first move: on the bare history."""
+    branch = state.store.branch(first.branch_id)
+    if first.kind == "restore" and branch.parent is not None and branch.fork == first.at:
+        return branch.parent, None
+    return branch.id, None
+
+
+def _projection(state: SessionState, projection_id: str | None) -> Projection | None:
+    return None if projection_id is None else state.projection(projection_id)

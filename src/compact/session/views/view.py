@@ -1,0 +1,530 @@
+"""A view: the active context of one session for one window, kept up to date as messages come.
+
+A new message is appended to what is in view; nothing is looked at again until the trigger is
+passed. Then the pipeline proposes a new context over what the history was, and the proposal is
+committed if no other one came in between; else the other one counts. So a turn costs its new
+messages, whatever the length of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from compact.engine import reporting
+from compact.engine.chronology.extractive import ExtractiveSummarizer
+from compact.engine.emergency import LadderRung
+from compact.engine.plan import Plan
+from compact.engine.values import Budget, Wanted
+from compact.errors import CannotFit, CompactError, Superseded, failing_at
+from compact.messages.characters import all_carried
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.context import ActiveContext
+from compact.messages.events import Committed, ErrorRaised, WindowCapped
+from compact.messages.goals import open_tasks
+from compact.messages.messages import META
+from compact.messages.protocols import Version
+from compact.messages.sessions import Destination, Move, MoveKind, Projection
+from compact.secrets.redaction import redact
+from compact.session.counted_session import CountedSession
+from compact.session.running.exclusive import Exclusive
+from compact.session.state import NEWEST_MOVES
+from compact.session.views import drafts
+from compact.session.views.background_draft import BackgroundDraft
+from compact.session.views.breaker import Breaker
+from compact.session.views.drafts import DRAFT, Draft, DraftBase, projected
+from compact.session.views.recalled_turns import RecalledTurns
+
+MOST_WINDOWS = 10
+"""Windows full of new messages that are counted to say how large a prompt was."""
+BACKLOG = 64
+"""New messages from which on the end of the history is counted first, before anything is
+appended."""
+ABOVE, ASKED = "above the trigger", "asked for"
+"""Why a session is compressed."""
+COMMIT = "commit"
+"""What follows the stages of the pipeline."""
+MOST_ROUNDS = 5
+"""Compressions in a row that other writers may win before this one gives up."""
+
+T = TypeVar("T")
+LastResort = Callable[[CompactError], Awaitable[Plan]]
+"""What is done where a compression failed and the context before does not fit."""
+
+
+class View:
+    """The active context of a session for one tokenizer and one window."""
+
+    def __init__(self, counted: CountedSession, size: int, breaker: Breaker) -> None:
+        self.counted, state = counted, counted.state
+        self.window = counted.window(size)
+        if self.window.size < size:
+            state.emit(WindowCapped(asked=size, size=self.window.size))
+        self.plan: Plan | None = None
+        """What the last compression did."""
+        self.projection: Projection | None = None
+        """What the view goes on from; None for the bare history."""
+        self._state = state
+        self.size = size
+        self._breaker = breaker
+        self.background = BackgroundDraft(state, self, breaker)
+        self._alone = Exclusive()
+        self.recalled = RecalledTurns(counted, size)
+        self._base = 0
+        """The number of the window's newest move, of whatever branch."""
+        self._revision = -1
+        """The session's revision that this was made from."""
+        self._seen: Version | None = None
+        """The store's version when its moves were asked for last."""
+        self._calibration = counted.calibration
+        self._due = False
+        """Whether the trigger was passed and no compression has succeeded since."""
+        self._warned_at = 0
+        """Compressions of the newest context whose trust had faded: it is told once, also where
+        code wrote all of one in between."""
+        self._trigger = self.window.trigger
+        """The window's trigger; above it where a floor leaves little room, so that a session is not
+        compressed at every turn."""
+        self.reload()
+
+    # --- what is in view --------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt as it would be sent now, but for messages not yet looked at."""
+        return self._fold.tokens
+
+    @property
+    def tokens_now(self) -> int:
+        """Tokens of the prompt with the messages that were not looked at yet."""
+        history = self.counted.history
+        return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
+
+    @property
+    def cut(self) -> int:
+        """Where what is in view begins, but for some messages before it."""
+        return self.projection.cut if self.projection is not None else 0
+
+    @property
+    def overhead_tokens(self) -> int:
+        """Tokens of what stands beside the messages of the history."""
+        return self._fold.overhead_tokens
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The live checkpoints, oldest span first."""
+        return self._fold.checkpoints
+
+    def is_hopeless(self, error: CompactError) -> bool:
+        """Whether no emergency rung can help: what may not be shortened is alone too large."""
+        return isinstance(error, CannotFit) and error.total > self.window.usable
+
+    def corrected(self) -> None:
+        """Take a window that was corrected by what a provider reported."""
+        with self._state.lock:
+            self._calibration = self.counted.calibration
+            self.window = self.counted.window(self.size)
+            self._trigger = self.window.trigger
+            self._due = self._fold.tokens > self._trigger
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """The messages to send, as the provider's dictionaries, without marks of ours: some servers
+        refuse fields that they do not know.
+        """
+        return all_carried(
+            [
+                {k: v for k, v in each.items() if k not in META} if "metadata" in each else each
+                for each in self._fold.rendered()
+            ]
+        )
+
+    def shown_whole(self) -> frozenset[int]:
+        """Positions of the messages that the prompt shows as they were said."""
+        return self._fold.shown_whole()
+
+    def context(self) -> ActiveContext:
+        """The active context as a value."""
+        return self._fold.context()
+
+    def reload(self) -> None:
+        """Take what the store says is in force for the window."""
+        state = self._state
+        with state.lock:
+            state.catch_up()
+            moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
+            move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
+            projection = None
+            if move is not None and move.projection_id is not None:
+                projection = state.projection(move.projection_id)
+            self._base = moves[0].number if moves else 0
+            self._revision, self._calibration = state.revision, self.counted.calibration
+            self.window = self.counted.window(self.size)
+            self._take(projection, settled=move is not None and move.kind != "compress")
+
+    def refresh(self) -> None:
+        """Take what another view or process put in force meanwhile. The session's lock is held."""
+        state = self._state
+        version = state.catch_up()
+        is_changed = version is None or version != self._seen
+        if state.revision != self._revision or (is_changed and self._newest_move() != self._base):
+            self.reload()
+        else:
+            if self.recalled.is_other(self.projection, is_changed=is_changed):
+                self._show_again()
+            if self.counted.calibration is not self._calibration:
+                self.corrected()
+        self._seen = version  # last: where something failed, it is asked for again
+
+    def _newest_move(self) -> int:
+        newest = self._state.store.moves(self._state.id, self.size, most=1)
+        return newest[0].number if newest else 0
+
+    def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
+        """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
+        compressed again before it must be.
+        """
+        self._show(projection, settled=settled)
+        self._trigger = self.window.trigger
+        settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
+        if settled:
+            self._fold.follow(len(self.counted.history))
+        tokens = self._fold.tokens - self._fold.recalled_tokens
+        if settled or tokens > self.window.target:
+            between = (tokens + self.window.usable) // 2
+            self._trigger = min(max(self.window.trigger, between), self.window.usable)
+        self._due = self._fold.tokens > self._trigger
+
+    def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
+        """Show a projection, and what was recalled since."""
+        recalled = self.recalled.shown(projection)
+        self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
+        self.projection = projection
+
+    def _tokens_until(self, limit: int) -> int:
+        """Tokens of the prompt with the messages that were not looked at yet, the newest first;
+        counts no further than up to a limit.
+        """
+        history, total = self.counted.history, self._fold.tokens
+        position = len(history)
+        while position > self._fold.seen and total <= limit:
+            position -= 1
+            total += history.tokens(position)
+        return total
+
+    # --- keeping it up to date --------------------------------------------------------------------
+
+    async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
+        """What `take` gives, called at a moment when every new message is in view and the prompt
+        fits. Compresses if the trigger is passed; where that fails, the context before is what it
+        gives, as long as that fits; `otherwise` is what is done where it does not.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        for _ in range(MOST_ROUNDS):
+            self._look()
+            with self._state.lock:
+                if self._settle():
+                    tokens = self._fold.tokens
+                    self._decided(tokens, "below the trigger")
+                    self.background.consider(tokens - self._fold.recalled_tokens, self._trigger)
+                    return take()
+            with self.alone():
+                await self._round(otherwise)
+        with self._state.lock:
+            if self._fold.tokens <= self.window.usable:
+                return take()
+        raise Superseded("other writers changed this session faster, again and again")
+
+    async def _round(self, otherwise: LastResort) -> None:
+        with self._state.lock:
+            if self._settle():
+                return None  # another caller did it meanwhile
+            tokens, ready = self.tokens_before(), self.background.take()
+        with suppress(Superseded):  # the other one's result counts, where it is enough
+            try:
+                if ready is not None:
+                    self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
+                    return self.commit(ready)
+                await self._compress(self.window.target, tokens, ABOVE)
+            except Superseded:
+                raise
+            except CompactError as error:
+                await self._failed(error, otherwise)
+
+    async def compress(
+        self,
+        limit: Callable[[bool], Wanted],
+        otherwise: LastResort | None = None,
+        *,
+        guidance: str = "",
+    ) -> Plan:
+        """Compress now to what `limit` says, in tokens, when new messages are in view, told whether
+        one that was due was made before; where the floor needs more, to what it needs, up to the
+        usable window. What is within the limit stays as it is. `guidance` is what a person wants
+        kept, in their words. Where it fails, the context stays as it is, and the plan says why.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        plan, asked = None, None
+        with self.alone():
+            for _ in range(MOST_ROUNDS):
+                with self._state.lock:
+                    late = not self._settle() and self._is_behind()
+                    asked = asked or (None if late else limit(plan is not None))
+                    wanted, why = asked or Wanted(self.window.target)
+                    wanted, reason = min(wanted, self.window.usable), ASKED if asked else ABOVE
+                    before = self.tokens_before()
+                    if before <= wanted and asked:
+                        return plan or self._left(wanted, before, why)
+                try:
+                    plan = (await self._compress(wanted, before, reason, guidance)).owned()
+                except Superseded:
+                    continue  # the other one's result counts, where it is enough
+                except CompactError as error:
+                    return await self._failed(error, otherwise)
+                if reason == ASKED:
+                    return reporting.weighed(plan, wanted)
+        raise Superseded("other writers compressed this session faster, again and again")
+
+    def _left(self, limit: int, tokens: int, why: str) -> Plan:
+        """Leave what somebody wants compressed as it is, and say why."""
+        self._decided(tokens, why or "within what was asked for")
+        return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
+
+    async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
+        """Go on where a compression failed: with the context before where that fits, until it has
+        grown further; else with the last resort.
+
+        Raises:
+            CompactError: nothing fits; the error, or that of the last resort.
+        """
+        state, usable = self._state, self.window.usable
+        with state.lock:
+            if self._tokens_until(usable) <= usable:
+                self.follow()
+            tokens = self._tokens_until(usable)
+            if tokens <= usable:
+                self._trigger = max(self._trigger, (tokens + usable) // 2)
+                self._due = False
+                self.background.put_off(tokens)
+                state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
+                why = redact(f"compressing failed: {error}", state.history.secrets).text
+                return reporting.as_it_is(self.counted.history, usable, self._fold.context(), why)
+        try:
+            if otherwise is None or self.is_hopeless(error):
+                raise error
+            return await otherwise(error)
+        except Superseded:
+            raise
+        except CompactError as last:
+            state.emit(ErrorRaised.of(last, last.stage or DRAFT))
+            raise
+
+    def _settle(self) -> bool:
+        """Take in what is new, under the session's lock; whether the trigger was not passed.
+
+        Of many new messages the newest are counted first: where they alone pass the trigger, the
+        others are not looked at.
+        """
+        self.refresh()
+        if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
+            self._leave_out_recalled()
+            self._due = True
+            return False
+        if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
+            self._show_again()
+        self.follow()
+        if self._due:
+            self._leave_out_recalled()
+        return not self._due
+
+    def draft_ahead(self) -> None:
+        """Begin the compression that the next prompt will need, where a model writes it."""
+        with self._state.lock:
+            tokens = self.tokens_now - self._fold.recalled_tokens
+            self.background.consider(tokens, self._trigger)
+
+    def _leave_out_recalled(self) -> None:
+        """Make room: what was recalled goes before anything is compressed."""
+        if self._fold.recalled_tokens:
+            self.recalled.drop(self.projection)
+            self._show_again()
+
+    def _show_again(self) -> None:
+        """Show the same messages, with what counts by now of what was recalled."""
+        seen = self._fold.seen
+        self._show(self.projection)
+        self._fold.follow(seen)
+        self._due = self._fold.tokens > self._trigger
+
+    def _look(self) -> None:
+        """See what memory holds for the newest message, not while the session's lock is held."""
+        if self._state.recall is not None:
+            with self._state.lock:
+                self.refresh()
+                view, new = self._fold.placed(), range(self._fold.seen, len(self._state.history))
+            self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
+
+    def tokens_before(self) -> int:
+        """Tokens of the prompt with everything new; of very many new messages a part."""
+        if not self._is_behind():
+            return self._fold.tokens
+        if self._fold.seen == 0 and self.counted.counter is self._state.counter:
+            return self._fold.overhead_tokens + self.counted.history.total()
+        return self._tokens_until(MOST_WINDOWS * self.window.usable)
+
+    def _is_behind(self) -> bool:
+        return len(self._state.history) - self._fold.seen > BACKLOG
+
+    def follow(self) -> None:
+        """Take in new messages without compressing."""
+        self._fold.follow(len(self._state.history))
+        self._due = self._fold.tokens > self._trigger
+
+    def alone(self) -> AbstractContextManager[None]:
+        """One compression at a time."""
+        return self._alone.turn()
+
+    # --- compressing ------------------------------------------------------------------------------
+
+    async def _compress(self, limit: int, tokens: int, reason: str, guidance: str = "") -> Plan:
+        """Compress over what is there now.
+
+        Raises:
+            Superseded: something else came in between, and counts.
+            CompactError: there is no other context, or it could not be stored.
+        """
+        self._decided(tokens, reason, triggered=True, guidance=guidance)
+        draft = await self.propose(limit, tokens, guidance=guidance)
+        plan = draft.proposal.plan
+        if plan.tokens_after >= tokens and reason == ASKED:
+            drafts.end_draft(self._state, self.size)
+            return self._left(limit, tokens, reporting.why_no_more(plan.floor, tokens))
+        self.commit(draft)
+        return plan
+
+    async def propose(
+        self, limit: int, tokens: int, rung: LadderRung | None = None, *, guidance: str = ""
+    ) -> Draft:
+        """A new context over the history as it is now; nothing is in force yet.
+
+        `tokens` are those of the prompt now. `rung` tightens what is kept.
+
+        Raises:
+            CompactError: there is none; the context before stays.
+        """
+        from compact.engine import pipeline  # the first compression loads the engine
+        from compact.session.views.shared_checkpoints import standing_in
+
+        state, breaker, counted = self._state, self._breaker, self.counted
+        with failing_at(DRAFT), state.lock:
+            ground, history = self.ground(), counted.history
+            overhead = counted.preamble(self.size, state.goals).parts
+            overhead_tokens = sum(overhead.values())
+            goals = tuple(goal.text for goal in state.goals if goal.is_active)
+            given = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
+            standing = standing_in(counted, self.projection, self.window, **given)
+            standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
+        hard = self.window.usable
+        if rung is not None:
+            standing = replace(standing, pressure=rung.pressure)
+            hard = limit if rung.tight else hard
+        summarizer = breaker.summarizer(counted.counter)
+        policy = state.policy_for(self.size)
+        if rung is not None:
+            policy = rung.tightened(policy)
+        if guidance:
+            policy = policy.model_copy(update={"guidance": guidance})
+        policy = state.prompting.asked(policy)
+        try:
+            with failing_at(DRAFT):
+                drafts.begin_draft(state, self.size, self._base)
+            with state.reading.finished():
+                proposal = await pipeline.compress(
+                    history,
+                    policy,
+                    budget=Budget(limit, overhead, hard=hard, words=self.window.words),
+                    summarizer=summarizer,
+                    emit=state.emit,
+                    standing=standing,
+                )
+            drafts.refuse_mixed(proposal)
+            if not isinstance(summarizer, ExtractiveSummarizer):
+                breaker.heard(proposal)
+        except BaseException:
+            drafts.end_draft(state, self.size)
+            raise
+        return Draft(proposal, ground, overhead_tokens)
+
+    def ground(self) -> DraftBase:
+        """What a draft that is made now stands on."""
+        state = self._state
+        return DraftBase(self._base, state.branch_id, state.revision)
+
+    def commit(self, draft: Draft) -> None:
+        """Put a draft in force, and take in the messages that came meanwhile.
+
+        Raises:
+            Superseded: what it was made over is no longer what is there.
+            StoreFailed: it could not be stored.
+        """
+        state, proposal = self._state, draft.proposal
+        with state.lock:
+            before = self.projection
+            projection = projected(draft, self.size, before)
+            try:
+                move = self._committed(draft.ground, projection)
+            except CompactError:
+                drafts.end_draft(state, self.size)
+                raise
+            self.plan, self._base = proposal.plan, move.number
+            self._take(projection)
+            state.history.forget(proposal.cut, frozenset(proposal.kept))
+            self.follow()
+        proposal.tell(state.emit)
+        state.emit(
+            Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
+        )
+        if before is not None and (trust := state.trust(before)) and trust.warning:
+            self._warned_at = before.number
+        state.tell_trust(self.size, projection, before=self._warned_at)
+
+    def _committed(self, ground: DraftBase, projection: Projection) -> Move:
+        if ground != self.ground():
+            raise Superseded(f"window {self.size}: the session changed in between")
+        state = self._state
+        there = Destination(state.branch_id, projection.at, projection)
+        step = drafts.step_to(there, "compress", state.id, self.size, self._base)
+        step = step.model_copy(update={"notes": self.counted.noted(projection)})
+        with failing_at(COMMIT):
+            return state.store.commit(step)
+
+    def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
+        """Go where `choose` says, in one transaction. It is asked again where another move came in
+        between, so what it chooses by is what is there when it is stored.
+
+        Raises:
+            Superseded: other writers were faster, again and again.
+        """
+        state = self._state
+        with state.lock:
+            for _ in range(MOST_ROUNDS):
+                self.reload()
+                try:
+                    step = drafts.step_to(choose(), kind, state.id, self.size, self._base)
+                    move = state.store.commit(step)
+                except Superseded:
+                    continue
+                if move.branch_id != state.branch_id:
+                    state.open(state.store.branch(move.branch_id))
+                self.reload()
+                return move
+        raise Superseded("other writers changed this session faster, again and again")
+
+    def _decided(self, tokens: int, reason: str, **told: Any) -> None:  # noqa: ANN401 - fields
+        told = {"tokens": tokens, "trigger": self._trigger, **told}
+        self.counted.report_decision(self.size, reason, **told)

@@ -1,0 +1,133 @@
+"""`FileStorage`: archives as files for their owner only, in a folder for each session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+from compact.errors import StoreFailed
+from compact.files import sync_folder, write_whole
+from compact.messages.events import Event
+from compact.messages.kit_names import ARCHIVES
+from compact.messages.messages import Message
+from compact.patterns import regex
+from compact.store.archives import contents
+
+LONGEST_NAME = 100
+"""Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
+_PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
+_NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
+_OURS = ("transcript-pre-compact-", "summary-", contents.EVENTS, ".compact-")
+_ENDINGS = (".jsonl", ".json", ".tmp")
+"""How the names of our files begin and end, those included that a crash left half written."""
+
+
+class FileStorage:
+    """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
+    `summary-001.json`, `events.jsonl`.
+
+    A file is written whole or not at all. No transcript is ever replaced. What is passed in is kept
+    as it is: remove secrets before.
+    """
+
+    def __init__(self, folder: str | Path = ARCHIVES) -> None:
+        self.folder = Path(folder)
+
+    def place_of(self, session_id: str) -> str:
+        """The folder of a session, whether it is there or not."""
+        return str(self.folder / folder_name(session_id))
+
+    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
+        """Keep the history as it was before a compression, under the next number; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        data = contents.transcript(messages)
+        with self._folder_of(session_id) as folder:
+            known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
+            last = max((int(found[1]) for found in known if found), default=0)
+            for number in count(last + 1):
+                path = folder / contents.transcript_name(number)
+                with suppress(FileExistsError):  # another process has taken the number
+                    write_whole(path, data, replaces=False)
+                    return str(path)
+        raise AssertionError("numbers never end")
+
+    def save_summary(self, session_id: str, step: int, summary: str) -> str:
+        """Keep what a compression said, by its number, in the place of what was kept for that
+        number; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        with self._folder_of(session_id) as folder:
+            path = folder / contents.summary_name(step)
+            write_whole(path, contents.summary(session_id, step, summary))
+            return str(path)
+
+    def save_event(self, session_id: str, event: Event) -> str:
+        """Keep one event, as the next line of the session's events; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        with self._folder_of(session_id) as folder:
+            path = folder / contents.EVENTS
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with os.fdopen(os.open(path, flags, 0o600), "ab") as stream:
+                stream.write(contents.event_line(event))
+            return str(path)
+
+    @contextmanager
+    def _folder_of(self, session_id: str) -> Iterator[Path]:
+        """The folder of a session, made for its owner only."""
+        folder = Path(self.place_of(session_id))
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            yield folder
+        except OSError as error:
+            if isinstance(error, StoreFailed):
+                raise
+            raise StoreFailed(f"{folder}: {error.strerror or error}") from None
+
+
+def copies_in(folder: Path) -> list[Path]:
+    """The files in a session's folder that `FileStorage` wrote, whole or not."""
+    try:
+        every = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [x for x in every if x.name.startswith(_OURS) and x.name.endswith(_ENDINGS)]
+
+
+def discard_copies(folder: Path) -> None:
+    """Remove what `FileStorage` wrote into a session's folder, and the folder where nothing else is
+    in it.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    for path in copies_in(folder):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody put something else there, or it is gone
+        folder.rmdir()
+    sync_folder(folder.parent)
+
+
+def folder_name(session_id: str) -> str:
+    """A session's id as the name of a folder: itself, where it is small letters, digits, `.`, `_`
+    and `-`. Any other one is shortened and told apart by a digest, on file systems too that do not
+    tell small letters from large ones.
+    """
+    if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
+        return session_id
+    digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    shown = quote(session_id[:LONGEST_NAME], safe="", errors="replace").replace("%", "_")
+    return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"

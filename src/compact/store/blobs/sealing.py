@@ -1,0 +1,262 @@
+"""What is encrypted before it is kept: AES-256-GCM (NIST SP 800-38D), a data key for each file.
+
+A sealed file begins with a line that says so and a line of JSON; the encrypted text follows. The
+JSON holds the data key only as something else encrypted it: KMS, or a key that scrypt (RFC 7914)
+makes of a passphrase. The name is bound to it, so that no file can take another one's place.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
+from compact.messages.memory_protocols import BlobStore
+from compact.store.blobs.s3_blobs import client, told
+
+MAGIC = b"compact-sealed-1\n"
+"""How a file begins that is sealed. Another number goes with another format."""
+VARIABLE = "COMPACT_ENCRYPTION_KEY"
+"""Names the passphrase in the environment."""
+SHORTEST = 12
+"""Characters of a passphrase; shorter ones are guessed, scrypt or not."""
+SCRYPT = {"n": 2**17, "r": 8, "p": 1}
+"""What each guess of a passphrase costs: 128 MiB and some tenths of a second. Files that were
+sealed with other numbers are not opened: they go with another `MAGIC`."""
+INSTALL = (
+    "encryption needs cryptography: pip install cryptography, or, in a clone of compact, "
+    "pip install '.[encryption]'"
+)
+_NONCE, _LONGEST = 12, 2**31 - 64
+"""Bytes of AES-GCM's nonce, and of the longest text that is encrypted at once."""
+_MISSING = {
+    "kms": "give the KMS key",
+    "scrypt": f"give its passphrase: key=, or {VARIABLE} in the environment",
+}
+"""What is asked of who reads, by what encrypted the data key."""
+
+
+class DataKeys(Protocol):
+    """Where data keys come from."""
+
+    kind: str
+
+    def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
+        """A new key for a file, and what of it is stored beside the text.
+
+        Raises:
+            StoreFailed: there is none to be had.
+        """
+        ...
+
+    def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
+        """The key of which that is stored.
+
+        Raises:
+            StoreFailed: it is not to be had, or not by this passphrase.
+        """
+        ...
+
+
+class SealedBlobs:
+    """A `BlobStore` that seals what it keeps in another one, where it has a key to do that. What is
+    kept unsealed is read as it is; what is sealed needs one of `opens`, or the key that seals.
+    """
+
+    def __init__(
+        self, blobs: BlobStore, seals: DataKeys | None, opens: Sequence[DataKeys] = ()
+    ) -> None:
+        self._blobs, self._seals = blobs, seals
+        self._keys = {each.kind: each for each in (*opens, *filter(None, [seals]))}
+
+    def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
+        """Keep data, sealed; errors as those of `BlobStore`."""
+        if self._seals is not None:
+            data = self._sealed(self._seals, name, data)
+        self._blobs.put(name, data, replaces=replaces)
+
+    def get(self, name: str) -> bytes:
+        """What was put there.
+
+        Raises:
+            FileNotFoundError: there is nothing.
+            StoreFailed: it cannot be read, or is sealed with another key.
+            StoreDamaged: it was altered.
+        """
+        data = self._blobs.get(name)
+        return self._opened(name, data) if data.startswith(MAGIC) else data
+
+    def delete(self, name: str) -> None:
+        """Remove what is there, which takes no key."""
+        self._blobs.delete(name)
+
+    def address(self, name: str) -> str:
+        """Where it is."""
+        return self._blobs.address(name)
+
+    def _sealed(self, keys: DataKeys, name: str, data: bytes) -> bytes:
+        if len(data) > _LONGEST:
+            raise StoreFailed(f"{self.address(name)}: more than 2 GiB cannot be sealed")
+        key, head = keys.new(name)
+        nonce = secrets.token_bytes(_NONCE)
+        line = json.dumps({**head, "nonce": _text(nonce)}).encode()
+        sealed: bytes = _cipher(key).encrypt(nonce, data, name.encode())
+        return b"".join((MAGIC, line, b"\n", sealed))
+
+    def _opened(self, name: str, data: bytes) -> bytes:
+        line, _, sealed = data.removeprefix(MAGIC).partition(b"\n")
+        altered = StoreDamaged(f"{self.address(name)} was altered")
+        try:
+            head = json.loads(line)
+            kind = "scrypt" if "salt" in head else "kms"
+            nonce = base64.b64decode(head["nonce"], validate=True)
+            keys = self._keys.get(kind)
+            if keys is None:
+                raise StoreFailed(f"{self.address(name)} is encrypted: {_MISSING[kind]}")
+            return _decrypted(keys.stored(name, head), nonce, sealed, name)
+        except (ValueError, LookupError, TypeError):
+            raise altered from None
+
+
+class Passphrase:
+    """A key that a person gives, for database and archives. It is shown nowhere.
+
+    Raises:
+        InvalidArgument: it is too short.
+    """
+
+    kind = "scrypt"
+
+    def __init__(self, text: str, *, is_given: bool = True) -> None:
+        self.is_given = is_given
+        """By the program itself, and not by the environment."""
+        if len(text) < SHORTEST:
+            reason = f"should have {SHORTEST} characters at least: openssl rand -hex 32 makes one"
+            raise InvalidArgument("key", reason)
+        self._text = text
+        self._made: dict[bytes, bytes] = {}
+        self._salt = b""
+
+    def __repr__(self) -> str:
+        return "Passphrase(…)"
+
+    @classmethod
+    def in_force(cls, given: str | None) -> Passphrase | None:
+        """What was given, else that of the environment, if there is one."""
+        if given is not None:
+            return cls(given)
+        text = os.environ.get(VARIABLE)
+        return cls(text, is_given=False) if text else None
+
+    def revealed(self) -> bytes:
+        """The passphrase itself."""
+        return self._text.encode("utf-8", "surrogatepass")
+
+    def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
+        """A random key, encrypted under one that is made of the passphrase."""
+        self._salt = self._salt or secrets.token_bytes(16)
+        key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
+        kept = nonce + _cipher(self._derived(self._salt)).encrypt(nonce, key, name.encode())
+        return key, {"salt": _text(self._salt), "key": _text(kept)}
+
+    def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
+        """The key that was encrypted so.
+
+        Raises:
+            StoreFailed: this is another passphrase than the one that sealed it.
+        """
+        salt, kept = (base64.b64decode(head[each], validate=True) for each in ("salt", "key"))
+        own, nonce = self._derived(salt), kept[:_NONCE]
+        try:
+            return _decrypted(own, nonce, kept[_NONCE:], name)
+        except _Altered:
+            raise StoreFailed(
+                f"{name} is sealed with another key: give the one it was archived with "
+                f"(key=, or {VARIABLE} in the environment); it stays as it is"
+            ) from None
+
+    def _derived(self, salt: bytes) -> bytes:
+        if salt not in self._made:
+            try:
+                from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+            except ImportError:
+                raise StoreFailed(INSTALL) from None
+            self._made[salt] = Scrypt(salt=salt, length=32, **SCRYPT).derive(self.revealed())
+        return self._made[salt]
+
+
+class KmsKeys:
+    """Data keys of KMS, for objects of a bucket; without a key's id, for reading only: KMS knows by
+    which one it encrypted. `clients` are keyword arguments of boto3's client.
+    """
+
+    kind = "kms"
+
+    def __init__(self, key: str | None, bucket: str, prefix: str = "", **clients: object) -> None:
+        self._key, self._bucket, self._prefix = key, bucket, prefix
+        self._settings = clients
+
+    def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
+        """A key that KMS makes.
+
+        Raises:
+            StoreFailed: KMS cannot be reached, or refuses.
+        """
+        with told(f"the KMS key {self._key}"):
+            made = self._client.generate_data_key(
+                KeyId=self._key, KeySpec="AES_256", EncryptionContext=self._context(name)
+            )
+        return made["Plaintext"], {"key": _text(made["CiphertextBlob"])}
+
+    def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
+        """The key, as KMS decrypts it.
+
+        Raises:
+            StoreFailed: KMS cannot be reached, or refuses.
+        """
+        blob = base64.b64decode(head["key"], validate=True)
+        context = self._context(name)
+        with told(f"the KMS key of s3://{self._bucket}/{context['object']}"):
+            made = self._client.decrypt(CiphertextBlob=blob, EncryptionContext=context)
+        key: bytes = made["Plaintext"]
+        return key
+
+    def _context(self, name: str) -> dict[str, str]:
+        key = f"{self._prefix}/{name}" if self._prefix else name
+        return {"bucket": self._bucket, "object": key}
+
+    @cached_property
+    def _client(self) -> Any:  # noqa: ANN401 - boto3 has no types
+        return client("kms", **self._settings)
+
+
+class _Altered(ValueError):
+    """A text is not what was encrypted with this key under this name."""
+
+
+def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:
+    cipher = _cipher(key)
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        found: bytes = cipher.decrypt(nonce, sealed, name.encode())
+    except InvalidTag:
+        raise _Altered(name) from None
+    return found
+
+
+def _cipher(key: bytes) -> Any:  # noqa: ANN401 - imported where it is needed
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise StoreFailed(INSTALL) from None
+    return AESGCM(key)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

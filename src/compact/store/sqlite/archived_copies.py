@@ -1,0 +1,138 @@
+"""Reading sessions that are archived: whoever reads one gets it from a database in memory, into
+which the originals were restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import TypeVar
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+from compact.store.archives import folder
+from compact.store.archives.packing import Unpackable
+from compact.store.sqlite import archived_rows
+from compact.store.sqlite.archived_rows import ArchivePlace
+from compact.store.sqlite.pool import MEMORY, Pool
+
+MOST_COPIES = 4
+"""Archived sessions that are kept in memory for those who read them."""
+
+
+T = TypeVar("T")
+
+
+class ArchivedCopies:
+    """What archived sessions hold, for those who read them. Safe from many threads."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._lock = Lock()
+        self._copies: dict[tuple[int, bytes], Pool] = {}
+
+    def of(self, place: ArchivePlace) -> Pool | None:
+        """The session as it is in its archive; None where it is not archived there any more.
+
+        Raises:
+            StoreDamaged: the archive is missing, or is not what was written.
+        """
+        key = place.session, place.originals
+        with self._lock:
+            found = self._copies.pop(key, None)
+        if found is None and (data := still(self._pool, place)) is not None:
+            found = _restored(place, data)
+        if found is not None:
+            with self._lock:
+                self._copies[key] = found
+                while len(self._copies) > MOST_COPIES:
+                    self._copies.pop(next(iter(self._copies)))
+        return found
+
+
+def _restored(place: ArchivePlace, data: bytes) -> Pool:
+    copy = Pool(MEMORY, durability="normal", busy_timeout=0)
+    try:
+        with copy.write() as db:
+            archived_rows.load(db, data)
+    except (Unpackable, apsw.Error) as error:
+        raise StoreDamaged(f"the archive {place.name} cannot be read: {error}") from error
+    return copy
+
+
+def read(pool: Pool, place: ArchivePlace) -> bytes:
+    """The originals' bytes.
+
+    Raises:
+        StoreDamaged: the file is missing, or is not what was written.
+        StoreFailed: it cannot be read now, or not with this key.
+    """
+    blobs = pool.places.at(place.folder)
+    try:
+        return folder.originals_at(blobs, place.name, place.originals)
+    except FileNotFoundError as error:
+        at = blobs.address(place.name + folder.ORIGINALS)
+        raise StoreDamaged(
+            f"the archive {at} is missing: put it back, and its session can be read again"
+        ) from error
+
+
+def still(pool: Pool, place: ArchivePlace) -> bytes | None:
+    """The same; None where the session is not archived there any more."""
+    try:
+        return read(pool, place)
+    except StoreFailed:
+        with pool.read() as db:
+            now = archived_rows.of_key(db, place.session)
+        if now == place:
+            raise
+        return None
+
+
+def going_on(
+    pool: Pool,
+    find: Callable[[apsw.Connection], ArchivePlace | None],
+    work: Callable[[apsw.Connection], T],
+) -> T:
+    """What `work` does in a transaction that writes, and that first stores the messages of the
+    archived session that `find` names. The archive is read before: nobody else waits for a network.
+    Its files are removed afterwards.
+
+    Raises:
+        StoreDamaged: the archive is missing, or is not what was written.
+        StoreFailed: it cannot be read now, or not with this key.
+    """
+    place, data = None, None
+    while True:
+        with pool.write() as db:
+            now = find(db)
+            if now is None or (now == place and data is not None):
+                if now is not None:
+                    archived_rows.bring_back(db, now, data or b"")
+                done = work(db)
+                break
+        place, data = now, still(pool, now)
+    if now is not None:
+        with suppress(StoreFailed):  # whoever opens the file next makes up for it
+            discard_due(pool)
+    return done
+
+
+def discard_due(pool: Pool) -> None:
+    """Remove the files of archives that nobody needs any more, once it is on the disk that nobody
+    does.
+
+    Raises:
+        StoreFailed: it cannot be told what is on the disk, or a file cannot be removed.
+    """
+    with pool.read() as db:
+        if not archived_rows.has_discards(db):
+            return
+    if not pool.is_durable():
+        return
+    with pool.write() as db:
+        for chore, place, name in archived_rows.due(db):
+            folder.discard(pool.places.at(place), name)
+            archived_rows.done(db, chore)

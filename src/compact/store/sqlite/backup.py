@@ -1,0 +1,241 @@
+"""The database and its archives, copied while they are in use, and put to work elsewhere.
+
+The database is copied first, as one reader sees it: writers go on meanwhile. What the copy says is
+archived is copied then. Where a session was restored in between, so that its files are gone, the
+database is copied again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+from compact.files import made_beside, put_in_place
+from compact.messages.memory_protocols import BlobStore
+from compact.store.archives import folder as archive_folder
+from compact.store.backups import BackupCounts
+from compact.store.blobs.sealing import Passphrase
+from compact.store.sqlite import archived_copies, archived_rows, checking
+from compact.store.sqlite.archiving import ATTEMPTS
+from compact.store.sqlite.encryption import WRITABLE, connect
+from compact.store.sqlite.failures import EXPECTED, said
+from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.rows import BITS, query, text
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""Ends of the names of files that belong to a database."""
+BUSY = 10_000
+"""Milliseconds that a writer is waited for."""
+PAGES = 4_096
+"""Of the database that are copied before `progress` is told."""
+Progress = Callable[[int, int], None]
+"""Told how many bytes are done, and of how many."""
+
+
+def copy_into(
+    pool: Pool, file: Path, archive: Path, progress: Progress | None = None
+) -> BackupCounts:
+    """Copy the database to a new file, and its archives into a new folder beside that: both whole,
+    or neither.
+
+    Raises:
+        StoreFailed: something of these names is there; it cannot be read or written; or archives
+            leave again and again meanwhile.
+        StoreDamaged: an archive is missing or altered.
+    """
+    for taken in (file, *(Path(f"{file}{x}") for x in BESIDE), archive):
+        if os.path.lexists(taken):
+            raise StoreFailed(f"{taken} is there already, and stays as it is: name a new one")
+    missing = ""
+    for _ in range(ATTEMPTS):
+        with made_beside(file) as beside:
+            made, kept = beside / file.name, beside / archive.name
+            _copy_database(pool, made, progress)
+            try:
+                counts = _copy_archives(pool, made, kept, progress)
+            except _LeftTheArchive as error:
+                missing = str(error)
+                continue
+            if kept.is_dir():
+                put_in_place(kept, archive)
+            put_in_place(made, file)
+            return counts
+    raise StoreFailed(
+        f"no backup was made: sessions left the archive {ATTEMPTS} times while it was copied, "
+        f"{missing} the last time; try again"
+    )
+
+
+class _LeftTheArchive(Exception):
+    """A session is not archived any more."""
+
+
+def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
+    # One transaction sees one state: a copy is not begun anew when somebody writes.
+    with pool.alone() if pool.in_memory else pool.read() as db:
+        if not pool.in_memory:
+            query(db, "SELECT 1 FROM sessions LIMIT 1")
+        size = int(query(db, "PRAGMA page_size")[0][0])
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.close(descriptor)
+            with (
+                closing(connect(str(file), pool.key, flags=WRITABLE)) as copy,
+                copy.backup("main", db, "main") as work,
+            ):
+                while not work.done:
+                    work.step(PAGES)
+                    if progress is not None:
+                        done = work.page_count - work.remaining
+                        progress(done * size, work.page_count * size)
+        except EXPECTED as error:
+            raise said(error, str(file), waited=0.0) from error
+
+
+def _copy_archives(
+    pool: Pool, file: Path, archive: Path, progress: Progress | None
+) -> BackupCounts:
+    with closing(connect(str(file), pool.key, flags=WRITABLE)) as copy:
+        kept = list(archived_rows.kept(copy).values())
+        into = pool.places.at(str(archive.absolute()))
+        total, done = sum(each.bytes for each in kept), 0
+        for each in kept:
+            _copy_archive(pool, each.place, into)
+            done += each.bytes
+            if progress is not None:
+                progress(done, total)
+        point_to(copy, archive.name)
+        return _counts(copy)
+
+
+def _copy_archive(pool: Pool, place: archived_rows.ArchivePlace, into: BlobStore) -> None:
+    blobs = pool.places.at(place.folder)
+    for name in archive_folder.both(place.name):
+        try:
+            into.put(name, blobs.get(name), replaces=True)
+        except (FileNotFoundError, StoreDamaged) as error:
+            raise _why(pool, place) from error
+    if archive_folder.faults(into, place.name, place.description, place.originals):
+        raise _why(pool, place)
+
+
+def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
+    """Why a session's files are not what the copy says: it has left the archive, or they are
+    damaged.
+    """
+    if faults := checking.of_archive(pool, place):
+        return StoreDamaged(
+            f"no backup was made: {faults[0]}. Run `compactctl doctor --check`, put the file back "
+            "or delete its session, then try again"
+        )
+    return _LeftTheArchive(place.name)
+
+
+def point_to(copy: apsw.Connection, folder: str) -> None:
+    """Have a copy's archives be in a folder beside it, and nothing removed that its original was to
+    remove.
+    """
+    with copy:
+        copy.execute("UPDATE archived SET folder = ?", (text(folder),))
+        copy.execute("DELETE FROM chores WHERE name <> 'sweep'")
+    copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _counts(db: apsw.Connection) -> BackupCounts:
+    return BackupCounts(
+        *query(
+            db,
+            """
+            SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)
+                + (SELECT coalesce(sum(messages), 0) FROM archived), (SELECT count(*) FROM archived)
+            """,
+        )[0]
+    )
+
+
+def put_to_work(file: Path, folder: str) -> BackupCounts:
+    """Have a restored database use the archives in a folder beside it; what it holds, once it was
+    seen to be whole.
+
+    Raises:
+        StoreDamaged: it is not what was written.
+        StoreFailed: it cannot be opened.
+    """
+    passphrase = Passphrase.in_force(None)
+    pool = Pool(str(file), durability="full", busy_timeout=1.0, passphrase=passphrase)
+    with closing(pool):
+        with pool.alone() as db:
+            point_to(db, folder)
+            counts = _counts(db)
+        if findings := checking.findings(pool):
+            raise StoreDamaged(f"the backup's database is damaged: {findings[0]}")
+        pool.empty_log()
+    return counts
+
+
+def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> None:
+    """Have the store hold what a restored database holds, and nothing else, in one transaction.
+    `check` is called once nobody else can write, with what would be lost beside sessions, as
+    sentences. It raises where that must not be done.
+
+    Raises:
+        StoreFailed: it cannot be written; it holds what it held.
+    """
+    try:
+        with (
+            closing(connect(str(file), pool.key, flags=WRITABLE)) as copy,
+            closing(connect(pool.path, pool.key, flags=WRITABLE)) as live,
+        ):
+            live.set_busy_timeout(BUSY)
+            live.pragma("synchronous", "full")
+            with live.backup("main", copy, "main") as work:
+                work.step(0)  # no page yet, but from here on nobody else writes
+                check(list(_lost_beside(pool, copy)))
+                _keep_archives(pool, copy, file.parent)
+                work.step(-1)
+    except EXPECTED as error:
+        raise said(error, pool.path, waited=0.0) from error
+    pool.empty_log()
+    archived_copies.discard_due(pool)
+
+
+def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
+    """What a restored database lacks and no session's state tells of."""
+    own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
+    scores = "SELECT key, importance_score FROM messages"
+    with pool.read() as db:
+        if query(db, own) != query(copy, own):
+            yield "vectors of an application"
+        known: dict[int, float | None] = dict(query(db, scores))
+        if any(known.get(key, score) != score for key, score in copy.execute(scores)):
+            yield "the importance of messages"
+
+
+def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
+    """Have the archives of a restored database be where those of the store are. The files of those
+    that only the store has are removed afterwards.
+    """
+    with pool.read() as db:
+        here = {each.place.name: each.place for each in archived_rows.kept(db).values()}
+        newest = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
+    wanted = {each.place.name: each.place for each in archived_rows.kept(copy).values()}
+    with copy:
+        for name, place in wanted.items():
+            if name in here:
+                sql = "UPDATE archived SET folder = ? WHERE name = ?"
+                copy.execute(sql, (text(here[name].folder), text(name)))
+            made, into = pool.places.at(str(beside / place.folder)), pool.places.at(place.folder)
+            for each in archive_folder.both(name) if name not in here else ():
+                into.put(each, made.get(each), replaces=True)
+        for name in here.keys() - wanted.keys():
+            archived_rows.order_discard(copy, here[name].folder, name)
+        # Searchers hold vectors by their keys, so that no key is given twice.
+        copy.execute("UPDATE generations SET removed = removed + 1")
+        if newest:
+            copy.execute("DELETE FROM sqlite_sequence WHERE name = 'vectors'")
+            copy.execute("INSERT INTO sqlite_sequence VALUES ('vectors', ?)", newest[0])

@@ -1,0 +1,165 @@
+"""Branches, and of which others' parts each consists."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+
+from compact.errors import NotFound
+from compact.messages.chain import START
+from compact.messages.sessions import Branch
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    Row,
+    Unreadable,
+    first,
+    position_in,
+    query,
+    text,
+    text_of,
+    time_of,
+)
+
+_END = f"""
+    SELECT key FROM messages WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
+    ORDER BY key DESC LIMIT 1
+"""
+BRANCH = """b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
+    coalesce(m.total_tokens, a.total_tokens)"""
+"""The columns of `branch_of`."""
+BRANCHES = f"""
+    FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
+    LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
+"""
+"""Where they are, `m` or `a` being the branch's last message; a WHERE goes after it."""
+_TAIL = f"""
+    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
+        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
+    {BRANCHES} WHERE b.id = ?
+"""
+_LINEAGE = """
+    WITH RECURSIVE line (key, parent, fork, high) AS (
+        SELECT key, parent, fork, ? FROM branches WHERE id = ?
+        UNION ALL
+        SELECT b.key, b.parent, b.fork, min(line.fork, line.high)
+        FROM line JOIN branches b ON b.key = line.parent
+    )
+    SELECT key, fork, high FROM line
+"""
+
+
+class Tail(NamedTuple):
+    """Where a branch goes on."""
+
+    key: int
+    """The branch's."""
+    position: int
+    tokens: int
+    chain: bytes
+
+
+class Stretch(NamedTuple):
+    """A range of keys: the part of a lineage that one branch gives."""
+
+    branch: int
+    low: int
+    """Position of the first message."""
+    high: int
+    """Position after the last one that may be there."""
+    is_open: bool
+    """Whether it may end before that: it is the branch's own, and not a part of an ancestor."""
+
+    @property
+    def first(self) -> int:
+        """Key of the first message."""
+        return self.branch << BITS | self.low
+
+    @property
+    def last(self) -> int:
+        """Key of the last message that may be there."""
+        return self.branch << BITS | (self.high - 1)
+
+
+def no_branch(branch_id: str) -> NotFound:
+    """The error for a branch that is not there."""
+    return NotFound(f"no branch {branch_id!r} in this store")
+
+
+def tail(db: apsw.Connection, branch_id: str) -> Tail:
+    """Where the branch goes on.
+
+    Raises:
+        NotFound: there is no such branch.
+    """
+    row = first(db, _TAIL, (text(branch_id),))
+    if row is None:
+        raise no_branch(branch_id)
+    branch, fork, fork_tokens, fork_hash, last, tokens, last_hash = row
+    if last is None:
+        return Tail(branch, fork, fork_tokens, fork_hash)
+    return Tail(branch, position_in(last) + 1, tokens, last_hash)
+
+
+def branch_of(row: Row) -> Branch:
+    """The branch of these columns."""
+    branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
+    return Branch(
+        id=text_of(branch_id),
+        session_id=text_of(session_id),
+        parent=None if parent is None else text_of(parent),
+        fork=fork,
+        messages=fork if last is None else position_in(last) + 1,
+        tokens=fork_tokens if last is None else tokens,
+        created_at=time_of(created_at),
+    )
+
+
+def branch(db: apsw.Connection, branch_id: str) -> Branch:
+    """The branch as it stands now."""
+    row = first(db, f"SELECT {BRANCH} {BRANCHES} WHERE b.id = ?", (text(branch_id),))
+    if row is None:
+        raise no_branch(branch_id)
+    return branch_of(row)
+
+
+def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
+    """All branches of a session, the oldest first."""
+    sql = f"SELECT {BRANCH} {BRANCHES} WHERE s.id = ? ORDER BY b.key"
+    rows = query(db, sql, (text(session_id),))
+    return [branch_of(row) for row in rows]
+
+
+def lineage(
+    db: apsw.Connection, branch_id: str, *, low: int = 0, high: int = LAST
+) -> list[Stretch]:
+    """The stretches that a branch consists of between two positions, the oldest first."""
+    rows = query(db, _LINEAGE, (high, text(branch_id)))
+    if not rows:
+        raise no_branch(branch_id)
+    stretches = [
+        Stretch(key, max(fork, low), high, is_open=number == 0)
+        for number, (key, fork, high) in enumerate(rows)
+    ]
+    return [each for each in reversed(stretches) if each.low < each.high]
+
+
+def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
+    """Where a branch went on after so many messages; where it ends if there are fewer."""
+    end = tail(db, branch_id)
+    if length >= end.position:
+        return end
+    if length <= 0:
+        return Tail(end.key, 0, 0, START)
+    stretch = lineage(db, branch_id, low=length - 1, high=length)[-1]
+    sql = "SELECT total_tokens, chain_hash FROM messages WHERE key = ?"
+    row = first(db, sql, (stretch.last,))
+    if row is None:
+        raise Unreadable(f"message {length - 1} of branch {branch_id!r} is missing")
+    return Tail(end.key, length, *row)
+
+
+def chain(db: apsw.Connection, branch_id: str, length: int) -> bytes:
+    """The chain's hash (`messages.chain`) after so many messages."""
+    return tail_at(db, branch_id, length).chain

@@ -1,0 +1,227 @@
+"""What a search of memory asks of the file: the messages of a scope, and which of them hold a word.
+
+What is noted of messages is read once and kept; a later search reads what has been added. Which
+words stand where is asked of the index each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
+
+from compact.messages.messages import Message
+from compact.store.sqlite import branch_lineage
+from compact.store.sqlite.branch_lineage import Stretch
+from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE,
+    entry_of,
+    json_of,
+    query,
+    text,
+    text_of,
+    text_or_none,
+    value_of,
+)
+from compact.text.turns import FIELDS, Keys, TurnTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_SCOPES = 8
+"""Scopes whose messages are kept in memory; 26 bytes a message."""
+MOST_RANGES = 16
+"""Ranges of keys within which a word is looked for; of more, the whole index is asked."""
+
+_STATE = """
+    SELECT (SELECT max(n) FROM turns), (SELECT count(*) FROM turns), count(*), total(branch)
+    FROM sessions
+"""
+_SESSIONS = """
+    SELECT s.id, b.id, b.key, b.parent FROM sessions s JOIN branches b ON b.key = s.branch
+    WHERE ?1 IS NULL OR s.scope = ?1 ORDER BY s.key
+"""
+_TURNS = """
+    SELECT t.branch, t.start, t.speakers, t.packed FROM turns t
+    JOIN branches b ON b.key = t.branch JOIN sessions s ON s.key = b.session
+    WHERE t.n > ?2 AND (?1 IS NULL OR s.scope = ?1) ORDER BY t.branch, t.start
+"""
+
+
+class State(NamedTuple):
+    """What changes with every change of what a search sees."""
+
+    last: int | None
+    batches: int
+    sessions: int
+    branches: float
+
+
+class BranchNotes(NamedTuple):
+    """What is noted of a branch's own messages, in the order of their positions."""
+
+    first: int
+    """The position of the first one."""
+    rows: NDArray[np.void]
+    speakers: NDArray[np.int32]
+
+
+class KnownScope(NamedTuple):
+    """What is known of a scope."""
+
+    state: State
+    turns: TurnTable
+    names: dict[str, int]
+    branches: dict[int, BranchNotes]
+
+
+class MemoryIndex:
+    """The messages of a store by scope. Safe from many threads: what is kept is replaced whole."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._known: dict[str | None, KnownScope] = {}
+
+    def turns(self, scope: str | None, *, complete: bool) -> TurnTable:
+        """The messages of a scope's sessions; of all where none is named. `complete` says whether
+        the index has caught up.
+        """
+        known = self._known.get(scope)
+        with self._pool.read() as db:
+            state = State(*query(db, _STATE)[0])
+            if known is None or known.state != state:
+                known = _read(db, scope, known, state)
+        self._known.pop(scope, None)
+        self._known[scope] = known
+        while len(self._known) > MOST_SCOPES:
+            self._known.pop(next(iter(self._known)), None)
+        return known.turns if complete else replace(known.turns, complete=False)
+
+
+def holding(
+    db: apsw.Connection,
+    names: Sequence[Sequence[str]],
+    within: Sequence[tuple[int, int]] = (),
+) -> list[Keys]:
+    """For each name, the keys of the messages that hold all its words, by their stems; only
+    those within ranges of keys, both ends included, where a few are given.
+    """
+    import numpy as np
+
+    found: list[Keys] = []
+    sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
+    ranges: Sequence[tuple[int, ...]] = within
+    if 0 < len(within) <= MOST_RANGES:
+        sql += " AND rowid BETWEEN ? AND ?"
+    else:
+        ranges = [()]
+    for name in names:
+        wanted = " AND ".join(f'"{piece}"' for piece in name)
+        rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
+        told = ",".join(filter(None, rows))
+        keys = np.fromstring(told, np.int64, sep=",") if told else np.empty(0, np.int64)
+        found.append(keys)
+    return found
+
+
+def important(db: apsw.Connection, least: float) -> Keys:
+    """Keys of the messages whose stored importance is at least that, 0 to 1."""
+    import numpy as np
+
+    sql = "SELECT key FROM messages WHERE importance_score >= ?"
+    return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
+
+
+def told(
+    db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
+) -> tuple[dict[int, Message], dict[str, str | None]]:
+    """The messages of these keys, and the titles of these sessions; none of what is not there
+    any more.
+    """
+    sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
+    rows = query(db, sql, (json_of(list(keys)),))
+    sql = "SELECT id, title FROM sessions WHERE id = ?"
+    named = [query(db, sql, (text(name),)) for name in sessions]
+    titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
+    return {row[0]: entry_of(row).message for row in rows}, titles
+
+
+def _read(
+    db: apsw.Connection, scope: str | None, known: KnownScope | None, state: State
+) -> KnownScope:
+    """What is known of a scope, with what was added; read anew where something was removed."""
+    import numpy as np
+
+    after = (known and known.state.last) or 0
+    added = query(db, "SELECT count(*) FROM turns WHERE n > ?", (after,))[0][0]
+    names, branches = {"": 0}, dict[int, BranchNotes]()
+    if known is not None and known.state.batches + added == state.batches:
+        names, branches = dict(known.names), dict(known.branches)
+    else:
+        after = 0
+    rows = query(db, _TURNS, (text(scope), after))
+    for branch, group in groupby(rows, itemgetter(0)):
+        parts = [branches[branch]] if branch in branches else []
+        for _, start, speakers, packed in group:
+            noted = np.frombuffer(packed, list(FIELDS))
+            places = [0, *(names.setdefault(name, len(names)) for name in value_of(speakers))]
+            parts.append(BranchNotes(start, noted, np.array(places, np.int32)[noted["speaker"]]))
+        branches[branch] = BranchNotes(
+            parts[0].first,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.speakers for part in parts]),
+        )
+    return KnownScope(state, _turns_of(db, scope, names, branches), names, branches)
+
+
+def _turns_of(
+    db: apsw.Connection, scope: str | None, names: dict[str, int], branches: dict[int, BranchNotes]
+) -> TurnTable:
+    import numpy as np
+
+    sessions, ids, lengths = [], [], []
+    parts: list[tuple[int, int, BranchNotes]] = []
+    for session, branch, key, parent in query(db, _SESSIONS, (text(scope),)):
+        stretches = [Stretch(key, 0, LAST, is_open=True)]
+        if parent is not None:
+            stretches = branch_lineage.lineage(db, text_of(branch))
+        own = [part for each in stretches if (part := _part(each, branches))]
+        sessions.append(text_of(session))
+        ids.append(text_of(branch))
+        lengths.append(sum(len(noted.rows) for _, _, noted in own))
+        parts += own
+    empty = BranchNotes(0, np.empty(0, list(FIELDS)), np.empty(0, np.int32))
+    every = [noted for _, _, noted in parts] or [empty]
+    keys = [
+        np.arange(branch << BITS | low, (branch << BITS | low) + len(noted.rows))
+        for branch, low, noted in parts
+    ]
+    return TurnTable(
+        sessions=tuple(sessions),
+        branches=tuple(ids),
+        starts=np.cumsum([0, *lengths]),
+        keys=np.concatenate(keys or [np.empty(0, np.int64)]),
+        rows=np.concatenate([noted.rows for noted in every]),
+        speakers=np.concatenate([noted.speakers for noted in every]),
+        names=tuple(names),
+    )
+
+
+def _part(
+    stretch: Stretch, branches: dict[int, BranchNotes]
+) -> tuple[int, int, BranchNotes] | None:
+    """The branch of a stretch, the position of its first message, and what is noted of it."""
+    noted = branches.get(stretch.branch)
+    if noted is None:
+        return None
+    low = max(stretch.low, noted.first)
+    span = slice(low - noted.first, max(low, stretch.high) - noted.first)
+    return stretch.branch, low, BranchNotes(low, noted.rows[span], noted.speakers[span])

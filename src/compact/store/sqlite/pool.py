@@ -1,0 +1,492 @@
+"""Connections to one file: one writes, many read. Transactions, locks, forks.
+
+A transaction is a `with` block: what it did is stored when the block ends, and nothing of it where
+the block raises. In WAL mode readers and the writer do not wait for each other; writers of this
+process wait for a lock, writers of other processes for SQLite's, up to the busy timeout. A database
+in memory is one connection that all threads take turns with.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from threading import Condition, Lock, RLock
+from typing import Literal
+from urllib.parse import quote
+from weakref import WeakSet
+
+import apsw
+
+from compact import forks
+from compact.errors import InvalidArgument, StoreFailed
+from compact.files import is_folder, is_other_kind
+from compact.messages.calls import got
+from compact.store.blobs.places import ArchivePlaces
+from compact.store.blobs.sealing import Passphrase
+from compact.store.sqlite import migrations
+from compact.store.sqlite.encryption import WRITABLE, connect, key_for, refused
+from compact.store.sqlite.failures import EXPECTED, said
+
+Durability = Literal["full", "normal"]
+_ASKED_AGAIN = 0.002
+"""Seconds after which a writer asks again for a file that another process has locked. SQLite's own
+timeout asks ever less often, up to each tenth of a second: of a lock that is taken again and again
+for some milliseconds, as while an index catches up, it misses the gaps for a second."""
+
+MEMORY = ":memory:"
+_IDLE_READERS = 8
+"""Connections that stay open when nobody reads by them; more spare opening, and hold files open."""
+_LARGEST_WAL = 64 << 20
+"""Bytes that the log keeps on the disk once it has been worked off."""
+
+WAITS = 10.0
+"""Seconds that a fork waits for threads that are inside SQLite."""
+_pools: WeakSet[Pool] = WeakSet()
+"""The pools that are open in this process."""
+_waiting: dict[Pool, None] = {}
+"""Those that the fork which is going on has waited for."""
+_forking, _opening = Lock(), Lock()
+_left_behind: list[apsw.Connection] = []
+"""Connections that a thread was using when the process forked: never touched again in the child."""
+_left_open: set[tuple[int, int]] = set()
+"""Their files. SQLite takes the parent's locks on them for this process's own, so that it may not
+open them."""
+
+
+class _Commits:
+    """Counts what this process stored, and its writing connections. It knows no pool, so that who
+    lets go of a pool closes its connections.
+    """
+
+    number = 0
+
+    def __call__(self) -> bool:
+        self.number += 1
+        return False  # True would undo the transaction
+
+
+class Pool:
+    """The connections of one process to one file."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        durability: Durability,
+        busy_timeout: float,
+        passphrase: Passphrase | None = None,
+    ) -> None:
+        if durability not in ("full", "normal"):
+            reason = f"durability must be 'full' or 'normal', got {got(durability)}"
+            raise InvalidArgument("durability", reason)
+        if not busy_timeout >= 0:  # as of a number that is none: it would be waited for ever
+            reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
+            raise InvalidArgument("busy_timeout", reason)
+        self.path = path if path == MEMORY else str(Path(path).absolute())
+        """The file's name, which stays its name wherever the process goes."""
+        if path != MEMORY:
+            _refuse_other_kinds(self.path)
+        self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
+        """What the file is encrypted with; None where it is not."""
+        self.places = ArchivePlaces(Path(self.path).parent, passphrase)
+        """Where archives of its sessions may lie."""
+        self._durability = durability
+        self._busy = busy_timeout
+        self._closed = False
+        self._log_is_full = False
+        """Whether the log still holds what is no longer in the file."""
+        self._commits = _Commits()
+        self._process = os.getpid()
+        self._writing = RLock()
+        self._readers = Condition()
+        self._idle: list[apsw.Connection] = []
+        self._reading: set[apsw.Connection] = set()
+        self._identity: tuple[int, int] | None = None
+        """What tells the file from every other one, once it is open."""
+        self._writer: apsw.Connection | None = None
+        with _opening:
+            _pools.add(self)
+        with self._writing:
+            self._writer = self._open_writer()
+            if not self.in_memory:
+                self._identity = _identity(self.path)
+        self.read_only: bool = self._writer.readonly("main")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether nothing of it is on disk."""
+        return self.path == MEMORY
+
+    @property
+    def writer(self) -> apsw.Connection:
+        """The connection that writes."""
+        forks.refuse_child(self._process)
+        if self._writer is None:
+            raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
+        return self._writer
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """A transaction that writes: durable when the block has ended, else as if it had not been.
+
+        Raises:
+            StoreFailed: the file is locked, full, read-only …
+            StoreDamaged: it does not hold what was written.
+        """
+        forks.refuse_child(self._process)
+        with self._writing:
+            with self._telling():
+                db = self.writer
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    self._check_place()
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    _undo(db)
+                    raise
+            if self._log_is_full:
+                self.empty_log(wait=False)
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """A transaction that reads: all of the block sees the same state of the file."""
+        with self._writing if self.in_memory else nullcontext(), self._telling():
+            db = self.writer if self.in_memory else self._take()
+            try:
+                db.execute("BEGIN")
+                self._check_place()
+                yield db
+            finally:
+                _undo(db) if self.in_memory else self._give_back(db)
+
+    def version(self) -> tuple[int, int] | None:
+        """What changes when something is stored: by other connections, and by this one, of which
+        the second counts each transaction as one. None where that cannot be told now, as another
+        thread is writing, or a file that is only read is not watched.
+        """
+        forks.refuse_child(self._process)
+        if self.read_only or not self._writing.acquire(blocking=False):
+            return None
+        try:
+            with self._telling():
+                db = self.writer
+                self._check_place()
+                if db.in_transaction:
+                    return None
+                return int(db.pragma("data_version")), self._commits.number
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def alone(self) -> Iterator[apsw.Connection]:
+        """The writing connection outside of any transaction."""
+        forks.refuse_child(self._process)
+        with self._writing, self._telling():
+            yield self.writer
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Raise ours for SQLite's errors; that the file is gone explains any other one."""
+        since = time.monotonic()
+        try:
+            yield
+        except EXPECTED as error:
+            self._check_place()
+            raise self._said(error, time.monotonic() - since) from error
+
+    def _said(self, error: Exception, waited: float | None = None) -> StoreFailed:
+        """What is raised for SQLite's errors; of a wrong key it knows nothing."""
+        told = None if self.key is None else refused(error, self.path)
+        return told or said(error, self.path, waited=waited)
+
+    def _check_place(self) -> None:
+        """Whether the file still stands where it was opened: to one without a name SQLite writes on
+        and on, into nothing; and where none stands, it would make another one.
+
+        Raises:
+            StoreFailed: it was deleted, or another one has taken its place.
+        """
+        if self._identity is None or (found := _identity(self.path)) == self._identity:
+            return
+        what = f"{self.path} was deleted or moved away"
+        if found is not None:
+            what = f"another file has taken the place of {self.path}"
+        raise StoreFailed(
+            f"{what} while it was open, so that nothing more is stored in it or read from it. "
+            "Put it back, or open the store again to go on with what is there; as long as this one "
+            "is open, what was stored can be saved: store.db.execute(\"VACUUM INTO 'saved.db'\")"
+        )
+
+    def empty_log(self, *, wait: bool = True) -> None:
+        """Work off the log and cut it; where readers need it, the next transaction does it."""
+        forks.refuse_child(self._process)
+        with self._writing:
+            db = self.writer
+            db.set_busy_handler(_asking(self._busy if wait else 0.0))
+            try:
+                rows = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._log_is_full = bool(rows[0][0])
+            except apsw.Error:
+                self._log_is_full = True
+            finally:
+                db.set_busy_handler(_asking(self._busy))
+
+    def is_durable(self) -> bool:
+        """Have all that was stored be on the disk; whether it is. With `durability="full"` it was
+        when the call returned.
+        """
+        if self.in_memory or self._durability == "full":
+            return True
+        self.empty_log()
+        return not self._log_is_full
+
+    def _take(self) -> apsw.Connection:
+        forks.refuse_child(self._process)
+        with self._readers:
+            if self._closed:
+                raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
+            db = self._idle.pop() if self._idle else self._open_reader()
+            self._reading.add(db)
+            return db
+
+    def _give_back(self, db: apsw.Connection) -> None:
+        _undo(db)
+        with self._readers:
+            self._reading.discard(db)
+            # Who reads a file as one that nobody changes does not see that somebody did.
+            is_kept = not self.read_only and not self._closed and not db.in_transaction
+            if not is_kept or len(self._idle) >= _IDLE_READERS:
+                db.close(True)
+            else:
+                self._idle.append(db)
+            self._readers.notify_all()
+
+    def close(self) -> None:
+        """Close all connections that are idle now, the others when they are; twice is no error. A
+        forked child has none to close.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._writing, self._readers:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close(True)
+            if self._writer is not None:
+                self._writer.close(True)
+                self._writer = None
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def _open_writer(self) -> apsw.Connection:
+        """A connection that writes, or only reads where the file or its folder is read-only.
+
+        Whoever makes the file, or switches it to WAL, has it alone for a moment; another process
+        that opens it then is not made to wait by SQLite, and tries again.
+        """
+        self._check_place()
+        if not self.in_memory and _identity(self.path) in _left_open:
+            raise StoreFailed(
+                f"this process was forked while another thread was using {self.path}. Fork again, "
+                "or start the process with spawn"
+            )
+        if not self.in_memory and not is_folder(Path(self.path).parent):
+            raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
+        since = time.monotonic()
+        while True:
+            try:
+                return self._try_to_open()
+            except (apsw.BusyError, apsw.LockedError) as error:
+                if (waited := time.monotonic() - since) > self._busy:
+                    raise self._said(error, waited) from error
+                time.sleep(0.01)
+            except apsw.Error as error:
+                raise self._said(error) from error
+
+    def _try_to_open(self) -> apsw.Connection:
+        if not self.in_memory:
+            with suppress(OSError):  # it is there, or SQLite says why it cannot be made
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            return self._prepared(connect(self.path, self.key, flags=WRITABLE))
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            if not self._may_be_immutable():
+                raise
+        return self._prepared(self._connect_immutable())
+
+    def _prepared(self, db: apsw.Connection) -> apsw.Connection:
+        """The connection with its settings, of a file that is ours and of this version."""
+        try:
+            db.set_busy_handler(_asking(self._busy))
+            db.set_commit_hook(self._commits)
+            self._commits()  # of another connection `data_version` says nothing
+            is_new = migrations.check(db, self.path)
+            if not db.readonly("main"):
+                self._set_up_writer(db)
+                migrations.migrate(db, self.path)
+        except BaseException:
+            db.close(True)
+            raise
+        if is_new and db.readonly("main"):
+            db.close(True)
+            raise StoreFailed(f"{self.path} is empty, and cannot be written")
+        return db
+
+    def _set_up_writer(self, db: apsw.Connection) -> None:
+        for name, value in (
+            ("journal_mode", "wal"),
+            ("synchronous", self._durability),
+            ("secure_delete", "on"),
+            ("journal_size_limit", _LARGEST_WAL),
+            ("cell_size_check", "on"),
+        ):
+            db.pragma(name, value)
+
+    def _open_reader(self) -> apsw.Connection:
+        self._check_place()
+        if self.read_only and self._may_be_immutable():
+            return self._connect_immutable()
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
+        db = connect(self.path, self.key, flags=flags)
+        db.set_busy_timeout(int(self._busy * 1000))
+        db.pragma("query_only", True)
+        db.pragma("cell_size_check", True)
+        return db
+
+    def _may_be_immutable(self) -> bool:
+        """Whether the file can be read as one that nobody changes: where it or its folder is
+        read-only, SQLite cannot put the files beside it that tell readers and writers of each
+        other. Where there is a log, somebody is writing.
+        """
+        path, log = Path(self.path), Path(f"{self.path}-wal")
+        try:
+            has_log = log.exists() and log.stat().st_size > 0
+            is_writable = _is_writable(path) and _is_writable(path.parent)
+            return path.is_file() and not is_writable and not has_log
+        except OSError:  # no name of a file: SQLite says so
+            return False
+
+    def _connect_immutable(self) -> apsw.Connection:
+        name = f"file:{quote(self.path)}?immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return connect(name, self.key, flags=flags)
+
+    # --- forks ------------------------------------------------------------------------------------
+
+    def before_fork(self, until: float) -> None:
+        """Wait until no other thread is inside SQLite, up to this time by the monotonic clock."""
+        self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
+        self._readers.acquire()
+        left = max(0.0, until - time.monotonic())
+        self._readers.wait_for(lambda: not self._reading, timeout=left)
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        self._readers.release()
+        if self._has_writer:
+            self._writing.release()
+
+    def leave(self) -> None:
+        """Close in the child what was inherited, or leave what is in use for ever: until then
+        SQLite would take the parent's locks for the child's own.
+        """
+        inherited = [*self._idle, *self._reading]
+        if self._writer is not None:
+            inherited.append(self._writer)
+        is_used = bool(self._reading) or not self._has_writer
+        is_used = is_used or any(db.in_transaction for db in inherited)
+        if is_used and (file := self._identity or _identity(self.path)) is not None:
+            _left_open.add(file)
+        if is_used or self.in_memory:
+            _left_behind.extend(inherited)
+        else:
+            for db in inherited:
+                with suppress(apsw.Error):
+                    db.close(True)
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    until = time.monotonic() + WAITS
+    while True:
+        _opening.acquire()
+        if not (new := [pool for pool in _pools if pool not in _waiting]):
+            return  # until the fork is over, none is opened
+        _opening.release()  # a thread that is waited for may have to open another one
+        for pool in new:
+            pool.before_fork(until)
+            _waiting[pool] = None
+
+
+def _after_fork() -> None:
+    while _waiting:
+        _waiting.popitem()[0].after_fork()
+    _opening.release()
+    _forking.release()
+
+
+def _in_child() -> None:
+    while _waiting:
+        _waiting.popitem()[0].leave()
+    _pools.clear()
+    _opening.release()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+
+def _refuse_other_kinds(path: str) -> None:
+    """Refuse what no database can be: SQLite would wait for the other end of a pipe.
+
+    Raises:
+        StoreFailed: it is a folder, a pipe, a socket or a device.
+    """
+    if is_other_kind(Path(path)):
+        what = "a pipe, a socket or a device"
+    elif is_folder(Path(path)):
+        what = "a folder"
+    else:  # it is new, or SQLite says what is wrong with the name
+        return
+    raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    """What tells the file from every other one there is; None where there is none."""
+    try:
+        found = os.stat(file)  # asked in each transaction: a Path would cost three times as much
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _undo(db: apsw.Connection) -> None:
+    """End a transaction that is still open; an error here would hide the first one."""
+    with suppress(apsw.Error):
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _asking(seconds: float) -> Callable[[int], bool]:
+    """What SQLite asks, while a file is locked, whether to try again: for so many seconds."""
+    since = 0.0
+
+    def ask(times: int) -> bool:
+        nonlocal since
+        since = time.monotonic() if times == 0 else since
+        is_in_time = time.monotonic() - since < seconds
+        if is_in_time:
+            time.sleep(_ASKED_AGAIN)
+        return is_in_time
+
+    return ask

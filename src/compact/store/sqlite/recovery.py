@@ -1,0 +1,344 @@
+"""The second step of `repair`: what was read of a damaged file becomes sessions again. What lost
+its owner gets one, what is missing is marked, and hashes and sums are made anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import apsw
+
+from compact.errors import CompactError
+from compact.messages import chain, clock_and_ids
+from compact.messages.messages import Message, MessageMetadata
+from compact.messages.protocols import SessionStore
+from compact.messages.sessions import Entry
+from compact.store.sqlite import archived_rows, checking, messages, records, sessions
+from compact.store.sqlite.branch_lineage import Tail
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    Row,
+    Unreadable,
+    columns_of,
+    entry_of,
+    first,
+    position_in,
+    query,
+    text,
+    text_of,
+    text_or_none,
+    time_of,
+)
+from compact.store.sqlite.salvage import Hints, Salvage
+
+LOST = "[message lost: the file was damaged]"
+"""What a placeholder says."""
+SCOPE = "recovered"
+"""Of sessions whose own scope was lost: nobody's, so that nobody sees what is another one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBranch:
+    """What was saved of a branch's own messages; positions are those of the branch."""
+
+    session_id: str
+    branch_id: str
+    saved: int
+    lost: int | None = 0
+    """How many are missing; None where more may be, after the newest one that is left."""
+    missing: tuple[int, ...] = ()
+    """A placeholder stands there."""
+    altered: tuple[int, ...] = ()
+    """What is there is not what was written."""
+    unproven: tuple[int, ...] = ()
+    """It follows a missing one, so that its hash proves nothing."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether none is missing or altered, nor may be."""
+        return self.lost == 0 and not self.altered
+
+
+def lost_in(store: SessionStore) -> dict[str, list[int]]:
+    """Where placeholders stand: positions by branch, of those that have any."""
+    lost: dict[str, list[int]] = {}
+    for session in store.sessions():
+        for branch in store.branches(session.id):
+            for start in range(branch.fork, branch.messages, checking.PAGE):
+                entries = store.read(branch.id, start, min(start + checking.PAGE, branch.messages))
+                for position, each in enumerate(entries, start):
+                    source = each.message.metadata.source
+                    if each.message.content == LOST and source == "injected":
+                        lost.setdefault(branch.id, []).append(position)
+    return lost
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Give every message a branch, and every branch a session; what was made, as sentences.
+
+    Vectors are not saved: all messages are pending in the new file.
+    """
+    db.execute("UPDATE messages SET embedding_id = NULL WHERE embedding_id IS NOT NULL")
+    _forget_unreadable(db)
+    remarks = _make_branches(db, hints)
+    # Nothing is left of the parent: what was its part is placeholders of the branch's own.
+    orphans = "parent NOT IN (SELECT key FROM branches)"
+    db.execute(f"UPDATE branches SET parent = NULL, fork = 0 WHERE {orphans}")
+    return [*remarks, *_make_sessions(db, hints), *_put_branches_in_force(db)]
+
+
+def _forget_unreadable(db: apsw.Connection) -> None:
+    """Take out what nobody wrote: it is made anew, as if it had been lost."""
+    db.execute(f"DELETE FROM messages WHERE key < 1 << {BITS}")
+    db.execute(f"DELETE FROM branches WHERE key NOT BETWEEN 1 AND {LAST >> 1}")
+    for table, texts, times in (
+        ("sessions", "id, scope, wire, tokenizer", "created_at, updated_at"),
+        ("branches", "id", "created_at"),
+    ):
+        for sql, read in ((texts, text_of), (times, time_of)):
+            for key, *columns in query(db, f"SELECT key, {sql} FROM {table}"):
+                try:
+                    for each in columns:
+                        read(each)
+                except Unreadable:
+                    db.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+
+
+def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Make branches for messages that have none."""
+    remarks: list[str] = []
+    sql = f"SELECT min(key) FROM messages WHERE key >> {BITS} NOT IN (SELECT key FROM branches)"
+    for (key,) in query(db, f"{sql} GROUP BY key >> {BITS} ORDER BY 1"):
+        branch = key >> BITS
+        parent, session = _parent_of(db, key) or (None, None)
+        name = _free_name(db, "branches", hints.branches.get(branch), branch)
+        db.execute(
+            """
+            INSERT INTO branches
+            SELECT ?1, ?2, coalesce(?3, ?4, max(key) + 1), ?5, ?6, 0, x'', ?6, ?7 FROM (
+                SELECT key FROM sessions UNION SELECT session FROM branches UNION SELECT 0
+            )
+            """,
+            (
+                branch,
+                text(name),
+                hints.owners.get(branch),
+                session,
+                parent,
+                position_in(key) if parent else 0,
+                clock_and_ids.now().isoformat(),
+            ),
+        )
+        remarks.append(f"a branch's row was lost: its messages are in branch {name!r}")
+    return remarks
+
+
+def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
+    """The branch that a branch's first message goes on from, and its session: its hash tells."""
+    sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
+    row = query(db, sql, (key,))[0]
+    sql = f"""
+        SELECT b.key, b.session, m.chain_hash FROM branches b
+        JOIN messages m ON m.key = (b.key << {BITS}) + ? ORDER BY b.key
+    """
+    for branch, session, before in query(db, sql, (position_in(key) - 1,)):
+        if checking.linked(before, row) == row[-1]:
+            return branch, session
+    return None
+
+
+def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Make sessions for branches that have none, under their own names or else a branch's."""
+    remarks: list[str] = []
+    sql = "SELECT session, key, id FROM branches WHERE session NOT IN (SELECT key FROM sessions)"
+    for key, branch, name in query(db, f"{sql} GROUP BY session HAVING key = min(key)"):
+        named = _free_name(db, "sessions", hints.sessions.get(key, text_of(name)), branch)
+        scope = hints.scopes.get(key, SCOPE)
+        low, now = branch << BITS, clock_and_ids.now().isoformat()
+        sql = f"SELECT {checking.LINKED} FROM messages WHERE key BETWEEN ? AND ? LIMIT 1"
+        row = first(db, sql, (low, low | LAST))
+        entry = None if row is None else _entry(row)
+        wire = entry.message.wire_format if entry else None
+        db.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?, '', ?, ?, '{}')",
+            (key, text(named), branch, text(scope), wire or "chat_completions", now, now),
+        )
+        remarks.append(
+            f"a session's row was lost: its messages are in session {named!r}, scope {scope!r}"
+        )
+    return remarks
+
+
+def _free_name(db: apsw.Connection, table: str, name: str | None, key: int) -> str:
+    """The name, or another one where it is unknown or another row has it."""
+    if name is None or first(db, f"SELECT 1 FROM {table} WHERE id = ?", (text(name),)):
+        return f"recovered-{key}"
+    return name
+
+
+def _put_branches_in_force(db: apsw.Connection) -> list[str]:
+    """Have every session go on with its newest branch where the one in force was lost."""
+    newest = "(SELECT max(key) FROM branches WHERE session = sessions.key)"
+    lost = checking.NO_BRANCH
+    put = f"UPDATE sessions SET branch = {newest} WHERE {lost} AND {newest} RETURNING id"
+    gone = f"DELETE FROM sessions WHERE {lost} RETURNING id"
+    return [
+        f"session {text_of(name)!r}: {what}"
+        for sql, what in ((put, "the branch in force was lost"), (gone, "no branch of it is left"))
+        for (name,) in query(db, sql)
+    ]
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
+    """Make every branch a history without gaps; what was saved of each."""
+    sql = """
+        SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
+        JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
+    """
+    kept = archived_rows.branches(db)
+    return [
+        # Its messages were in no damaged file.
+        SavedBranch(text_of(row[5]), text_of(row[1]), 0)
+        if row[0] in kept
+        else _settled(db, row, saved)
+        for row in query(db, sql)
+    ]
+
+
+def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
+    key, name, parent, fork, link, session, created_at = row
+    tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
+    sql = "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?"
+    db.execute(sql, (tokens, now, key))
+    branch = _Branch(db, Tail(key, fork, tokens, now), time_of(created_at))
+    low, most = key << BITS, fork + saved.most
+    db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | fork))
+    before = {link} if link or not fork else set()  # empty where the chain at the fork is lost
+    for each in checking.linked_messages(db, key, fork, before):
+        entry = _entry(each.row)
+        db.execute("DELETE FROM messages WHERE key = ?", (low | each.position,))
+        if entry is not None and each.position < most:
+            branch.fill(each.position)
+            branch.take(each, entry)
+    least = _least_lengths(db, saved.hints, key)
+    branch.fill(max((each for each in least if each <= most), default=0))
+    return SavedBranch(
+        session_id=text_of(session),
+        branch_id=text_of(name),
+        saved=branch.end.position - fork - len(branch.missing),
+        lost=len(branch.missing) if saved.knows_end_of(key) else None,
+        missing=tuple(branch.missing),
+        altered=tuple(branch.altered),
+        unproven=tuple(branch.unproven),
+    )
+
+
+def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
+    """How many messages the branch had at least, as others tell of it."""
+    sql = """
+        SELECT at FROM moves WHERE branch = ?1
+        UNION SELECT fork FROM branches WHERE parent = ?1
+    """
+    return [*(row[0] for row in query(db, sql, (branch,))), *hints.lengths.get(branch, ())]
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A branch on its way to be whole again."""
+
+    db: apsw.Connection
+    end: Tail
+    at: datetime
+    """The time of the last message that is left."""
+    missing: list[int] = field(default_factory=list)
+    altered: list[int] = field(default_factory=list)
+    unproven: list[int] = field(default_factory=list)
+
+    def fill(self, stop: int) -> None:
+        """Put placeholders where messages are missing."""
+        for position in range(self.end.position, stop):
+            self.missing.append(position)
+            message = Message(
+                role="assistant",
+                content=LOST,
+                id=f"m{position}",
+                timestamp=self.at,
+                metadata=MessageMetadata(source="injected"),
+            )
+            self._write(Entry(message))
+
+    def take(self, found: checking.Linked, entry: Entry) -> None:
+        """Go on with a message that is left."""
+        self.at = entry.message.timestamp
+        if not found.is_proven:
+            self.unproven.append(found.position)
+        if found.is_altered:
+            self.altered.append(found.position)
+            old = entry.message.metadata
+            metadata = old.model_copy(update={"tags": (*old.tags, "damaged")})
+            entry = entry._replace(message=entry.message.model_copy(update={"metadata": metadata}))
+        self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        self.end = messages.go_on(self.db, self.end, [entry])
+
+
+def _entry(row: Row) -> Entry | None:
+    """The entry of a row, or None where it makes none that could be stored again."""
+    try:
+        entry = entry_of(row[:-2])
+        columns_of(entry, position_in(row[0]))
+        chain.link(chain.START, entry.message)
+    except (Unreadable, CompactError):
+        return None
+    return entry
+
+
+# --- what tells of messages -----------------------------------------------------------------------
+
+
+def tidy(db: apsw.Connection) -> list[str]:
+    """Leave out what tells of something that is lost; what that was, as sentences."""
+    remarks = archived_rows.tidy(db)
+    for name, each in archived_rows.kept(db).items():
+        if (session := sessions.session(db, name)) is not None:
+            archived_rows.index_words(db, each.place.session, session, each.digest)
+    for table in records.COLUMNS:
+        remarks += _without_altered(db, table)
+        broken = ["session NOT IN (SELECT key FROM sessions)"]
+        broken += [each[1] for each in checking.REFERENCES if each[0] == table]
+        gone = query(db, f"DELETE FROM {table} WHERE {' OR '.join(broken)} RETURNING 1")
+        if gone:
+            remarks.append(f"{len(gone)} {table} tell of something that is lost and were left out")
+    return remarks
+
+
+_SET = {"changes": "what", "notes": "value"}
+"""Table of what somebody set → its column that says what."""
+
+
+def _without_altered(db: apsw.Connection, table: str) -> list[str]:
+    """Leave out rows that are not what was stored, as long as what they tell can be made again.
+    What somebody set cannot: it stays as it reads, if it reads at all.
+    """
+    altered = records.altered(db, table)
+    for each in altered:
+        if value := _SET.get(table):
+            sql = f"UPDATE {table} SET digest = ? WHERE {each.where} AND json_valid({value})"
+            db.execute(sql, (each.digest, *each.key))
+        else:
+            db.execute(f"DELETE FROM {table} WHERE {each.where}", each.key)
+    if not altered:
+        return []
+    if table not in _SET:
+        return [f"{len(altered)} {table} are not what was stored and were left out"]
+    query(db, f"DELETE FROM {table} WHERE NOT json_valid({_SET[table]})")
+    return [f"{len(altered)} {table} are not what was stored and stay as they read"]

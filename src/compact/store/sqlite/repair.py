@@ -1,0 +1,213 @@
+"""A new file from a damaged one: everything that can be read, each message where it stood.
+
+A message that is lost leaves a placeholder at its position, so that those after it, and the
+checkpoints that tell of them, keep theirs: an assistant's message of the source `injected`, which
+nobody takes for a person's words. What has changed stays as it reads, tagged `damaged`. What was
+said is held against the chain of hashes; a message that follows a lost one cannot be, and is named.
+How many messages followed the last one that is left is not known where no index tells.
+
+The damaged file is kept under another name, with its log. Nobody may use the file meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+from compact.files import is_file, named_path, sync_folder
+from compact.messages import clock_and_ids
+from compact.store.blobs.sealing import Passphrase
+from compact.store.sqlite import checking, migrations, recovery, search
+from compact.store.sqlite.changes import take_over_notes
+from compact.store.sqlite.encryption import connect, key_for
+from compact.store.sqlite.failures import said
+from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.recovery import SavedBranch
+from compact.store.sqlite.rows import query, text_of
+from compact.store.sqlite.salvage import salvage
+
+_BUSY = 10.0
+"""Seconds to wait for others who use the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair saved and what it did not."""
+
+    path: str
+    kept_as: str | None
+    """The damaged file's new name; None where nothing was wrong and nothing was done."""
+    branches: tuple[SavedBranch, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What could not be read, and what was done about it, as sentences."""
+    is_whole: bool = True
+    """Whether all messages could be looked for; else whole sessions may be lost untold."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no message is missing or altered, nor may be."""
+        return self.is_whole and all(branch.is_complete for branch in self.branches)
+
+
+def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
+    """Save what can be read of a damaged file into a new one, which takes its place. An encrypted
+    one needs its key (by default the environment's), and the new one has the same.
+
+    Raises:
+        StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, its key
+            is missing or wrong, or there is no room beside it.
+    """
+    file = named_path(path).absolute()
+    if not is_file(file):
+        raise StoreFailed(f"no file {file}")
+    if file.stat().st_size == 0:
+        raise StoreFailed(f"{file} is an empty file, not a store: there is nothing to be saved")
+    passphrase = Passphrase.in_force(key)
+    own = key_for(file, passphrase)
+    if not _findings(file, passphrase):
+        return RepairReport(str(file), None)
+    try:
+        with _alone(file, own):
+            folder = Path(mkdtemp(prefix=f".{file.name}-repair-", dir=file.parent))
+            try:
+                report = _rebuilt(file, folder, passphrase if own else None, own)
+                kept_as = _exchange(file, folder / "new")
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except StoreFailed:
+        raise
+    except OSError as error:
+        raise StoreFailed(f"{file} could not be repaired, and is as it was: {error}") from error
+    return replace(report, kept_as=str(kept_as))
+
+
+def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
+    """What is wrong with the file.
+
+    Raises:
+        StoreFailed: it cannot be told, since the file is locked, or is not one of this version.
+    """
+    try:
+        pool = Pool(str(file), durability="full", busy_timeout=_BUSY, passphrase=passphrase)
+    except StoreDamaged as error:
+        return [str(error)]
+    except StoreFailed as error:
+        if not _is_ours(file, key_for(file, passphrase)):
+            raise
+        return [str(error)]
+    try:
+        return checking.findings(pool)
+    finally:
+        pool.close()
+
+
+def _is_ours(file: Path, key: bytes | None) -> bool:
+    """Whether a file that says another thing of itself has our tables, of this version."""
+    try:
+        db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
+        names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}
+        version = query(db, "PRAGMA user_version")[0][0]
+        db.close()
+    except (apsw.Error, UnicodeDecodeError):
+        return False
+    is_known = isinstance(version, int) and version <= len(migrations.MIGRATIONS)
+    return is_known and {"sessions", "branches", "messages", "words"} <= names
+
+
+@contextmanager
+def _alone(file: Path, key: bytes | None) -> Iterator[None]:
+    """Keep writers out as far as a damaged file can, and leave its log alone in the end."""
+    db = None
+    try:
+        db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READWRITE)
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.set_busy_timeout(int(_BUSY * 1000))
+        db.execute("BEGIN IMMEDIATE")
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise said(error, str(file), waited=_BUSY) from error
+    except apsw.Error:
+        pass  # too damaged for locks
+    try:
+        yield
+    finally:
+        if db is not None:
+            db.close(True)
+
+
+def _rebuilt(
+    file: Path, folder: Path, passphrase: Passphrase | None, key: bytes | None
+) -> RepairReport:
+    """Build the new database in a folder beside the damaged one; encrypted as that is."""
+    copy = folder / "copy"
+    for ending in ("", "-wal"):
+        if Path(f"{file}{ending}").exists():
+            shutil.copyfile(f"{file}{ending}", f"{copy}{ending}")
+    new = str(folder / "new")
+    pool = Pool(new, durability="full", busy_timeout=_BUSY, passphrase=passphrase)
+    try:
+        with pool.write() as db:
+            saved = salvage(copy, db, key)
+            remarks = saved.remarks + recovery.adopt(db, saved.hints)
+            branches = recovery.settle(db, saved)
+            if not branches:
+                raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
+            remarks += recovery.tidy(db)
+            take_over_notes(db)
+            remarks += [
+                f"branch {each.branch_id!r}: no message of its own is left"
+                for each in branches
+                if not each.saved and not each.is_complete
+            ]
+        for (name,) in query(pool.writer, "SELECT id FROM branches"):
+            search.catch_up(pool, text_of(name))
+        remarks += [f"after the repair: {line}" for line in checking.findings(pool)]
+        pool.empty_log()
+    finally:
+        pool.close()
+    return RepairReport(str(file), None, tuple(branches), tuple(remarks), saved.is_whole)
+
+
+def _exchange(file: Path, new: Path) -> Path:
+    """Put the new file in the place of the damaged one, which is kept with its log."""
+    stamp = f"{clock_and_ids.now():%Y%m%dT%H%M%S}"
+    kept, number = Path(f"{file}.damaged-{stamp}"), 1
+    while kept.exists():
+        number += 1
+        kept = Path(f"{file}.damaged-{stamp}-{number}")
+    _give_to_owner_of(file, new)
+    for ending in ("", "-wal"):
+        if Path(f"{file}{ending}").exists():
+            _link(Path(f"{file}{ending}"), Path(f"{kept}{ending}"))
+    # The old log must be gone before the new file is there: SQLite would apply it.
+    for ending in ("-wal", "-shm"):
+        Path(f"{file}{ending}").unlink(missing_ok=True)
+    os.replace(new, file)
+    sync_folder(file.parent)
+    return kept
+
+
+def _link(file: Path, name: Path) -> None:
+    """Another name for a file; a copy where there can be none."""
+    try:
+        os.link(file, name)
+    except OSError:
+        shutil.copyfile(file, name)
+        _give_to_owner_of(file, name)
+
+
+def _give_to_owner_of(old: Path, new: Path) -> None:
+    """Have whoever may use the old file use the new one, as far as this user may, and no other."""
+    was = old.stat()
+    if hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(new, was.st_uid, was.st_gid)
+    is_theirs = new.stat().st_gid == was.st_gid
+    new.chmod(was.st_mode & (0o777 if is_theirs else 0o707))

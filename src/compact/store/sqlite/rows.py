@@ -1,0 +1,176 @@
+"""Values as columns and back: texts, times, JSON, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import apsw
+
+from compact.messages import codec
+from compact.messages.sessions import Entry
+from compact.text.turns import POSITION_BITS
+
+Row = tuple[Any, ...]
+Column = str | bytes | int | float | None
+
+BITS = POSITION_BITS
+"""Of a message's key, for its position; the branch's key stands above them."""
+LAST = (1 << BITS) - 1
+"""No position is higher."""
+MESSAGE = "key, id, role, timestamp, zone, token_count, importance_score, marks, payload, content"
+"""The columns that `entry_of` reads."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ZONE = "none"
+WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+"""What reading a row that nobody wrote comes to."""
+
+
+class Unreadable(Exception):
+    """A row does not hold what `columns_of` gives: its page was overwritten."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise `Unreadable` where a row does not make the value that is made of it."""
+    try:
+        yield
+    except WRONG as error:
+        raise Unreadable(f"a row makes no sense: {error}") from error
+
+
+def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> list[Row]:
+    """All rows of a query."""
+    return db.execute(sql, bindings).fetchall()
+
+
+def first(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> Row | None:
+    """The first row of a query; None where there is none."""
+    rows = db.execute(sql, bindings).fetchall()
+    return rows[0] if rows else None
+
+
+def text(value: str | None) -> str | bytes | None:
+    """A text as SQLite can hold it: one that is not Unicode goes in as bytes."""
+    if value is None or value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def text_of(column: str | bytes) -> str:
+    """The text of what `text` gave.
+
+    Raises:
+        Unreadable: it gave no such value.
+    """
+    if isinstance(column, str):
+        return column
+    try:
+        return column.decode("utf-8", "surrogatepass")
+    except WRONG as error:
+        raise Unreadable(f"{column!r} is no text") from error
+
+
+def text_or_none(column: str | bytes | None) -> str | None:
+    """The same, where there may be none."""
+    return None if column is None else text_of(column)
+
+
+def json_of(value: object) -> str:
+    """A JSON value as text.
+
+    Raises:
+        InvalidMessage: JSON cannot carry it.
+    """
+    return codec.dump(value).decode()
+
+
+def value_of(column: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of what `json_of` gave."""
+    return codec.load(column.encode())
+
+
+def time_of(column: str) -> datetime:
+    """The time of its ISO text.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    try:
+        return datetime.fromisoformat(column)
+    except WRONG as error:
+        raise Unreadable(f"{column!r} is no time") from error
+
+
+def position_in(key: int) -> int:
+    """The position within a message's key."""
+    return key & LAST
+
+
+def columns_of(entry: Entry, position: int) -> Row:
+    """An entry's columns but its key, running total and chain hash.
+
+    Raises:
+        InvalidMessage: it holds something that cannot be stored; the text says what.
+    """
+    message = entry.message
+    content, payload = codec.encode(message, f"messages[{position}]")
+    own_id = None if message.id == f"m{position}" else text(message.id)
+    at = message.timestamp
+    return (
+        own_id,
+        message.role,
+        codec.instant(at),
+        None if at.tzinfo is UTC else _zone(at),
+        entry.tokens,
+        message.importance_score,
+        entry.marks,
+        payload,
+        content,
+    )
+
+
+def entry_of(row: Row) -> Entry:
+    """The entry of a row of `MESSAGE`.
+
+    Raises:
+        Unreadable: the row is not one that was written.
+    """
+    key, own_id, role, timestamp, zone, tokens, importance, marks, payload, content = row
+    try:
+        message = codec.decode(
+            content,
+            payload,
+            role=role,
+            id=f"m{key & LAST}" if own_id is None else text_of(own_id),
+            timestamp=moment(timestamp, zone),
+            importance_score=importance,
+        )
+    except WRONG as error:
+        raise Unreadable(f"message {key & LAST} cannot be read: {error}") from error
+    return Entry(message, tokens, marks)
+
+
+def moment(timestamp: int, zone: float | str | None) -> datetime:
+    """The time of its two columns."""
+    since = timedelta(0, 0, timestamp)
+    if zone is None:
+        return _EPOCH + since
+    if isinstance(zone, str):
+        return _EPOCH.replace(tzinfo=None) + since
+    # Added up first: the same instant in UTC may lie beyond the calendar.
+    at = timezone(timedelta(seconds=zone))
+    return _EPOCH.replace(tzinfo=at) + (since + timedelta(seconds=zone))
+
+
+def _zone(at: datetime) -> Column:
+    offset = at.utcoffset()
+    if offset is None:
+        return _NO_ZONE
+    return offset.total_seconds() or None

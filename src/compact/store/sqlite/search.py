@@ -1,0 +1,254 @@
+"""Search by words: the index, how it catches up, and what is looked for in it.
+
+The index holds no texts, only which words stand in which message, by their stems. Appending does
+not touch it: a branch knows up to which position it is indexed, and what is missing follows in
+batches, a part of it after each commit and the rest before a search. With its words goes what else
+a search of memory asks of a message (`text.turns`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from struct import pack
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+from compact.messages.messages import Message
+from compact.messages.sessions import Found
+from compact.store.sqlite import branch_lineage
+from compact.store.sqlite.branch_lineage import Stretch
+from compact.store.sqlite.messages import rows_of
+from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE,
+    entry_of,
+    first,
+    json_of,
+    position_in,
+    query,
+    text,
+)
+from compact.text.terms import looked_for, pieces_of, searchable, spaced
+from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
+
+BATCH = 500
+"""Messages that are indexed in one transaction."""
+MOST_SCANNED = 5_000
+"""Messages that are looked through where there is no index; a word that stands in more of a store
+says little of any of them, and what it says costs a look at each."""
+
+Name = tuple[str, ...]
+
+_UNINDEXED = f"""
+    SELECT total(coalesce(((SELECT key FROM messages
+        WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
+        ORDER BY key DESC LIMIT 1) & {LAST}) + 1, b.indexed) - b.indexed)
+    FROM unindexed u JOIN branches b ON b.key = u.branch
+"""
+
+
+def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
+    """Messages that share words with the question, by the index, the best first: a message counts
+    by its BM25, higher for names whose pieces stand side by side; the newer first among equals.
+    Where rare words find some, common ones are left aside.
+
+    Where the index lacks messages and cannot catch up, since the file is read-only or another
+    process keeps it locked, the newest `MOST_SCANNED` messages are looked through instead.
+    """
+    names = looked_for(question)
+    if not is_complete(pool, branch_id):
+        return scan(pool, branch_id, question, most)
+    if not names or most <= 0:
+        return []
+    with pool.read() as db:
+        rare = _rare(db, names)
+        found = _matching(db, branch_id, rare, most) if rare else []
+        return found or _matching(db, branch_id, names, most)
+
+
+def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int) -> list[Found]:
+    sql = """
+        SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
+        ORDER BY bm25(words), rowid DESC LIMIT ?
+    """
+    wanted = " OR ".join(map(expression_of, names))
+    rows = [
+        row
+        for stretch in branch_lineage.lineage(db, branch_id)
+        for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
+    ]
+    best = heapq.nlargest(most, ((score, position_in(key)) for score, key in rows))
+    return [Found(position, score) for score, position in best]
+
+
+def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
+    """The names without the pieces that stand in very many messages of the store."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    pieces = {piece for name in names for piece in name}
+    common = {
+        piece
+        for piece in pieces
+        if query(db, sql, (expression_of((piece,)), MOST_SCANNED + 1))[0][0] > MOST_SCANNED
+    }
+    left = [tuple(piece for piece in name if piece not in common) for name in names]
+    return [name for name in left if name]
+
+
+def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
+    """Messages that share words with the question, without an index: only the newest
+    `MOST_SCANNED` are looked through. A message counts ln(1 + messages / messages with the name)
+    for each name whose pieces it holds.
+    """
+    names = looked_for(question)
+    with pool.read() as db:
+        stop = branch_lineage.tail(db, branch_id).position
+        stretches = branch_lineage.lineage(db, branch_id, low=max(0, stop - MOST_SCANNED))
+        rows = [row for stretch in stretches for row in rows_of(db, stretch)]
+    places: dict[Name, list[int]] = {name: [] for name in names}
+    for row in rows:
+        pieces = frozenset(pieces_of(searchable(entry_of(row).message)))
+        for name in names:
+            if pieces.issuperset(name):
+                places[name].append(position_in(row[0]))
+    scores: Counter[int] = Counter()
+    for found in places.values():
+        scores.update(dict.fromkeys(found, math.log1p(stop / max(1, len(found)))))
+    best = sorted(scores.items(), key=lambda item: (-item[1], -item[0]))
+    return [Found(position, score) for position, score in best[: max(0, most)]]
+
+
+def expression_of(name: Name) -> str:
+    """A name in the index's language; pieces hold letters and digits only."""
+    phrase = '"' + " ".join(name) + '"'
+    if len(name) == 1 or any(spaced(piece) != piece for piece in name):
+        return phrase  # Chinese letters that stand apart make other words
+    apart = " AND ".join('"' + piece + '"' for piece in name)
+    return f"({phrase} OR ({apart}))"
+
+
+# --- the index ------------------------------------------------------------------------------------
+
+
+def is_complete(pool: Pool, branch_id: str) -> bool:
+    """Whether the index holds all of the branch, once it has caught up as far as it can."""
+    try:
+        catch_up(pool, branch_id)
+    except StoreDamaged:
+        raise
+    except StoreFailed:
+        return False
+    return True
+
+
+def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
+    """Index what is missing of a branch and its ancestors; at most so many messages.
+
+    Raises:
+        StoreFailed: it cannot be written.
+    """
+    left = math.inf if most is None else most
+    with pool.read() as db:
+        stretches = branch_lineage.lineage(db, branch_id)
+    for stretch in stretches:
+        done = BATCH
+        while left > 0 and done == BATCH:
+            done = _index_batch(pool, stretch, int(min(left, BATCH)))
+            left -= done
+
+
+def unindexed(db: apsw.Connection) -> int:
+    """How many messages are in no index yet."""
+    return int(query(db, _UNINDEXED)[0][0])
+
+
+def catch_up_all(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
+    """Index what is missing of every branch; whether that could be done. `progress` is told after
+    each batch how many messages are done, and of how many.
+    """
+    with pool.read() as db:
+        branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
+        every = unindexed(db) if progress and branches else 0
+    done = 0
+    try:
+        for branch in branches:
+            while batch := _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
+                done += batch
+                if progress:
+                    progress(done, max(done, every))
+    except StoreDamaged:
+        raise
+    except StoreFailed:
+        return False
+    return True
+
+
+def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
+    """Index the next messages of a stretch; how many. Texts are made before the file is locked."""
+    with pool.read() as db:
+        row = first(db, "SELECT indexed FROM branches WHERE key = ?", (stretch.branch,))
+        if row is None:
+            return 0
+        start = int(row[0])
+        sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
+        keys = stretch.branch << BITS | start, stretch.last
+        rows = query(db, sql, (*keys, most))
+    if not rows:
+        return 0
+    messages = [entry_of(row).message for row in rows]
+    words = [indexed_text(searchable(message)) for message in messages]
+    texts = [(row[0], text) for row, text in zip(rows, words, strict=True)]
+    turns = _packed(messages)
+    stop = position_in(rows[-1][0]) + 1
+    with pool.write() as db:
+        sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
+        if query(db, sql, (stop, stretch.branch, start)):
+            db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
+            sql = "INSERT INTO turns (branch, start, speakers, packed) VALUES (?, ?, ?, ?)"
+            db.execute(sql, (stretch.branch, start, *turns))
+            sql = "DELETE FROM unindexed WHERE branch = ? AND NOT EXISTS (SELECT 1 FROM messages"
+            keys = stretch.branch << BITS | stop, stretch.branch << BITS | LAST
+            db.execute(f"{sql} WHERE key BETWEEN ? AND ?)", (stretch.branch, *keys))
+    return len(rows)
+
+
+def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
+    """The speakers of messages as JSON, and what is noted of each message; a speaker stands there
+    by his place, counted from 1.
+    """
+    speakers: dict[str, int] = {}
+    packed = bytearray()
+    for each in map(noted, messages):
+        place = 0
+        if each.speaker and (each.speaker in speakers or len(speakers) < MOST_SPEAKERS):
+            place = speakers.setdefault(each.speaker, len(speakers) + 1)
+        packed += pack(LAYOUT, each.at, each.length, each.signs, each.role, place)
+    return json_of(list(speakers)), bytes(packed)
+
+
+def indexed_text(words: str) -> str:
+    """Words as the index takes them: Unicode, and Chinese letters apart."""
+    whole = text(spaced(words).replace("\x00", " ")) or ""
+    return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
+
+
+def remove(db: apsw.Connection, branch: int) -> bool:
+    """Take a branch out of the index; whether it was there."""
+    row = first(db, "SELECT indexed > fork FROM branches WHERE key = ?", (branch,))
+    if row is None or not row[0]:
+        return False
+    keys = branch << BITS, branch << BITS | LAST
+    db.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", keys)
+    db.execute("DELETE FROM turns WHERE branch = ?", (branch,))
+    return True
+
+
+def rewrite(db: apsw.Connection) -> None:
+    """Write the indexes anew, without the words of what was taken out of them."""
+    for table in ("words", "archived_words"):
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")

@@ -1,0 +1,350 @@
+"""The vectors of one generation in memory, as a matrix and as signs of its numbers, and the search
+over them.
+
+A search compares signs first: 48 bytes of a vector of 384 numbers, whose differing bits are counted
+a hundred thousand in less than a millisecond. The rows that differ least are then compared exactly.
+Of few rows, or where many are asked for, all are compared exactly. What has come or gone since the
+last search is read from the store before each, so that other processes' vectors are found, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from compact.store.sqlite.rows import first, query, reading
+from compact.text.embedding import Near
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Ranges = tuple[tuple[int, int], ...]
+READ = 2_000
+"""Rows that are read at once; fewer takes longer, more holds more memory."""
+CANDIDATES = 800
+"""Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
+with 200 .988 (docs/decisions/053-vectors.md)."""
+SHARE = 8
+"""Candidates for each one that is asked for."""
+MOST_HELD = 512 << 20
+"""Bytes of vectors that are held in memory: 350,000 of 384 numbers. Of more, only their signs are,
+a thirty-second of it, and the likely ones are read for each question, in some milliseconds. More is
+faster for those who have the memory."""
+SAMPLE = 10_000
+"""Rows that tell of all. With fewer, means are less exact; more takes longer."""
+_GROWN = 2
+"""By what a generation has grown when its mean is taken anew."""
+
+
+class Held(NamedTuple):
+    """The state of a generation that is in memory. Never changed: newer states are others, which
+    share what stayed the same.
+    """
+
+    last: int
+    """The highest key among the rows."""
+    removed: int
+    """The generation's count of removals."""
+    newest: int | None
+    """The highest key among all rows of the table."""
+    keys: Ints
+    """The rows' own keys, ascending."""
+    messages: Ints
+    chunks: Ints
+    rows: Floats
+    """A row for each key; none where they are too many to be held, and are read when needed."""
+    order: Ints
+    """Rows by message and piece."""
+    sorted_messages: Ints
+    sample: Floats
+    """Rows that tell of all, evenly spread."""
+    mean: Floats
+    fitted: int
+    """Of how many rows the sample is."""
+    signs: NDArray[np.uint64]
+    """64 signs in each number, a row for every 64 dimensions, a column for each vector."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rows themselves are in memory."""
+        return len(self.rows) == len(self.keys)
+
+
+def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
+    """The state of a generation as it is stored now; `known` is an earlier one."""
+    sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
+    removed, newest = first(db, sql, (generation,)) or (0, 0)
+    if known is not None and (known.removed, known.newest) == (removed, newest):
+        return known
+    with reading():
+        now = _held(db, generation, dimensions, known, removed)
+    return now._replace(removed=removed, newest=newest)
+
+
+def _held(
+    db: apsw.Connection, generation: int, dimensions: int, known: Held | None, removed: int
+) -> Held:
+    if known is not None and known.removed != removed:
+        known = _without_removed(db, generation, known)
+    size = _count(db, generation, known.last if known else 0)
+    if known is not None:
+        if not size:
+            return known
+        total = len(known.keys) + size
+        if total <= _GROWN * known.fitted and _may_be_held(total, dimensions) == known.is_whole:
+            return _with_more(db, generation, known, size)
+        size = _count(db, generation, 0)
+    return _anew(db, generation, dimensions, size)
+
+
+def _may_be_held(size: int, dimensions: int) -> bool:
+    return 4 * size * dimensions <= MOST_HELD
+
+
+def _count(db: apsw.Connection, generation: int, after: int) -> int:
+    # Of all, the index tells how many there are; of the newest, the table does.
+    later = " AND key > ?" if after else ""
+    sql = "SELECT count(*) FROM vectors WHERE generation = ?"
+    return int(query(db, sql + later, (generation, after)[: 1 + bool(after)])[0][0])
+
+
+def _read(
+    db: apsw.Connection, generation: int, after: int, dimensions: int
+) -> Iterator[tuple[Sequence[tuple[int, ...]], Floats]]:
+    """Rows with higher keys in the order of these, some at a time: keys, messages and pieces, and
+    the vectors.
+    """
+    sql = """
+        SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
+        ORDER BY key
+    """
+    cursor = iter(db.execute(sql, (generation, after)))
+    while part := list(islice(cursor, READ)):
+        *numbers, data = zip(*part, strict=True)
+        yield numbers, np.frombuffer(b"".join(data), "<f4").reshape(-1, dimensions)
+
+
+def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> Held:
+    is_whole = _may_be_held(size, dimensions)
+    sample = np.empty((0, dimensions), np.float32) if is_whole else _sampled(db, generation, size)
+    mean = sample.mean(axis=0) if len(sample) else np.zeros(dimensions, np.float32)
+    numbers = np.empty((3, size), np.int64)
+    rows = np.empty((size if is_whole else 0, dimensions), np.float32)
+    signs = np.empty((-(-dimensions // 64), size), np.uint64)
+    at = 0
+    for told, part in _read(db, generation, 0, dimensions) if size else ():
+        stop = at + len(part)
+        numbers[:, at:stop] = told
+        if is_whole:
+            rows[at:stop] = part
+        else:
+            signs[:, at:stop] = _signs(part, mean)
+        at = stop
+    if is_whole and size:
+        sample = rows[:: -(-size // SAMPLE)]
+        mean = sample.mean(axis=0)
+        signs = _signs(rows, mean)
+    keys, messages, chunks = (np.ascontiguousarray(each) for each in numbers)
+    order = np.lexsort((chunks, messages))
+    last, in_order = int(keys[-1]) if size else 0, messages[order]
+    fitted = sample, mean, size, signs
+    return Held(last, 0, 0, keys, messages, chunks, rows, order, in_order, *fitted)
+
+
+def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
+    """Rows of a generation that are spread evenly over it."""
+    sql = "SELECT key FROM vectors WHERE generation = ? ORDER BY message, chunk"
+    keys = [row[0] for row in query(db, sql, (generation,))][:: -(-size // SAMPLE)]
+    return fetched(db, np.array(keys, np.int64))[1]
+
+
+def fetched(db: apsw.Connection, keys: Ints) -> tuple[Ints, Floats]:
+    """The vectors of these keys that are there, with the keys; both ascend."""
+    sql = """
+        SELECT key, vector FROM vectors WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key
+    """
+    rows = query(db, sql, (json.dumps(keys.tolist()),))
+    there, data = zip(*rows, strict=True) if rows else ((), ())
+    return np.array(there, np.int64), np.frombuffer(b"".join(data), "<f4").reshape(len(rows), -1)
+
+
+def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> Held:
+    dimensions = known.rows.shape[1]
+    numbers = np.empty((3, size), np.int64)
+    rows = np.empty((size, dimensions), np.float32)
+    at = 0
+    for told, part in _read(db, generation, known.last, dimensions):
+        numbers[:, at : at + len(part)] = told
+        rows[at : at + len(part)] = part
+        at += len(part)
+    keys, messages, chunks = numbers
+    order, sorted_messages = _sorted_in(known, messages, chunks)
+    return known._replace(
+        last=int(keys[-1]),
+        keys=_longer(known.keys, keys),
+        messages=_longer(known.messages, messages),
+        chunks=_longer(known.chunks, chunks),
+        rows=_longer(known.rows, rows) if known.is_whole else known.rows,
+        order=order,
+        sorted_messages=sorted_messages,
+        signs=np.concatenate([known.signs, _signs(rows, known.mean)], axis=1),
+    )
+
+
+def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kind, and one of the same
+    """The two in one; room is left for more, so that who comes next copies nothing."""
+    size, room = len(old) + len(more), old.base
+    if room is None or room.shape[1:] != old.shape[1:] or len(room) < size:
+        room = np.empty((size + size // 4, *old.shape[1:]), old.dtype)
+        room[: len(old)] = old
+    room[len(old) : size] = more
+    return room[:size]
+
+
+def _sorted_in(known: Held, messages: Ints, chunks: Ints) -> tuple[Ints, Ints]:
+    """The order of all rows, and their messages in it, once these came."""
+    own = np.lexsort((chunks, messages))
+    at = np.searchsorted(known.sorted_messages, messages[own], "right")
+    order = np.insert(known.order, at, len(known.order) + own)
+    return order, np.insert(known.sorted_messages, at, messages[own])
+
+
+def _without_removed(db: apsw.Connection, generation: int, known: Held) -> Held:
+    sql = "SELECT key FROM vectors WHERE generation = ? AND key <= ?"
+    left = np.array([row[0] for row in query(db, sql, (generation, known.last))], np.int64)
+    stays = np.isin(known.keys, left)
+    messages, chunks = known.messages[stays], known.chunks[stays]
+    order = np.lexsort((chunks, messages))
+    return known._replace(
+        keys=known.keys[stays],
+        messages=messages,
+        chunks=chunks,
+        rows=known.rows[stays] if known.is_whole else known.rows,
+        order=order,
+        sorted_messages=messages[order],
+        signs=known.signs[:, stays],
+    )
+
+
+def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
+    words = -(-rows.shape[1] // 64)
+    found = np.empty((words, len(rows)), np.uint64)
+    for start in range(0, len(rows), 4_096):
+        part = np.packbits(rows[start : start + 4_096] > mean, axis=1)
+        whole = np.zeros((len(part), 8 * words), np.uint8)
+        whole[:, : part.shape[1]] = part
+        found[:, start : start + 4_096] = whole.view(np.uint64).T
+    return found
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+class VectorQuestion(NamedTuple):
+    """What is looked for."""
+
+    vector: Floats
+    """Of length 1."""
+    most: int
+    ranges: Ranges
+    """Of keys of messages, first and last; whatever lies in none is not looked at."""
+
+
+class Cache:
+    """A generation's state in memory."""
+
+    def __init__(self, generation: int, dimensions: int) -> None:
+        self._generation = generation
+        self._dimensions = dimensions
+        self._held: Held | None = None
+
+    def refresh(self, db: apsw.Connection) -> Held:
+        """The state as it is stored now."""
+        self._held = held(db, self._generation, self._dimensions, self._held)
+        return self._held
+
+
+Fetch = Callable[[Ints], tuple[Ints, Floats]]
+"""Gives the vectors of keys: `fetched`, in a transaction of its own."""
+
+
+def nearest(now: Held, asked: VectorQuestion, fetch: Fetch) -> list[Near]:
+    """The messages nearest to the question, the nearest first, each by its best piece; of equally
+    near ones the older first.
+    """
+    rows = _within(now, asked.ranges)
+    wanted = max(CANDIDATES, SHARE * asked.most)
+    size = len(now.keys) if rows is None else len(rows)
+    if size > 4 * wanted and hasattr(np, "bitwise_count"):
+        rows = _likely(now, asked.vector - now.mean, rows, wanted)
+    matrix, rows = _matrix(now, rows, fetch)
+    cosines = np.einsum("ij,j->i", matrix, asked.vector)  # BLAS would wait for its threads
+    return _best(now, rows, cosines, asked.most)
+
+
+def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
+    """These rows, or all; and which they are, as far as they are there."""
+    if now.is_whole:
+        if rows is None:
+            return now.rows, None
+        start = int(rows[0]) if len(rows) else 0
+        part = now.rows[start : start + len(rows)]
+        is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
+        return (part if is_run else now.rows[rows]), rows  # a session's rows often are one run
+    chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
+    there, found = fetch(now.keys[chosen])
+    return found.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
+
+
+def _within(now: Held, ranges: Ranges) -> Ints | None:
+    """The rows of messages within the ranges; None for all."""
+    low = np.searchsorted(now.sorted_messages, [each[0] for each in ranges], "left")
+    high = np.searchsorted(now.sorted_messages, [each[1] for each in ranges], "right")
+    if len(ranges) == 1:
+        whole = not low[0] and high[0] == len(now.keys)
+        return None if whole else now.order[low[0] : high[0]]
+    steps = np.zeros(len(now.keys) + 1, np.int64)
+    np.add.at(steps, low, 1)
+    np.add.at(steps, np.maximum(low, high), -1)
+    inside = np.cumsum(steps[:-1]) > 0
+    if inside.all():
+        return None
+    chosen = np.zeros(len(now.keys), bool)
+    chosen[now.order[inside]] = True
+    return np.flatnonzero(chosen)
+
+
+def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:
+    """At least so many of the rows, those whose signs differ least from the question's."""
+    asked = _signs(vector[None, :], np.zeros_like(vector))[:, 0]
+    signs = now.signs if rows is None else now.signs[:, rows]
+    differing = np.zeros(signs.shape[1], np.uint16)
+    for each, word in zip(signs, asked, strict=True):
+        differing += np.bitwise_count(each ^ word)
+    counts = np.cumsum(np.bincount(differing))
+    found = np.flatnonzero(differing <= np.searchsorted(counts, wanted))
+    return found if rows is None else rows[found]
+
+
+def _best(now: Held, rows: Ints | None, cosines: Floats, most: int) -> list[Near]:
+    found: dict[int, Near] = {}
+    part = min(len(cosines), 4 * most)
+    while most > 0 and len(found) < most:
+        top = np.argpartition(-cosines, part - 1)[:part] if part < len(cosines) else slice(None)
+        at = np.arange(len(cosines))[top] if rows is None else rows[top]
+        near = cosines[top]
+        best = np.lexsort((now.keys[at], -near))
+        told = now.messages[at[best]], now.chunks[at[best]], near[best]
+        for message, chunk, cosine in zip(*(each.tolist() for each in told), strict=True):
+            found.setdefault(message, Near(message, chunk, cosine))
+            if len(found) == most:
+                break
+        if part >= len(cosines):
+            break
+        part = min(len(cosines), 8 * part)
+    return list(found.values())

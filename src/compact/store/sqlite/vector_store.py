@@ -1,0 +1,287 @@
+"""`VectorStore`: vectors of a store's messages, or of whatever an application names, in its file.
+
+Vectors are rows of a table, whose bytes are what sqlite-vec reads; searching needs no extension of
+SQLite (docs/decisions/053), and uses sqlite-vec where that is chosen (`vec0`). What is searched is
+held in memory: four bytes for each number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast, get_args
+
+import apsw
+
+from compact import forks
+from compact.errors import InvalidArgument, InvalidInput, StoreFailed
+from compact.messages.calls import got, no_text
+from compact.messages.protocols import Embedder
+from compact.store.sqlite import vec0, vectors
+from compact.store.sqlite.pool import MEMORY, Pool
+from compact.store.sqlite.store import SQLiteManager
+from compact.store.sqlite.vectors import FIRST_MESSAGE, Vector
+from compact.text.embedding import Generation, Near, Numbers
+
+if TYPE_CHECKING:
+    from compact.store.sqlite.vector_cache import Cache, Floats, Held, Ints
+
+Backend = Literal["rows", "sqlite-vec"]
+"""What answers: numpy over the rows, or a table `vec0` of sqlite-vec (extra `vec`)."""
+DIMENSIONS = 384
+"""Of all-MiniLM-L6-v2."""
+_ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
+"""The keys of messages."""
+_NAMES = ((0, FIRST_MESSAGE - 1),)
+"""The keys of names."""
+
+
+class Match(NamedTuple):
+    """What a search found."""
+
+    name: str
+    cosine: float
+
+
+class VectorStore:
+    """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
+
+    `add`, `search` and `delete` keep vectors under names of yours: those of one `model` and
+    `version`, which no other's are compared with. `embed_pending` and `similar` keep those of the
+    store's own messages, in generations of their own.
+
+    `backend` says what answers: `rows`, which is the faster one and needs no extension, or
+    `sqlite-vec`, a table `vec0` in the file (extra `vec`).
+
+    Raises:
+        InvalidArgument: there is no such backend, or sqlite-vec cannot be loaded.
+        StoreFailed: the file cannot be opened.
+        InvalidInput: there can be no vectors of so many dimensions.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | SQLiteManager = MEMORY,
+        dimensions: int = DIMENSIONS,
+        *,
+        model: str = "",
+        version: str = "",
+        backend: Backend = "rows",
+    ) -> None:
+        if dimensions < 1:
+            raise InvalidInput(f"a vector has one dimension at least, not {dimensions}")
+        if backend not in get_args(Backend):
+            known = " or ".join(map(repr, get_args(Backend)))
+            raise InvalidArgument("backend", f"backend must be {known}, got {got(backend)}")
+        self._own = None if isinstance(store, SQLiteManager) else SQLiteManager(store)
+        self._manager = store if isinstance(store, SQLiteManager) else self._own
+        self.dimensions = dimensions
+        self.model = model
+        self.version = version
+        self._lock = forks.Lock()
+        self._caches: dict[int, Cache] = {}
+        self._uses_vec0 = backend == vec0.NAME
+        if self._uses_vec0:
+            with self._pool.alone() as db:
+                vec0.load(db)  # refused in time
+
+    @property
+    def _pool(self) -> Pool:
+        if self._manager is None:
+            raise StoreFailed("the store has been closed. Open another one")
+        return self._manager.pool
+
+    def close(self) -> None:
+        """Let go of a file that was opened here; closing twice is no error."""
+        if self._own is not None:
+            self._own.close()
+            self._own = self._manager = None
+        self._caches.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # --- vectors under names ----------------------------------------------------------------------
+
+    def add(self, given: Mapping[str, Numbers] | str, vector: Numbers | None = None) -> None:
+        """Store vectors under their names, durably and all or none; each takes the place of the one
+        of its name. They are stored with length 1. A name may be the id of a message:
+        `add(message_id, vector)` stores one.
+
+        Raises:
+            InvalidInput: one has other dimensions, length 0, or a number that is none.
+            InvalidArgument: a name without a vector, or a vector beside a mapping.
+        """
+        if isinstance(given, str) == (vector is None):
+            raise InvalidArgument("vector", "add(name, vector), or add({name: vector, …})")
+        if isinstance(given, str):
+            given = {given: cast("Numbers", vector)}
+        from compact.store.sqlite.vector_embedding import as_stored
+
+        data = as_stored(list(given.values()), len(given), self.dimensions)
+        with self._pool.write() as db:
+            own = vectors.begin(db, self.model, self.version, self.dimensions, own=True)
+            rows = []
+            for name, each in zip(given, data, strict=True):
+                key = vectors.key_of_name(db, name, create=True)
+                assert key is not None, "just made"
+                vectors.remove_message(db, own.key, key)
+                rows.append(Vector(key, 0, each))
+            vectors.add(db, own.key, rows)
+            if self._uses_vec0:
+                vec0.catch_up(db, own)
+
+    def search(
+        self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
+    ) -> list[Match]:
+        """The names whose vectors are nearest, the nearest first; among those of `within` where
+        they are given.
+
+        Raises:
+            InvalidInput: the vector has other dimensions, length 0, or a number that is none.
+        """
+        with self._pool.read() as db:
+            own = self._named(db)
+            if own is None:
+                return []
+            keys: Sequence[tuple[int, int]] = _NAMES
+            if within is not None:
+                known = (vectors.key_of_name(db, name) for name in set(within))
+                keys = sorted((key, key) for key in known if key is not None)
+        near = self._nearest(own, vector, most, keys)
+        with self._pool.read() as db:
+            names = vectors.names_of(db, [each.key for each in near])
+        return [Match(names[each.key], each.cosine) for each in near if each.key in names]
+
+    def delete(self, names: Iterable[str]) -> int:
+        """Remove the vectors of these names; how many there were."""
+        no_text("names", names)
+        found = 0
+        with self._pool.write() as db:
+            own = self._named(db)
+            for name in set(names) if own is not None else ():
+                key = vectors.key_of_name(db, name)
+                if own is not None and key is not None:
+                    found += vectors.remove_message(db, own.key, key)
+                    vectors.forget_name(db, key)
+        return found
+
+    def __len__(self) -> int:
+        """How many names have a vector."""
+        with self._pool.read() as db:
+            own = self._named(db)
+            counted = {each.key: each.vectors for each in vectors.generations(db)}
+        return counted[own.key] if own is not None else 0
+
+    def _named(self, db: apsw.Connection) -> Generation | None:
+        return vectors.find(db, self.model, self.version, self.dimensions, ("own",))
+
+    # --- vectors of messages ----------------------------------------------------------------------
+
+    def generations(self) -> list[Generation]:
+        """Which vectors there are, by model and version; the oldest first."""
+        with self._pool.read() as db:
+            return vectors.generations(db)
+
+    def made_by(self, embedder: Embedder) -> Generation | None:
+        """The vectors of an embedder, whether all messages have one or not."""
+        own = (embedder.name, embedder.version, embedder.dimensions)
+        with self._pool.read() as db:
+            return vectors.find(db, *own, ("serving", "made"))
+
+    def serving(self) -> Generation | None:
+        """The generation that answers for the store's messages."""
+        with self._pool.read() as db:
+            return vectors.serving(db)
+
+    def pending(self, embedder: Embedder) -> int:
+        """Messages that this embedder's vectors do not cover yet."""
+        of = embedder.name, embedder.version, embedder.dimensions
+        with self._pool.read() as db:
+            known = vectors.find(db, *of, ("serving", "made"))
+            return vectors.pending(db, known.key if known else 0)
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        *,
+        most: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Embed the messages that are pending, in batches that are stored one by one, the model
+        asked with nothing locked; how many messages that was. Whoever is killed goes on from the
+        last batch. Vectors of another model or version serve until these are complete, and are
+        removed then.
+
+        `progress` is told after each batch how many messages are done, and of how many.
+
+        Raises:
+            ModelFailed: the model cannot be asked; what was stored before stays.
+        """
+        from compact.store.sqlite import vector_embedding
+
+        return vector_embedding.embed_pending(self._pool, embedder, most=most, progress=progress)
+
+    def similar(
+        self,
+        vector: Numbers,
+        *,
+        of: Generation | None = None,
+        most: int = 10,
+        keys: Sequence[tuple[int, int]] | None = None,
+    ) -> list[Near]:
+        """The messages nearest to a vector, the nearest first, each by its best piece. The vector
+        is of that generation; of the one that serves where none is given.
+
+        `keys` are ranges of keys, first and last.
+
+        Raises:
+            InvalidInput: the vector has other dimensions, length 0, or a number that is none.
+        """
+        ranges = _ALL if keys is None else keys
+        if of is None and (of := self.serving()) is None:
+            return []
+        return self._nearest(of, vector, most, ranges)
+
+    def drop(self, generation: Generation) -> None:
+        """Remove a generation's vectors."""
+        from compact.store.sqlite.vector_embedding import finish
+
+        with self._pool.write() as db:
+            vectors.leave(db, generation.key)
+        finish(self._pool, generation)
+
+    def _held(self, db: apsw.Connection, of: Generation) -> Held:
+        """What a generation has now."""
+        from compact.store.sqlite.vector_cache import Cache
+
+        if of.key not in self._caches:
+            there = {each.key for each in vectors.generations(db, counted=False)}
+            self._caches = {key: kept for key, kept in self._caches.items() if key in there}
+            self._caches[of.key] = Cache(of.key, of.dimensions)
+        return self._caches[of.key].refresh(db)
+
+    def _nearest(
+        self, of: Generation, vector: Numbers, most: int, keys: Sequence[tuple[int, int]]
+    ) -> list[Near]:
+        import numpy as np
+
+        from compact.store.sqlite.vector_cache import VectorQuestion, nearest
+        from compact.store.sqlite.vector_embedding import as_stored
+
+        asked = as_stored([vector], 1, of.dimensions)[0]
+        if self._uses_vec0:
+            return vec0.nearest(self._pool, of, asked, most, keys)
+        with self._lock, self._pool.read() as db:
+            now = self._held(db, of)
+        question = VectorQuestion(np.frombuffer(asked, "<f4"), most, tuple(keys))
+        return nearest(now, question, self._fetched)
+
+    def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
+        from compact.store.sqlite.vector_cache import fetched
+
+        with self._pool.read() as db:
+            return fetched(db, keys)

@@ -1,0 +1,347 @@
+"""Rows of vectors, and of their generations. A generation is what may be compared: one model in one
+version; no statement here reads vectors of two.
+
+Which messages are embedded is a position in each branch, as it is for the index of words: an append
+has nothing to do, and what a crash left out is still pending. Positions move with the vectors, in
+one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import apsw
+
+from compact.messages import clock_and_ids
+from compact.store.sqlite import vec0
+from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_of
+from compact.text.embedding import Generation
+
+FIRST_MESSAGE = 1 << BITS
+"""No message has a lower key; below it are the names of an application's own vectors."""
+_GENERATION = "SELECT key, model, version, dimensions, state, {} FROM generations g "
+_COUNTED = "(SELECT count(*) FROM vectors v WHERE v.generation = g.key)"
+_PENDING = f"""
+    SELECT branch, start, stop FROM (
+        SELECT b.key AS branch, coalesce(e.position, b.fork) AS start, 1 + (
+            SELECT m.key FROM messages m WHERE m.key BETWEEN b.key << {BITS}
+            AND (b.key << {BITS}) + {LAST} ORDER BY m.key DESC LIMIT 1
+        ) - (b.key << {BITS}) AS stop
+        FROM branches b LEFT JOIN embedded e ON e.branch = b.key AND e.generation = ?1
+        WHERE b.key > ?2 ORDER BY b.key
+    ) WHERE stop > start
+"""
+_MOVE = f"""
+    INSERT INTO embedded (branch, generation, position)
+    SELECT key, ?2, ?4 FROM branches WHERE key = ?1 AND (fork = ?3 OR EXISTS (
+        SELECT 1 FROM embedded e WHERE e.branch = ?1 AND e.generation = ?2))
+        AND ?2 IN (SELECT key FROM generations WHERE state IN ('serving', 'made'))
+        AND EXISTS (SELECT 1 FROM messages WHERE key = (?1 << {BITS}) + ?4 - 1)
+    ON CONFLICT DO UPDATE SET position = excluded.position WHERE position = ?3 RETURNING 1
+"""
+WRONG: tuple[tuple[str, str], ...] = (
+    (
+        f"vectors WHERE message >= {FIRST_MESSAGE} AND message NOT IN (SELECT key FROM messages)",
+        "vectors are of messages that are not there",
+    ),
+    (
+        f"vectors WHERE message < {FIRST_MESSAGE}"
+        " AND message NOT IN (SELECT key FROM vector_names)",
+        "vectors are of names that are not there",
+    ),
+    (
+        "vectors WHERE generation NOT IN (SELECT key FROM generations)",
+        "vectors are of no generation",
+    ),
+    (
+        "vectors v JOIN generations g ON g.key = v.generation"
+        " WHERE length(v.vector) <> 4 * g.dimensions",
+        "vectors have other dimensions than their generation",
+    ),
+    (
+        "messages m LEFT JOIN vectors v ON v.key = m.embedding_id"
+        " WHERE m.embedding_id IS NOT NULL AND v.message IS NOT m.key",
+        "messages name a vector that is not theirs",
+    ),
+    (
+        "vectors v LEFT JOIN embedded e ON e.generation = v.generation"
+        f" AND e.branch = v.message >> {BITS} WHERE v.message >= {FIRST_MESSAGE}"
+        f" AND v.message & {LAST} >= coalesce(e.position, 0)",
+        "vectors are of messages that count as pending",
+    ),
+)
+"""Rows that should not be there, and how that is said."""
+
+
+class Gap(NamedTuple):
+    """Messages of a branch that are pending."""
+
+    branch: int
+    start: int
+    stop: int
+    """The position after the last one."""
+
+
+class Vector(NamedTuple):
+    """A vector to store."""
+
+    message: int
+    chunk: int
+    data: bytes
+
+
+# --- generations ----------------------------------------------------------------------------------
+
+
+def generations(db: apsw.Connection, *, counted: bool = True) -> list[Generation]:
+    """All generations, the oldest first; with how many vectors each has where that is asked."""
+    sql = _GENERATION.format(_COUNTED if counted else "0")
+    return [_generation_of(row) for row in query(db, f"{sql} ORDER BY key")]
+
+
+def generation(db: apsw.Connection, key: int) -> Generation | None:
+    """The generation of that key; its vectors are not counted."""
+    row = first(db, _GENERATION.format("0") + "WHERE key = ?", (key,))
+    return None if row is None else _generation_of(row)
+
+
+def serving(db: apsw.Connection) -> Generation | None:
+    """The generation that answers for messages; its vectors are not counted."""
+    row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
+    return None if row is None else _generation_of(row)
+
+
+def _generation_of(row: Row) -> Generation:
+    key, model, version, *rest = row
+    return Generation(key, text_of(model), text_of(version), *rest)
+
+
+def find(
+    db: apsw.Connection, model: str, version: str, dimensions: int, states: Sequence[str]
+) -> Generation | None:
+    """The generation of that model and version, where it is in one of these states."""
+    wanted = (model, version, dimensions)
+    for each in generations(db, counted=False):
+        if each[1:4] == wanted and each.state in states:
+            return each
+    return None
+
+
+def begin(
+    db: apsw.Connection, model: str, version: str, dimensions: int, *, own: bool = False
+) -> Generation:
+    """The generation of that model and version, made where there is none. The first one of messages
+    serves at once.
+    """
+    states = ("own",) if own else ("serving", "made")
+    known = find(db, model, version, dimensions, states)
+    if known is not None:
+        return known
+    serves = first(db, "SELECT 1 FROM generations WHERE state = 'serving'") is not None
+    state = "own" if own else "made" if serves else "serving"
+    db.execute(
+        """
+        INSERT INTO generations (model, version, dimensions, state, removed, made_at)
+        VALUES (?, ?, ?, ?, 0, ?)
+        """,
+        (text(model), text(version), dimensions, state, clock_and_ids.now().isoformat()),
+    )
+    made = generation(db, db.last_insert_rowid())
+    assert made is not None, "it was just stored"
+    return made
+
+
+def take_over(db: apsw.Connection, key: int) -> bool:
+    """Have a generation that is complete serve, and the others leave; whether it does."""
+    now = generation(db, key)
+    if now is None or now.state == "serving" or gaps(db, key, most=1):
+        return now is not None and now.state == "serving"
+    db.execute("UPDATE generations SET state = 'leaving' WHERE state IN ('serving', 'made')")
+    db.execute("UPDATE generations SET state = 'serving' WHERE key = ?", (key,))
+    return True
+
+
+def leave(db: apsw.Connection, key: int) -> None:
+    """Have a generation leave: nobody finds it any more, its rows go later."""
+    db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
+
+
+def sweep(db: apsw.Connection, most: int) -> bool:
+    """Remove so many rows of generations that leave, and those that have none left; whether there
+    may be more.
+    """
+    row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
+    if row is None:
+        return False
+    chosen = "SELECT key FROM vectors WHERE generation = ? ORDER BY key LIMIT ?"
+    keys = [each[0] for each in query(db, chosen, (row[0], most))]
+    _forget(db, row[0], keys)
+    db.executemany("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
+    vec0.remove(db, row[0], keys)
+    if len(keys) < most:
+        db.execute("DELETE FROM embedded WHERE generation = ?", (row[0],))
+        db.execute("DELETE FROM generations WHERE key = ?", (row[0],))
+        vec0.drop(db, row[0])
+    return True
+
+
+def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
+    """Have messages that name these vectors name those of the generation that serves."""
+    if not keys:
+        return
+    sql = """
+        UPDATE messages SET embedding_id = (
+            SELECT v.key FROM vectors v JOIN generations g ON g.key = v.generation
+            WHERE v.message = messages.key AND v.chunk = 0 AND g.state = 'serving'
+        ) WHERE embedding_id = ?2 AND key = (SELECT message FROM vectors WHERE key = ?2 AND
+            generation = ?1 AND chunk = 0)
+    """
+    db.executemany(sql, ((leaving, key) for key in keys))
+
+
+# --- what is pending ------------------------------------------------------------------------------
+
+
+def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> list[Gap]:
+    """What is pending of branches with higher keys, in order; of so many of them."""
+    return [Gap(*row) for row in query(db, f"{_PENDING} LIMIT ?3", (key, after, most))]
+
+
+def pending(db: apsw.Connection, key: int) -> int:
+    """How many messages are."""
+    row = first(db, f"SELECT coalesce(sum(stop - start), 0) FROM ({_PENDING})", (key, 0))
+    return int(row[0]) if row else 0
+
+
+def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> bool:
+    """Store the vectors of messages that were pending; whether they still were. They are not where
+    another process was faster, and where their session is gone.
+    """
+    if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
+        return False
+    _stored(db, key, vectors)
+    return True
+
+
+def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
+    """Store vectors of messages, which name them."""
+    stored = add(db, key, vectors)
+    named = ((at, each.message) for at, each in stored if not each.chunk)
+    db.executemany("UPDATE messages SET embedding_id = ? WHERE key = ?", named)
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[int, Vector]]:
+    """Store vectors, each with the key that it got."""
+    row = first(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
+    numbered = list(enumerate(vectors, 1 + (row[0] if row else 0)))
+    sql = "INSERT INTO vectors (key, generation, message, chunk, vector) VALUES (?, ?, ?, ?, ?)"
+    db.executemany(sql, ((at, key, *each) for at, each in numbered))
+    return numbered
+
+
+def remove_branch(db: apsw.Connection, branch: int) -> None:
+    """Remove what belongs to a branch."""
+    db.execute("DELETE FROM embedded WHERE branch = ?", (branch,))
+    _remove(db, "message BETWEEN ? AND ?", (branch << BITS, branch << BITS | LAST))
+
+
+def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
+    """Remove the vectors of a message, or of a name, in one generation; whether there were any."""
+    return _remove(db, "message = ? AND generation = ?", (message, key))
+
+
+def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
+    sql = f"DELETE FROM vectors WHERE {where} RETURNING generation, key"
+    found: dict[int, list[int]] = {}
+    for key, row in query(db, sql, bindings):
+        found.setdefault(key, []).append(row)
+    for key, rows in found.items():
+        vec0.remove(db, key, rows)
+        db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
+    return bool(found)
+
+
+# --- out to an archive, and back ------------------------------------------------------------------
+
+_LIVE = "(SELECT key FROM generations WHERE state IN ('serving', 'made'))"
+PACKED: Mapping[str, tuple[str, str]] = {
+    "generations": (
+        "key, model, version, dimensions",
+        f"""
+        generations WHERE key IN {_LIVE} AND key IN (
+            SELECT e.generation FROM embedded e JOIN branches b ON b.key = e.branch
+            WHERE b.session = ?) ORDER BY key
+        """,
+    ),
+    "embedded": (
+        "branch, generation, position",
+        f"""
+        embedded WHERE branch IN (SELECT key FROM branches WHERE session = ?)
+        AND generation IN {_LIVE} ORDER BY branch, generation
+        """,
+    ),
+    "vectors": (
+        "generation, message, chunk, vector",
+        f"""
+        branches b CROSS JOIN vectors v
+        ON v.message BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
+        WHERE b.session = ? AND generation IN {_LIVE} ORDER BY generation, message, chunk
+        """,
+    ),
+}
+"""Table → columns and rows that go into the archive with a session's messages, in the order in
+which they come back."""
+
+
+def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[int, int]) -> None:
+    """Store rows that come back from an archive. `here` is filled by the generations: the key that
+    each had then → the one it has. What is of a generation that is not there any more is left out:
+    its messages are pending.
+    """
+    if table == "generations":
+        for key, model, version, dimensions in rows:
+            of = text_of(model), text_of(version), dimensions
+            if known := find(db, *of, ("serving", "made")):
+                here[key] = known.key
+    elif table == "embedded":
+        kept = ((branch, here[key], position) for branch, key, position in rows if key in here)
+        db.executemany("INSERT INTO embedded VALUES (?, ?, ?)", kept)
+    else:
+        for key, same in groupby(rows, key=itemgetter(0)):
+            if key in here:
+                _stored(db, here[key], [Vector(*row[1:]) for row in same])
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int | None:
+    """The key that stands for a name; None for one that is not known."""
+    sql = "SELECT key FROM vector_names WHERE name = ?"
+    row = first(db, sql, (text(name),))
+    if row is None and create:
+        db.execute("INSERT INTO vector_names (name) VALUES (?)", (text(name),))
+        return db.last_insert_rowid()
+    return None if row is None else int(row[0])
+
+
+def names_of(db: apsw.Connection, keys: Iterable[int]) -> dict[int, str]:
+    """Key → name, of those that are known."""
+    sql = "SELECT name FROM vector_names WHERE key = ?"
+    rows = ((key, first(db, sql, (key,))) for key in keys)
+    return {key: text_of(row[0]) for key, row in rows if row is not None}
+
+
+def forget_name(db: apsw.Connection, key: int) -> None:
+    """Forget a name that no generation has a vector of."""
+    sql = """
+        DELETE FROM vector_names WHERE key = ?1 AND NOT EXISTS (
+            SELECT 1 FROM vectors WHERE message = ?1)
+    """
+    db.execute(sql, (key,))

@@ -1,0 +1,254 @@
+"""A session as one value, with all that a store keeps of it: every branch, what was set and when,
+what was in force and is, and the recovery points. It can go into another store under other ids.
+
+The numbers of its entries and moves count from 1: a store gives its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compact.messages.changes import Change, GoalsTracked, PinSet, PutAside, TurnsRecalled, What
+from compact.messages.characters import with_texts
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.sessions import (
+    Branch,
+    CheckpointRef,
+    Entry,
+    Move,
+    Projection,
+    Run,
+    Session,
+    Shown,
+    Snapshot,
+)
+
+Notes = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPart:
+    """A branch with the entries that are its own: those from its fork on."""
+
+    branch: Branch
+    entries: Sequence[Entry]
+
+    @property
+    def stop(self) -> int:
+        """How many messages the branch has, the ancestors' included."""
+        return self.branch.fork + len(self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSession:
+    """A session with everything that belongs to it."""
+
+    session: Session
+    parts: Sequence[OwnPart]
+    """Its branches, each behind the one that it goes on from."""
+    changes: Sequence[Change] = ()
+    notes: Notes | None = None
+    checkpoints: Sequence[Checkpoint] = ()
+    projections: Sequence[Projection] = ()
+    moves: Sequence[Move] = ()
+    """The oldest first."""
+    snapshots: Sequence[Snapshot] = ()
+
+    def line(self, branch_id: str) -> list[Entry]:
+        """The entries along a branch, its ancestors' included."""
+        parts = {part.branch.id: part for part in self.parts}
+        part = parts[branch_id]
+        found, start = list(part.entries), part.branch.fork
+        while part.branch.parent is not None:
+            part = parts[part.branch.parent]
+            own = part.entries[: max(0, start - part.branch.fork)]
+            if own:
+                found[:0], start = own, part.branch.fork
+        return found
+
+    def reach(self, branch_id: str, part: OwnPart) -> int:
+        """How many of a part's own entries lie along a branch."""
+        parts = {each.branch.id: each for each in self.parts}
+        here, end = parts[branch_id], None
+        while True:
+            if here.branch.id == part.branch.id:
+                last = part.stop if end is None else end
+                return max(0, min(len(part.entries), last - part.branch.fork))
+            if here.branch.parent is None:
+                return 0
+            end = here.branch.fork if end is None else min(end, here.branch.fork)
+            here = parts[here.branch.parent]
+
+
+# --- other ids ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewIds:
+    """The ids that a session gets, by those that it had."""
+
+    session_id: str
+    branches: Mapping[str, str]
+    projections: Mapping[str, str]
+
+
+def renamed(whole: WholeSession, ids: NewIds) -> WholeSession:
+    """The same session under other ids."""
+    old, new = whole.session.id, ids.session_id
+    known = {**ids.branches, **ids.projections}
+    rename = _Renaming(old, ids)
+    open_branch = rename.branch(whole.session.branch)
+    return replace(
+        whole,
+        session=whole.session.model_copy(update={"id": new, "branch": open_branch}),
+        parts=[replace(part, branch=rename.branch(part.branch)) for part in whole.parts],
+        changes=[rename.change(change) for change in whole.changes],
+        notes=with_texts(whole.notes or {}, lambda text: known.get(text, text)),
+        projections=[rename.projection(each) for each in whole.projections],
+        moves=[rename.move(move) for move in whole.moves],
+        snapshots=[rename.snapshot(each) for each in whole.snapshots],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    old: str
+    ids: NewIds
+
+    def branch(self, branch: Branch) -> Branch:
+        names = self.ids.branches
+        parent = None if branch.parent is None else names[branch.parent]
+        changed = {"id": names[branch.id], "session_id": self.ids.session_id, "parent": parent}
+        return branch.model_copy(update=changed)
+
+    def _shown(self, projection_id: str | None) -> str | None:
+        if projection_id is None:
+            return None
+        return self.ids.projections.get(projection_id, projection_id)
+
+    def change(self, change: Change) -> Change:
+        branch_id = self.ids.branches[change.branch_id]
+        return change.model_copy(update={"branch_id": branch_id, "what": self._what(change.what)})
+
+    def _what(self, what: What) -> What:
+        if not isinstance(what, TurnsRecalled):
+            return what
+        own, names = self.ids.session_id, self.ids.branches
+        turns = tuple(
+            turn
+            if turn.session_id != self.old
+            else turn.model_copy(
+                update={
+                    "session_id": own,
+                    "branch_id": names.get(turn.branch_id, turn.branch_id),
+                }
+            )
+            for turn in what.turns
+        )
+        return what.model_copy(update={"turns": turns, "projection": self._shown(what.projection)})
+
+    def projection(self, projection: Projection) -> Projection:
+        changed = {"id": self._shown(projection.id), "parent": self._shown(projection.parent)}
+        return projection.model_copy(update=changed)
+
+    def move(self, move: Move) -> Move:
+        return move.model_copy(
+            update={
+                "branch_id": self.ids.branches[move.branch_id],
+                "projection_id": self._shown(move.projection_id),
+                "before": self._shown(move.before),
+            }
+        )
+
+    def snapshot(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot.model_copy(
+            update={
+                "session_id": self.ids.session_id,
+                "branch_id": self.ids.branches[snapshot.branch_id],
+                "projection_id": self._shown(snapshot.projection_id),
+            }
+        )
+
+
+def since(what: What, numbers: Sequence[int]) -> What:
+    """What an entry sets, where it refers to the first of these numbers by 1, and so on."""
+    if not isinstance(what, GoalsTracked) or not 0 < what.since <= len(numbers):
+        return what
+    return what.model_copy(update={"since": numbers[what.since - 1]})
+
+
+# --- does it hold together? -----------------------------------------------------------------------
+
+
+def incoherence(whole: WholeSession) -> str | None:
+    """What in a session refers to something that is not there, in words; None where all is."""
+    parts: dict[str, OwnPart] = {}
+    for part in whole.parts:
+        branch = part.branch
+        if branch.id in parts:
+            return f"branch {branch.id!r} is there twice"
+        parent = None if branch.parent is None else parts.get(branch.parent)
+        if (branch.parent is None) is not (not parts):
+            return f"branch {branch.id!r} begins nowhere, or the first one does not"
+        if branch.parent is not None and parent is None:
+            return f"branch {branch.id!r} goes on from {branch.parent!r}, which is not before it"
+        if branch.fork > (0 if parent is None else parent.stop):
+            return f"branch {branch.id!r} goes on from message {branch.fork}, which is not there"
+        parts[branch.id] = part
+    if whole.session.branch.id not in parts:
+        return f"there is no branch {whole.session.branch.id!r}"
+    stops = {name: part.stop for name, part in parts.items()}
+    return _incoherent_view(whole, max(stops.values())) or _incoherent_log(whole, stops)
+
+
+def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
+    """The same of checkpoints and projections; no branch has more messages."""
+    for checkpoint in whole.checkpoints:
+        if max((checkpoint.span.last, *checkpoint.kept, *checkpoint.released)) >= longest:
+            return f"checkpoint {checkpoint.id!r} stands for messages that are not there"
+    checkpoints = {each.id for each in whole.checkpoints}
+    for projection in whole.projections:
+        live = {each.id for each in projection.checkpoints}
+        if not live <= checkpoints:
+            return f"projection {projection.id!r} has a checkpoint that is not there"
+        reach = max((projection.at, projection.cut, *(at + 1 for at in projection.kept)))
+        if reach > longest or not all(_stands(projection, live, x) for x in projection.pieces):
+            return f"projection {projection.id!r} has a piece that is not there"
+    return None
+
+
+def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
+    """The same of what was set, of moves and of snapshots; branches have so many messages."""
+    known: set[str | None] = {None, *(each.id for each in whole.projections)}
+    rows = [
+        *(("change", each.branch_id, _last(each), None) for each in whole.changes),
+        *(("move", each.branch_id, each.at, each.projection_id) for each in whole.moves),
+        *(("snapshot", each.branch_id, each.at, each.projection_id) for each in whole.snapshots),
+    ]
+    for kind, branch_id, at, projection_id in rows:
+        if branch_id not in stops:
+            return f"a {kind} is of branch {branch_id!r}, which is not there"
+        if at > stops[branch_id]:
+            return f"a {kind} is at message {at} of branch {branch_id!r}, which is not there"
+        if projection_id not in known:
+            return f"a {kind} is of projection {projection_id!r}, which is not there"
+    if any(move.before not in known for move in whole.moves):
+        return "a move is from a projection that is not there"
+    return None
+
+
+def _last(change: Change) -> int:
+    """How many messages a branch has at least that has this entry."""
+    return change.at + isinstance(change.what, PinSet | PutAside)
+
+
+def _stands(projection: Projection, live: set[str], piece: Run | Shown | CheckpointRef) -> bool:
+    match piece:
+        case Run(first=first, last=last):
+            return 0 <= first <= last < projection.at
+        case CheckpointRef(checkpoint_id=name):
+            return name in live
+        case Shown(position=position):
+            return position is None or 0 <= position < projection.at

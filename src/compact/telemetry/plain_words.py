@@ -1,0 +1,149 @@
+"""What a person is told of an event: one sentence that says what happened and what is done about
+it. Events of which nobody needs to be told have none. Beside these, what every application says
+while a compression lasts, and when it has ended.
+
+Reasons come from models, servers and other people's code: what is not one line becomes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compact.messages.events import (
+    STAGES,
+    BreakerOpened,
+    DraftDropped,
+    EmergencyRung,
+    ErrorRaised,
+    Event,
+    EventsDropped,
+    ModelAskedAgain,
+    ModelReplaced,
+    PromptOverBudget,
+    RedactionOff,
+    Stage,
+    StageStarted,
+    StoryAsked,
+    SummarizerChosen,
+    SummaryReplaced,
+    ToolsWithdrawn,
+    TrustFaded,
+    WindowCapped,
+)
+
+LONGEST = 400
+"""Characters of a reason that are repeated."""
+SOON = 1.0
+"""Seconds from which a wait is named."""
+_EXTRACTIVE = "extractive"
+_DOING: Mapping[Stage, str] = {
+    "identify": "choosing what stays in view",
+    "prepare": "preparing what is summarized",
+    "summarize": "summarizing",
+    "checkpoint": "writing the checkpoint",
+    "update": "putting the new context together",
+    "validate": "checking the result",
+}
+"""What is done in each stage of a compression."""
+
+
+def stage_of(event: StageStarted) -> str:
+    """How far a compression is: `stage 3 of 6, summarizing`."""
+    number = STAGES.index(event.stage) + 1
+    return f"stage {number} of {len(STAGES)}, {_DOING[event.stage]}"
+
+
+def compressed(messages: int, freed: int) -> str:
+    """What a compression came to: messages that new checkpoints stand in for, all of them together,
+    and the tokens by which the whole prompt became smaller.
+    """
+    what = f"Compressed {counted(messages, 'message')}" if messages else "Shortened what is in view"
+    if freed > 0:
+        return f"{what}, freed {counted(freed, 'token')}"
+    return f"{what}; the prompt is no smaller for it"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def sentence(event: Event) -> str:
+    """The sentence for a person; empty where there is nothing to tell."""
+    match event:
+        case ModelAskedAgain(model=model, reason=reason, wait=wait):
+            when = f"in {wait:.0f} seconds" if wait >= SOON else "again"
+            return f"{model} is asked {when}: {_line(reason)}"
+        case ModelReplaced(model=model, by=other, reason=reason):
+            return f"{other} is asked instead of {model}: {_line(reason)}"
+        case SummaryReplaced(made_by=maker, reason=reason):
+            other = "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
+            return f"The summary was not used, {other} is: {_line(reason)}"
+        case BreakerOpened(failures=failures, until=until):
+            often = "" if failures == 1 else f" {failures} times in a row"
+            return (
+                f"The summarizer failed{often}; until {until:%H:%M} UTC "
+                "summaries are extracted without it"
+            )
+        case ErrorRaised(stage="summarize", message=message):
+            return f"The summarizer failed, and the conversation goes on: {_line(message)}"
+        case ErrorRaised(stage="track", message=message):
+            return f"Progress of the goals is not noted until the next one is: {_line(message)}"
+        case ErrorRaised(stage="recall", message=message):
+            return f"Nothing is recalled, and the conversation goes on: {_line(message)}"
+        case ErrorRaised(stage=stage, message=message, serves=serves):
+            so = f"{serves} is served" if serves else "and nothing else fits"
+            return f"Compressing failed at '{stage}', {so}: {_line(message)}"
+        case _:
+            return _of_session(event)
+
+
+def _of_session(event: Event) -> str:
+    match event:
+        case StoryAsked():
+            return _asked(event)
+        case WindowCapped(asked=asked, size=size):
+            return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
+        case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):
+            became = "nothing could be made" if after is None else f"{after:,} tokens are left"
+            return f"The prompt of {before:,} tokens was too large; {rung}: {became}"
+        case DraftDropped():
+            return "A compression that was never ended was dropped; nothing is lost"
+        case ToolsWithdrawn(model=model, reason=reason):
+            return f"{model} is asked without tools from now on: {_line(reason)}"
+        case TrustFaded(warning=warning):
+            return warning[:1].upper() + warning[1:]
+        case PromptOverBudget(part=part, tokens=tokens, is_left_out=True, reason=reason):
+            return f"The system prompt leaves out {part} of {tokens:,} tokens: {_line(reason)}"
+        case PromptOverBudget(tokens=tokens, budget=budget, window=window):
+            return (
+                f"The system prompt has {tokens:,} tokens, {budget:,} are meant for it in a window "
+                f"of {window:,}; it is sent whole"
+            )
+        case _:
+            return _of_reports(event)
+
+
+def _of_reports(event: Event) -> str:
+    match event:
+        case SummarizerChosen(model="", reason=reason):
+            return f"Summaries are written by code: {_line(reason)}"
+        case SummarizerChosen(model=model):
+            return f"Summaries are written by {model}; with the summarizer 'extractive', by code"
+        case EventsDropped(exporter=exporter, count=count):
+            return f"{count:,} events did not reach {exporter}; nothing else is affected"
+        case RedactionOff():
+            return "WARNING: redaction is off; secrets leave in reports and copies as they are"
+        case _:
+            return ""
+
+
+def _asked(event: StoryAsked) -> str:
+    part = "" if event.parts == 1 else f", part {event.part} of {event.parts}"
+    limit = "" if event.limit is None else f" of at most {event.limit:.0f}"
+    return f"{event.model} writes{part}, after {event.elapsed:.0f}{limit} seconds"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

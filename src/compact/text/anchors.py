@@ -1,0 +1,334 @@
+"""Anchors: facts that are kept word for word beside a summary, found by code.
+
+Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word:
+one scan of a text finds its words, and each distinct one is judged once. Lines that name
+errors are found line by line. Which anchors are likely to be needed again is decided by `Ledger`:
+the words of the person and of the assistant, tool arguments and edits weigh more than tool results,
+and recent use more than old use. A person's instructions live in `text.instructions`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+from compact.messages.arguments import leaves, read_json
+from compact.patterns import regex
+from compact.text.commands import CALLS_AT_HAND
+
+AnchorKind = Literal[
+    "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
+]
+Origin = Literal["person", "assistant", "arguments", "result"]
+
+SCANNED_CHARS = 40_000
+"""Of a longer text only the first and the last half of so many characters are searched."""
+
+_WORD = regex(
+    r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
+    r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}"
+)
+"""What may be an anchor: no plain word of prose, which is the most frequent kind, and never one."""
+_ESCAPE = regex(r"\\[nrt](?![a-z]{3,}\\)")
+"""A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
+_URL = regex(r"https?://[^\s\"'<>)\]}`\\]+")
+_LINE_NUMBER = regex(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
+_FILE = regex(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
+_EXTENSIONS = frozenset(
+    """
+    go py pyi ts tsx js jsx mjs cjs rs java kt kts swift c h cc cpp cxx hpp cs rb php pl lua r
+    jl ex exs erl hs ml scala clj dart vue svelte sh bash zsh fish ps1 bat sql html htm css scss
+    sass less md mdx rst txt json jsonl json5 yaml yml toml ini cfg conf env lock mod sum xml
+    csv tsv parquet ipynb proto graphql tf gradle cmake mk log diff patch db sqlite png jpg jpeg
+    gif svg webp pdf zip tar gz tgz whl exe dll so dylib pem key crt
+    """.split()  # noqa: SIM905 - a table to read, not ninety quoted words
+)
+_SHAPE = regex(
+    r"(?P<version>v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+)"
+    r"|(?P<fraction>[\d./:-]+)"
+    r"|(?P<hash>(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}"
+    r"|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})"
+    r"|(?P<reference>#\d+|[A-Z]{2,10}-\d+)"
+    r"|(?P<flag>--[a-z][a-z0-9-]+)"
+)
+"""Words that are known by their shape alone. A fraction is no anchor."""
+_KINDS: Mapping[str, AnchorKind] = {
+    "version": "version",
+    "hash": "hash",
+    "reference": "reference",
+    "flag": "flag",
+}
+_SIGN = regex(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
+"""What every anchor has somewhere; most words have none."""
+_IDENTIFIER = regex(
+    r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
+    r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
+)
+_PAIR = regex(r"[A-Za-z-]+/[A-Za-z-]+")
+"""Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
+_PROSE = frozenset(
+    """
+    and/or or/and either/or yes/no on/off true/false he/she his/her him/her read/write start/stop
+    input/output client/server key/value success/failure pass/fail before/after add/remove
+    """.split()  # noqa: SIM905 - a table to read
+)
+_NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
+ERROR_LINE = regex(
+    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./()-]*[ \t]?:\s*){0,6}(?:error|fatal|panic|fehler|"
+    r"warning: unused)\b\s*(?:\[\w+\])?:?"
+    r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|"
+    r"Exception)(?::| at )"
+    r"|.*\b(?:exit (?:code|status) [1-9]|command not found|No such file or directory|"
+    r"Permission denied|"
+    r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
+    re.IGNORECASE,
+)
+EXIT_CODE = regex(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
+"""A line that says that something failed, but not what."""
+_KEY = regex(r'"[\w-]+"\s?:')
+"""A key of JSON: it says how data are laid out, not what somebody works on."""
+_TAG = regex(r"</?[A-Za-z][\w-]*>")
+_LISTED_LINE = regex(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
+"""A line of a file that was read, or of a diff: code, not something that happened."""
+
+
+class Anchor(NamedTuple):
+    """One fact, as it was written, and its kind."""
+
+    text: str
+    kind: AnchorKind
+
+
+def find(text: str) -> Counter[Anchor]:
+    """The anchors of a text and how often each occurs; of a very long text, only of its both
+    ends.
+    """
+    return find_all(searched(text))
+
+
+def find_all(text: str) -> Counter[Anchor]:
+    """The anchors of a whole text and how often each occurs."""
+    found: Counter[Anchor] = Counter()
+    if "\\" in text:
+        text = _ESCAPE.sub(" ", text)
+    if "://" in text:
+        urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
+        found.update({Anchor(u, "url"): n for u, n in urls.items()})
+        text = _URL.sub(" ", text)
+    known = found.get
+    for word, times in Counter(_WORD.findall(text)).items():
+        for anchor in _in_word(word):
+            found[anchor] = known(anchor, 0) + times
+    return found
+
+
+def searched(text: str) -> str:
+    """The part of a text that is searched: all of it, or both ends of a very long one."""
+    if len(text) <= SCANNED_CHARS:
+        return text
+    half = SCANNED_CHARS // 2
+    return text[:half] + "\n" + text[-half:]
+
+
+@lru_cache(maxsize=20_000)
+def _in_word(word: str) -> tuple[Anchor, ...]:
+    """The anchors in one word, in order."""
+    if not _SIGN.search(word):
+        return ()
+    word = word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/")
+    if ":" in word or "#" in word:
+        word = _LINE_NUMBER.sub("", word)
+    if len(word) < 2:
+        return ()
+    if "/" in word:
+        return _judge_path(word)
+    kind = _kind_of(word)
+    if kind is not None:
+        return (Anchor(word, kind),)
+    if "." in word or ":" in word or "\\" in word or "$" in word:
+        pieces = [p for p in re.split(r"[.:\\$]+", word) if len(p) > 2]
+        return tuple(Anchor(p, k) for p in pieces if (k := _kind_of(p)) is not None)
+    return ()
+
+
+def _kind_of(word: str) -> AnchorKind | None:
+    """The kind of a word without a slash."""
+    if shape := _SHAPE.fullmatch(word):
+        return _KINDS.get(shape.lastgroup or "")
+    if word[0] == "-":
+        return None
+    if "." in word:
+        known = _FILE.fullmatch(word) and word.rsplit(".", 1)[1].lower() in _EXTENSIONS
+        known = known and word[0] not in "_-"
+        return "file" if known else None
+    return "identifier" if _IDENTIFIER.fullmatch(word) and len(word) < 80 else None
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is that of a file: its last part has an extension that is known."""
+    last = name.rsplit("/", 1)[-1]
+    return "." in last and _kind_of(last) == "file"
+
+
+def _judge_path(word: str) -> tuple[Anchor, ...]:
+    pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
+    if not pieces or all(len(p) < 2 for p in pieces):
+        return ()
+    if word in _NO_FILE or word.lower() in _PROSE:
+        return ()
+    if "//" in word or len(word) > 200 or not any(c.isalpha() for c in word):
+        return ()
+    return (Anchor(word, "pair" if _PAIR.fullmatch(word) else "path"),)
+
+
+def error_lines(text: str, *, most: int = 6) -> list[str]:
+    """Lines that name an error, shortest useful form, at most `most`, the last ones first."""
+    found: list[str] = []
+    for raw in reversed(searched(text).splitlines()):
+        line = without_tags(raw)
+        if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
+            continue
+        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line):
+            found.append(line)
+            if len(found) == most:
+                break
+    return found
+
+
+def failure(text: str) -> str | None:
+    """The line of a failed tool's output that says most: the first of up to four, the last of more.
+    One of seven characters or fewer says nothing.
+    """
+    lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > 7]
+    lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
+    if not lines:
+        return None
+    return (lines[0] if len(lines) <= 4 else lines[-1])[:300]
+
+
+def without_tags(line: str) -> str:
+    """The line without markup and outer white space."""
+    return _TAG.sub("", line).strip()
+
+
+@lru_cache(maxsize=CALLS_AT_HAND)
+def strings_of(arguments: str) -> tuple[tuple[str, str], ...]:
+    """Key and value of every string in a tool call's arguments; the raw text where it is not
+    JSON.
+    """
+    try:
+        value = read_json(arguments)
+    except ValueError:
+        return (("", arguments),)
+    return tuple((key, leaf) for key, leaf in leaves(value) if isinstance(leaf, str))
+
+
+@lru_cache(maxsize=CALLS_AT_HAND)
+def keys_of(arguments: str) -> tuple[str, ...]:
+    """The names of a tool call's arguments."""
+    try:
+        value = read_json(arguments)
+    except ValueError:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, dict) else ()
+
+
+class Use:
+    """What is known of one anchor: in how many messages it was used, where last, and where last by
+    others than a tool's result.
+    """
+
+    __slots__ = ("edits", "kind", "own", "position", "times")
+
+    def __init__(self, kind: AnchorKind) -> None:
+        self.kind = kind
+        self.times = 0
+        self.position = self.own = -1
+        self.edits = 0
+
+
+_WEIGHTS: Mapping[str, float] = json.loads(
+    files("compact.text").joinpath("name_weights.json").read_text(encoding="utf-8")
+)
+"""What each feature of a name adds to the logarithm of the odds that it is used in the next sixty
+messages: fitted by `python -m evals names` on sessions that are looked at."""
+
+
+class Ledger:
+    """Anchors and their uses, in the order of the log; can be continued at any time."""
+
+    def __init__(self) -> None:
+        self.uses: dict[str, Use] = {}
+
+    def edited(self, text: str) -> None:
+        """Note that a file was written to, under the name it was given by."""
+        for anchor in find_all(text):
+            if anchor.kind in ("path", "file") and anchor.text in self.uses:
+                self.uses[anchor.text].edits += 1
+
+    def note(self, text: str, origin: Origin, position: int) -> None:
+        """Note the anchors of a text of the message at `position`."""
+        if origin == "result" and '":' in text:
+            text = _KEY.sub(" ", text)
+        prose, is_diff = origin in ("person", "assistant"), "--- a/" in text
+        for name, kind in find(text):
+            if is_diff and name[:2] in ("a/", "b/"):
+                name = name[2:]
+            if prose and kind == "pair" and f"`{name}" not in text:
+                continue
+            use = self.uses.get(name)
+            if use is None:
+                use = self.uses[name] = Use(kind)
+            use.times += use.position != position
+            use.position = position
+            if origin != "result":
+                use.own = position
+
+    def forget(self, text: str, kept: str) -> None:
+        """Take back what was noted of a text that is told no more, but for what is kept: a name
+        that stands nowhere else is none.
+        """
+        for name, _ in find(text):
+            use = self.uses.get(name)
+            if use is not None and name not in kept:
+                use.times -= 1
+                if use.times < 1:
+                    del self.uses[name]
+
+    def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
+        """The anchors most likely needed after the message at `position`, `most` of them or all,
+        each with about its odds; ties by text, so that the order is always the same.
+        """
+        log, get = math.log1p, _WEIGHTS.__getitem__
+        times, age, edits, own, results = map(get, _SHARED)
+        rows = list[tuple[float, str]]()
+        for text, use in self.uses.items():
+            since = log(position - use.position)
+            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
+            score += age * since + (edits * log(use.edits) if use.edits else 0.0)
+            if use.own < 0:
+                score += results
+            else:
+                score += own * (since if use.own == use.position else log(position - use.own))
+            rows.append((-score, text))
+        rows.sort()
+        return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
+
+    def trim(self, position: int, most: int) -> None:
+        """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
+        if len(self.uses) > most * 5 // 4:
+            self.uses = {text: use for text, use, _ in self.ranked(position, most)}
+
+
+_SHARED = ("times", "age", "edits", "own_age", "only_in_results")
+
+
+def texts_of(anchors: Iterable[Anchor]) -> set[str]:
+    """The bare texts of anchors."""
+    return {anchor.text for anchor in anchors}

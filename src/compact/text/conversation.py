@@ -1,0 +1,52 @@
+"""A conversation as a value: its messages, what is known about it, and its total tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
+
+from compact.messages import clock_and_ids
+from compact.messages.messages import Message
+from compact.messages.tokens import TokenCounter
+from compact.text.importance import scored
+
+
+class Conversation(BaseModel, frozen=True, defer_build=True):
+    """A sequence of messages. Frozen: appending makes a new one."""
+
+    messages: tuple[Message, ...] = ()
+    id: str = Field(default_factory=clock_and_ids.new_id)
+    title: str | None = None
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def turns(self) -> Iterator[Message]:
+        """The messages in order."""
+        return iter(self.messages)
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Tokens of all messages; None while one of them is not counted."""
+        counts = [m.token_count for m in self.messages]
+        return None if None in counts else sum(c for c in counts if c is not None)
+
+    def append(self, message: Message) -> Self:
+        """The conversation with one more message."""
+        return self.model_copy(update={"messages": (*self.messages, message)})
+
+    def counted(self, counter: TokenCounter) -> Self:
+        """The conversation with the tokens of every message filled in."""
+        counts = (counter.message(m) for m in self.messages)
+        pairs = zip(self.messages, counts, strict=True)
+        messages = tuple(m.model_copy(update={"token_count": n}) for m, n in pairs)
+        return self.model_copy(update={"messages": messages})
+
+    def scored(self) -> Self:
+        """The conversation with the importance of every message filled in (`text.importance`)."""
+        return self.model_copy(update={"messages": tuple(scored(self.messages))})

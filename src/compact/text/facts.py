@@ -1,0 +1,307 @@
+"""Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
+
+`entities` finds names, titles, amounts, dates and the like by their shape; `weighed` says how much
+one sentence tells that a later turn may ask for; `Candidates` chooses the sentences that tell most
+together. Few words are known: the function words of `text.languages`, and by which words people
+speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise, repeat
+from typing import Literal
+
+from compact.patterns import regex
+from compact.text.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
+from compact.text.speakers import Speaker
+from compact.text.terms import CJK, STOP_WORDS
+
+EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
+
+_OWN_LETTERS = regex(
+    r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
+    re.IGNORECASE,
+)
+"""Words of other letters by which people speak of themselves and theirs."""
+
+_UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
+_LETTER = rf"[^\W\d_{CJK}]"
+_CAPITAL = rf"[{_UPPER}][^\W_{CJK}]{{1,40}}(?:['’&.-][^\W_{CJK}]{{1,40}}){{0,3}}"
+_CURRENCY = "$€£¥₹₩₽"
+_HAN_NUMBER = "二两三四五六七八九十百千万亿"
+_ENTITY = regex(
+    rf"""(?=[\d"“„«\u2018'「『《{_CURRENCY}{_HAN_NUMBER}{_UPPER}])(?:
+    (?P<title> ["“„«][^"”“»\n]{{2,70}}["”“»] | (?<!\w)['\u2018][^'\u2018’\n]{{3,70}}['’](?!\w)
+      | [「『《][^」』》\n]{{1,70}}[」』》] )
+  | (?P<number> (?<!\w)[{_CURRENCY}]?\s?\d[\d.,:/]{{0,20}}(?:[-–\s]\d[\d.,:/]{{0,20}}){{0,4}}
+        (?:\s?[%\uff05{_CURRENCY}] | [{CJK}]{{1,2}} | [\s-]?(?:(?:of|de)\s)?{_LETTER}{{1,20}} )?
+      | [\d{_HAN_NUMBER}]{{1,8}}[{CJK}] )
+  | (?P<name> (?<!\w){_CAPITAL}
+        (?:\s(?:(?:of|the|and|de|del|la|le|du|di|da|von|van|der|den|zu|al|bin|&)\s)?
+           (?:{_CAPITAL}|[{_UPPER}]\.)){{0,5}}
+        (?:\s\d{{1,4}}(?:st|nd|rd|th)?(?!\w|\s?[\d.,:/%-]\d))? )
+    )""",
+    re.VERBOSE,
+)
+_MONTH = regex(
+    r"\b(?:jan|feb|fév|mar|mär|apr|avr|abr|may|mai|jun|juin|jul|juil|aug|août|ago|sep|set|okt|oct|"
+    r"out|nov|dec|déc|dez|dic)[a-zäéèûç]{0,7}\b",
+    re.IGNORECASE,
+)
+_DATE = regex(
+    r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\b(?:19|20)\d\d\b|\d(?:st|nd|rd|th)\b|[年月日号]"
+)
+_TIME = regex(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
+_START = regex(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
+_BEFORE = 12
+"""Characters before a capital that are looked at."""
+_WORD = regex(rf"{_LETTER}+|\d+|[{CJK}]+")
+
+
+_GERMAN_NOUN = regex(
+    r"(?:d(?:er|ie|as|en|em|es)|(?:[kmds]?ein|unser|eue?r|ihr|dies|jed)\w{0,2}|zu[mr]|vom|beim|[ia]m)"
+)
+"""Words after which a German capital is a noun's."""
+_FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
+_ANY_FIRST = frozenset().union(*FIRST_PERSON.values())
+
+LONG_NUMBER = 7
+"""Digits from which a number is an id: a phone's, an order's."""
+QUESTION = 0.4
+"""What is left of a question's worth."""
+NAMED = 3.0
+"""How many times as much a word counts that is part of a name or an amount."""
+AGAIN = 0.3
+"""What is left of a word's weight each time that it was told."""
+TALKATIVE = 0.7
+"""A sentence counts by the share of the talk that is its speaker's, to the power of minus this: a
+person's few words beside an assistant's long lists, the same for both where two people talk."""
+THRIFT, _LEAST_COST = 0.8, 6
+"""Power of its cost by which what a sentence tells is divided, and what it counts as costing at
+least, in the unit of the budget: a higher power, or a lower cost, prefers short sentences."""
+REMEMBERED = 4_096
+"""Sentences of which is remembered what they tell, about 2 kB each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One thing that a text names, as it was written."""
+
+    text: str
+    kind: EntityKind
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence, the position of its message, and who spoke."""
+
+    position: int
+    speaker: Speaker
+    text: str
+
+
+def entities(text: str) -> tuple[Entity, ...]:
+    """What a text names, each once, in the order in which it comes.
+
+    A single capital word says nothing at a sentence's start, and in German only where no article or
+    adjective stands before it.
+    """
+    return tuple(dict.fromkeys(_read(text).found))
+
+
+class Candidates:
+    """Sentences to choose from, each weighed once for whatever budget is asked for.
+
+    A word counts the more the fewer messages have it, and less once it was told; a sentence without
+    a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit;
+    `weigh` says how many times as much one counts.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Said],
+        cost: Callable[[str], int],
+        weigh: Callable[[Said], float] = lambda _: 1.0,
+    ) -> None:
+        self._items = items
+        rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
+        self._terms = [row.terms for row in rows]
+        self._weights = _weights(items, rows)
+        self._costs = [cost(item.text) for item in items]
+        self._scale = [
+            row.worth
+            * weigh(item)
+            * speech[item.speaker]
+            / math.pow(max(_LEAST_COST, took), THRIFT)
+            for item, row, took in zip(items, rows, self._costs, strict=True)
+        ]
+        gains = map(self._gain, range(len(items)), repeat(self._weights))
+        self._heap = [(-gain, place) for place, gain in enumerate(gains)]
+        heapq.heapify(self._heap)
+
+    def _gain(self, place: int, weights: Mapping[str, float]) -> float:
+        return self._scale[place] * math.fsum(map(weights.__getitem__, self._terms[place]))
+
+    def within(self, budget: int) -> list[Said]:
+        """Those that tell most together within a budget, in the order in which they were given."""
+        heap, weights, told = self._heap.copy(), self._weights.copy(), set[str]()
+        least = min(self._costs, default=0)
+        chosen: list[int] = []
+        while heap and budget >= least:
+            place = heap[0][1]
+            if self._costs[place] > budget or told.issuperset(self._terms[place]):
+                heapq.heappop(heap)
+                continue
+            now = -self._gain(place, weights)
+            if now > heap[0][0]:  # some of it was told since: it waits for its new turn
+                heapq.heapreplace(heap, (now, place))
+                continue
+            heapq.heappop(heap)
+            chosen.append(place)
+            budget -= self._costs[place]
+            told |= self._terms[place]
+            for term in self._terms[place]:
+                weights[term] *= AGAIN
+        return [self._items[place] for place in sorted(chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedSentence:
+    """A sentence as `Candidates` weighs it."""
+
+    worth: float
+    """How much it tells that a later turn may ask for, 0 to 1: what it names and its telling words
+    count, and that a person speaks of himself and what is his; a question counts less."""
+    terms: frozenset[str]
+    named: frozenset[str]
+    """The words that are part of a name."""
+
+
+def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
+    """What the sentences of each speaker count, by their share of the talk."""
+    length: Counter[Speaker] = Counter()
+    for item in items:
+        length[item.speaker] += len(item.text)
+    total = max(1, length.total())
+    return {who: math.pow(max(1, said) / total, -TALKATIVE) for who, said in length.items()}
+
+
+@lru_cache(maxsize=REMEMBERED)
+def weighed(text: str, speaker: Speaker) -> WeighedSentence:
+    """A sentence by itself. A session's sentences are weighed at each compression again."""
+    read = _read(text)
+    named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
+    return WeighedSentence(_worth(read, speaker), read.terms, named)
+
+
+def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str, float]:
+    """What each word counts."""
+    said: dict[int, list[frozenset[str]]] = {}
+    for item, row in zip(items, rows, strict=True):
+        said.setdefault(item.position, []).append(row.terms)
+    where = Counter(chain.from_iterable(frozenset().union(*terms) for terms in said.values()))
+    named = frozenset[str]().union(*(row.named for row in rows))
+    worth = {n: math.log((len(said) + 1) / n) for n in set(where.values())}
+    return {term: worth[n] * (NAMED if term in named else 1.0) for term, n in where.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A text as it is read: its words in lower case, those that tell something, what it names."""
+
+    text: str
+    words: frozenset[str]
+    terms: frozenset[str]
+    found: tuple[Entity, ...]
+
+
+def _read(text: str) -> _Read:
+    words = frozenset(_WORD.findall(text.lower()))
+    german = len(FUNCTION_WORDS["de"] & words) > len(FUNCTION_WORDS["en"] & words)
+    return _Read(text, words, _terms(words), tuple(_entities(text, german=german)))
+
+
+def _worth(read: _Read, speaker: Speaker) -> float:
+    worth = 0.2 + 0.3 * min(1.0, len(read.found) / 3) + 0.2 * min(1.0, len(read.terms) / 8)
+    if _of_oneself(read):
+        worth += 0.3 if speaker == "person" else 0.1
+    return worth * QUESTION if read.text.rstrip().endswith(("?", "？")) else worth
+
+
+def _of_oneself(read: _Read) -> bool:
+    """Whether a speaker says something of himself and what is his."""
+    if _ANY_FIRST.isdisjoint(read.words):
+        return not read.text.isascii() and bool(_OWN_LETTERS.search(read.text))
+    language = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & read.words))
+    return not FIRST_PERSON[language].isdisjoint(read.words)
+
+
+def _terms(words: Iterable[str]) -> frozenset[str]:
+    """The words that tell something, without a plural's s; of Chinese letters the pairs."""
+    found: set[str] = set()
+    for word in words:
+        if word[0] >= "\u3040":
+            pairs = pairwise(word)
+            found.update(a + b for a, b in pairs if a not in CHARACTERS and b not in CHARACTERS)
+        elif word not in _FUNCTION and (len(word) > 1 or word.isdigit()):
+            found.add(word[:-1] if len(word) > 3 and word[-1] == "s" else word)
+    return frozenset(found)
+
+
+def _entities(text: str, *, german: bool) -> Iterator[Entity]:
+    for found in _ENTITY.finditer(text):
+        match found.lastgroup:
+            case "title":
+                yield Entity(found[0][1:-1].strip(), "title")
+            case "number":
+                yield _number(found[0])
+            case _:
+                before = text[max(0, found.start() - _BEFORE) : found.start()]
+                if name := _name(found[0], before, german=german):
+                    numbered = name[0].isdigit() or _MONTH.match(name)
+                    dated = numbered and not name.isalpha()
+                    yield _number(name) if dated else Entity(name, "name")
+
+
+def _number(text: str) -> Entity:
+    head, _, unit = text.strip().rpartition(" ")
+    text = head if head and unit.lower() in _FUNCTION else text.strip()
+    kind: EntityKind = "number"
+    if any(sign in text for sign in f"{_CURRENCY}元円"):
+        kind = "money"
+    elif text.endswith(("%", "\uff05")):
+        kind = "percent"
+    elif _TIME.search(text):
+        kind = "time"
+    elif _DATE.search(text) or _MONTH.search(text):
+        kind = "date"
+    elif sum(map(str.isdigit, text)) >= LONG_NUMBER:
+        kind = "id"
+    return Entity(text.rstrip(".,:/ "), kind)
+
+
+def _name(text: str, before: str, *, german: bool) -> str:
+    """The name in a run of capitals; empty where the capital is not a name's."""
+    words = text.split()
+    plain = bool(_START.search(before))
+    if german and not plain:
+        last = (before.split() or [""])[-1].lower()
+        plain = last not in _FUNCTION or bool(_GERMAN_NOUN.fullmatch(last))
+    while words and _is_function(words[0]):
+        plain = german and bool(_GERMAN_NOUN.fullmatch(words[0].lower()))
+        words = words[1:]
+    if len(words) == 1 and plain and words[0][1:].islower():
+        return ""
+    return " ".join(words)
+
+
+def _is_function(word: str) -> bool:
+    bare = word.lower().replace("’", "'").partition("'")[0]
+    return bare in _FUNCTION or (len(bare) < 2 and bare.isalpha())

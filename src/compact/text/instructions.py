@@ -1,0 +1,136 @@
+"""Instructions: a person's sentences that should still hold after compression, kept word for word.
+
+Everything a person says in prose is a candidate: rules are often said without "never" or "must"
+("we only support Linux here", "I'd rather have one file per command"). Candidates are ranked by how
+much they read like something to be followed; pasted logs, code and plain chatter are left out. How
+many are kept is the budget's matter, not this module's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from compact.patterns import regex
+from compact.text.sentences import lines_of, sentences_of
+
+LONGEST = 600
+"""Characters of the longest candidate; longer lines without sentence ends are pasted text."""
+PASTE_LINES, PASTE_ENDS = 40, 15
+"""A message of more lines than the former is read as pasted text: only what stands among its first
+and last lines, so many at either end and up to an empty one, are candidates."""
+
+_STRONG = regex(
+    r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
+    r"under no circumstances|make sure|ensure|"
+    r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
+    r"niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|sofort)|"
+    r"finger weg)\b|(?:^|[,;:.!—-]\s|\b(?:please|and|but|so|then) )(?:do(?:n't| not)|kein\w*)\b|"
+    r"绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别",
+    re.IGNORECASE,
+)
+_MILD = regex(
+    r"\b(?:please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
+    r"changed? (?:my|our) minds?|"
+    r"at (?:most|least)|no more than|maximum|minimum|höchstens|mindestens|"
+    r"should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
+    r"rather|prefer)|prefer|"
+    r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|"
+    r"name it|rename|"
+    r"ideally|looking to|willing to|up to|budget|preference|call (?:it|them)|can't|cannot|won't|"
+    r"no \w+ing|"
+    r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|"
+    r"supposed|expect(?:ed)?|"
+    r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|"
+    r"behalte|verwende|nutze|vermeide)\b|"
+    r"请|应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
+    re.IGNORECASE,
+)
+_IMPERATIVE = regex(
+    r"^(?:and |also |then |now |so |but |ok,? |yes,? |no,? )*"
+    r"(?:add|apply|ask|avoid|build|call|change|check|commit|copy|create|delete|do|document|drop|"
+    r"explain|fix|focus|follow|give|ignore|"
+    r"implement|include|inline|keep|leave|let|limit|make|merge|move|name|only|open|pick|prefer|"
+    r"prefix|print|push|put|read|refactor|remove|replace|return|"
+    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|"
+    r"update|use|verify|wait|write)\b",
+    re.IGNORECASE,
+)
+_CHATTER = regex(
+    r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|"
+    r"go(?: on| ahead)?|continue|"
+    r"proceed|done|hi|hello|hey|(?:good )?morning|moin|lovely|ouch|wow|fine|convinced|agreed|back|"
+    r"next|stop|weiter|ja|nein|danke|gut|好的?|继续|谢谢|可以|是的?)"
+    r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|"
+    r"sounds good|looks good))*[.!?…\s]*",
+    re.IGNORECASE,
+)
+FEW_WORDS = 4
+"""Words below which a sentence is a fragment."""
+_CJK = "\u3040-\u30ff\u4e00-\u9fff"
+_WORDS = regex(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
+_CODE = regex(
+    r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|"
+    r"#include)|=>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A candidate: its words, how much it reads like an instruction (0 to 1), and its place."""
+
+    text: str
+    score: float
+    message_id: str
+    position: int
+    same: str
+    """What two sayings of one instruction have in common: its words in lower case."""
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it clearly holds beyond its turn: no question, and its words say so."""
+        is_question = self.text.rstrip().endswith(("?", "？"))
+        return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
+
+
+def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
+    """The candidates in what a person said, sentence by sentence, in order."""
+    for line in lines_of(_without_paste(text)):
+        for sentence in sentences_of(line):
+            if (score := score_of(sentence)) > 0:
+                same = " ".join(sentence.lower().split())
+                yield Instruction(sentence, score, message_id, position, same)
+
+
+def score_of(line: str) -> float:
+    """How much a line reads like something to be followed, 0 (chatter, code, data) to 1."""
+    line = line.replace("’", "'")
+    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
+        return 0.0
+    words = len(_WORDS.findall(line))
+    if words < 2 or words * 14 < len(line):
+        return 0.0
+    score = 0.25
+    if _STRONG.search(line):
+        score += 0.4
+    if _MILD.search(line):
+        score += 0.2
+    if _IMPERATIVE.match(line):
+        score += 0.15
+    if line.rstrip().endswith(("?", "？")):
+        score -= 0.12
+    if words < FEW_WORDS:
+        score -= 0.1
+    return max(0.05, min(1.0, score))
+
+
+def _without_paste(text: str) -> str:
+    """Of a long message its first and its last paragraph: what stands between is pasted."""
+    lines = text.splitlines()
+    if len(lines) <= PASTE_LINES:
+        return text
+    first = list(takewhile(str.strip, lines[:PASTE_ENDS]))
+    last = list(takewhile(str.strip, lines[: -PASTE_ENDS - 1 : -1]))
+    return "\n".join([*first, *reversed(last)])

@@ -1,0 +1,126 @@
+"""Which language a text is written in: by its script, and for Latin letters by its function words.
+
+Cheap and deterministic, with no dictionary; the words are data, in `languages.json` beside this
+file. Code, names, addresses and headings are no language. Too little text, a mixture, or a language
+that is not in the file is unknown: `None`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from importlib.resources import files
+
+from compact.patterns import regex
+
+LEAST_WORDS = 20
+"""Words of Latin letters from which their language can be told."""
+LEAST_LETTERS = 12
+"""Letters of another script from which its language can be told; about as many words in Chinese."""
+MAIN_SHARE = 0.65
+"""Share of its weight that a text's main script must have."""
+LEAST_FUNCTION = 0.14
+"""Share of a text's words that must be function words of its language ..."""
+LEAD = 1.35
+"""... and how many times as many they must be as those of any other language."""
+
+_KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
+    (files("compact.text") / "languages.json").read_text(encoding="utf-8")
+)
+
+
+def words_of(kind: str) -> Mapping[str, frozenset[str]]:
+    """Words of a kind by the codes of the languages that have them."""
+    return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
+
+
+NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}
+"""The languages that can be told, by their codes."""
+FUNCTION_WORDS = words_of("function_words")
+"""The words a language of Latin letters is held together by, in lower case."""
+ADDRESSES = words_of("addresses")
+"""Who is spoken to, in languages that say it with words of their own."""
+FIRST_PERSON = words_of("first_person")
+"""The words of Latin letters by which people speak of themselves and theirs."""
+CHARACTERS = frozenset(
+    "的了在是不和有我你他她它这那就也都要会对及与为到并已未被把从将后个中上下以用所可等或"
+)
+"""Chinese characters that do the same."""
+
+_NO_PROSE = regex(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|https?://\S+|(?m:^#{1,6} .*$)")
+_RUN = regex(r"[!-~]+")
+_NAME = regex(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
+"""What a path, an identifier, a version, a call or markup holds: they are of no language."""
+_LATIN = regex(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
+_SCRIPTS: Mapping[str, re.Pattern[str]] = {
+    "han": regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
+    "kana": regex(r"[\u3040-\u30fa\u30fc-\u30ff]"),
+    "hangul": regex(r"[\uac00-\ud7af\u1100-\u11ff]"),
+    "cyrillic": regex(r"[\u0400-\u052f]"),
+    "arabic": regex(r"[\u0600-\u06ff\u0750-\u077f]"),
+    "el": regex(r"[\u0370-\u03ff\u1f00-\u1fff]"),
+    "he": regex(r"[\u0590-\u05ff]"),
+    "hi": regex(r"[\u0900-\u097f]"),
+    "bn": regex(r"[\u0980-\u09ff]"),
+    "ta": regex(r"[\u0b80-\u0bff]"),
+    "th": regex(r"[\u0e00-\u0e7f]"),
+}
+_WEIGHT: Mapping[str, float] = {"han": 3.0, "kana": 2.0, "hangul": 2.5}
+"""How many Latin letters say as much as one letter of these."""
+_KANA_SHARE = 0.1
+"""Share of kana from which Han letters are Japanese."""
+
+
+def language_of(text: str) -> str | None:
+    """The code of the language a text is written in, a key of `NAMES`; None where it is unknown."""
+    prose = _RUN.sub(lambda run: " " if _NAME.search(run[0]) else run[0], _NO_PROSE.sub(" ", text))
+    words = [word.lower() for word in _LATIN.findall(prose)]
+    if prose.isascii():
+        return _latin(words)
+    letters = {name: len(found.findall(prose)) for name, found in _SCRIPTS.items()}
+    weights = {name: n * _WEIGHT.get(name, 1.0) for name, n in letters.items()}
+    weights["cjk"] = weights.pop("han") + weights.pop("kana") + weights.pop("hangul")
+    weights["latin"] = float(sum(map(len, words)))
+    script, weight = max(weights.items(), key=lambda row: row[1])
+    if weight < MAIN_SHARE * sum(weights.values()):
+        return None
+    if script == "latin":
+        return _latin(words)
+    if weight < LEAST_LETTERS:
+        return None
+    match script:
+        case "cjk":
+            return _east_asian(letters["han"], letters["kana"], letters["hangul"])
+        case "cyrillic":
+            return _marked(prose, "іїєґІЇЄҐ", "uk") or _marked(prose, "ыэёЫЭЁ", "ru")
+        case "arabic":
+            return _marked(prose, "پچژگ", "fa") or "ar"
+    return script
+
+
+def _latin(words: list[str]) -> str | None:
+    if len(words) < LEAST_WORDS:
+        return None
+    times = Counter(words)
+    scores = {
+        code: sum(times[word] for word in profile) / len(words)
+        for code, profile in FUNCTION_WORDS.items()
+    }
+    (best, score), (_, second) = sorted(scores.items(), key=lambda row: -row[1])[:2]
+    return best if score >= LEAST_FUNCTION and score >= LEAD * second else None
+
+
+def _east_asian(han: int, kana: int, hangul: int) -> str | None:
+    total = han + kana + hangul
+    if hangul >= MAIN_SHARE * total:
+        return "ko"
+    if hangul > (1 - MAIN_SHARE) * total:
+        return None
+    return "ja" if kana >= _KANA_SHARE * total else "zh"
+
+
+def _marked(text: str, letters: str, code: str) -> str | None:
+    """The language whose own letters occur in the text."""
+    return code if any(letter in text for letter in letters) else None

@@ -1,0 +1,205 @@
+"""What a tool was asked to do and what came of it, in a few words: its target, and its outcome.
+
+The outcome is decided, in this order, by
+
+1. a person's refusal;
+2. what the tool says of itself: an error, an exit code;
+3. of a command that tests, builds or lints, the verdict that such programs print: they may stand in
+   a pipe whose exit code is another program's;
+4. of a search, how many lines it found.
+
+Everything else has none: that it went well is not known from its text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from compact.messages.messages import ToolCall, ToolResult
+from compact.patterns import regex
+from compact.text import anchors
+from compact.text.commands import checks_in, others_in
+from compact.text.said_within import verdict_of
+
+Status = Literal["refused", "failed", "passed", "found"]
+
+_COMMANDS = ("command", "cmd", "script")
+_TARGETS = (*_COMMANDS, "pattern", "query", "url")
+"""Arguments that say best what a call is about, the first that is there; else the first text."""
+_FOLDER = regex(r"cd [^\s&;]+\s*(?:&&|;)\s*")
+"""What goes before a command to be in the right folder."""
+_EXIT_CODE = regex(
+    r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
+    re.IGNORECASE,
+)
+_ENDS = 3
+"""Lines at either end of an output among which an exit code is looked for."""
+_RUNNER = r"(?:\[[\w:.-]+\] +)?"
+"""How a line may begin: by the name of the task that printed it."""
+_FAILED = regex(
+    _RUNNER
+    + r"(?:(?:--- )?FAIL(?:ED|URE)?\b|BUILD FAILED|test result: FAILED|make: \*\*\*|npm ERR!"
+    r"|E  |Traceback \(most recent|error(?:\[\w+\]|:)"
+    r"|\W*(?:(?:Found|Tests:?|Errors:|\d+ [a-z]+,)\s+)*[1-9]\d* (?:tests? )?"
+    r"(?:failed|failing|failures?|errors?|issues?|problems?)\b"
+    r"|\S+:\d+(?::\d+)?: (?:error|undefined)\b|\S+\(\d+,\d+\): error\b)"
+    r"|\[[\w:.-]+\] ERROR\b"
+)
+"""How a line begins by which programs that test, build or lint say that something failed."""
+_PASSED = regex(
+    _RUNNER + r"(?:(?:--- )?PASS(?:ED)?\b|ok\b|OK\b|\[?(?:BUILD )?SUCCESS|test result: ok"
+    r"|All checks passed|Success: no issues|Compiled successfully|\W*built in \d"
+    r"|\W*(?:(?:Found|Tests:?|\d+ skipped,)\s+)*"
+    r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
+)
+_PLACED = regex(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
+"""A line that says where something is wrong, as compilers and tests print it."""
+_NAMED = regex(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
+"""How a line begins that names a test that failed."""
+_COMPILED = regex(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
+_VERDICT = regex(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
+_MATCH = regex(r"(?:[^\s:][^:\n]*:)?\d+:")
+_COUNTED = regex(r"Found (\d+) ")
+_TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b")
+"""What a line holds that says how many checks came out how."""
+_NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
+"""Parts of steps that run no tests: what passed was another check's."""
+_LONGEST_TOTAL = 120
+"""Characters that are told of such a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call, and the line or the number that says most."""
+
+    status: Status
+    detail: str = ""
+
+    def __str__(self) -> str:
+        said = ("", self.detail) if self.status == "found" else (self.status, self.detail)
+        return ": ".join(filter(None, said))
+
+
+def target_of(call: ToolCall) -> str:
+    """What a call is about, in one line: the command, without the way to its folder; the file; what
+    is looked for. Empty where its arguments hold no text.
+    """
+    strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
+    texts = dict(strings)  # of a list the last text: of a shell's arguments the command
+    said = next((texts[key] for key in _TARGETS if key in texts), "")
+    said = said or next((v for _, v in strings if len(v) < 300), "")
+    said = _FOLDER.sub("", said.strip(), count=1).replace("\\\n", " ")
+    return said.partition("\n")[0].strip()
+
+
+def command_of(call: ToolCall) -> str:
+    """The whole command that a call runs; empty where it runs none."""
+    texts = dict(anchors.strings_of(call.arguments))
+    return next((texts[key] for key in _COMMANDS if key in texts), "")
+
+
+def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
+    """What came of a call; None where its result does not say."""
+    if verdict_of(result, call.name if call else result.name) == "refused":
+        return Outcome("refused")
+    whole = anchors.searched(result.text).splitlines()
+    code = _exit_code(whole)
+    if result.is_error or code:
+        return Outcome("failed", _first_error(_said(whole)))
+    if call is not None and checks_in(command_of(call)):
+        return _checked(_said(whole), is_over=code == 0)
+    if call is not None and "pattern" in anchors.keys_of(call.arguments):
+        count = _matches(_said(whole))
+        return Outcome("found", f"{count:,} {'match' if count == 1 else 'matches'}")
+    return None
+
+
+def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tuple[str, str | None]]:
+    """The checks of a command: kind → its step, and the line that says what failed; None where it
+    passed. In `a && b` a failure is the step's that failed: what printed that it passed has passed,
+    and what nothing is printed of may not have run: it is left out.
+    """
+    checks = [*checks_in(script).items()]
+    if failed is None or "&&" not in script or len(checks) + others_in(script) < 2:
+        return {kind: (step, failed) for kind, step in checks}
+    lines = _said(anchors.searched(text).splitlines())
+    passed = max((n for n, line in enumerate(lines) if _PASSED.match(line)), default=-1)
+    broke = next((n for n, line in enumerate(lines) if _says_failed(line)), None)
+    done = len(checks) if broke is None else len(checks) - 1
+    if passed < 0 or (broke is not None and broke <= passed):
+        done = 0
+    elif len(checks) == 1 and broke is not None:
+        done = 1
+    found: dict[str, tuple[str, str | None]] = {k: (step, None) for k, step in checks[:done]}
+    if broke is not None:
+        found |= {kind: (step, failed) for kind, step in checks[done : done + 1]}
+    return found
+
+
+def verdict_of_check(step: str, text: str, failed: str | None) -> str:
+    """How a check came out, as it printed it: the line that says what failed, if anything did, and
+    the last line that counts. Where a command runs several, each has the counts of its kind.
+    """
+    lines = _said(anchors.searched(text).splitlines())
+    others = "issue" if "test" in step else "pass" if any(x in step for x in _NO_TESTS) else None
+    counts = [x for x in lines if _TOTAL.search(x) and (others is None or others not in x)]
+    counted = [" ".join(counts[-1].strip("=- ").split())[:_LONGEST_TOTAL]] if counts else []
+    if failed is None:
+        return (counted or ["passed"])[0]
+    said = f"failed: {failed[:_LONGEST_TOTAL]}" if failed else "failed"
+    return " / ".join((said, *(line for line in counted if line not in failed)))
+
+
+def _says_failed(line: str) -> bool:
+    """Whether a program that checks says so: any program says `error:`."""
+    is_any = line[:6].lower() == "error:"
+    return not is_any and bool(_FAILED.match(line) or _PLACED.match(line))
+
+
+def _said(lines: list[str]) -> list[str]:
+    """The beginnings of the lines, without those that give the exit code."""
+    begins = (line.strip()[:300] for line in lines)
+    return [line for line in begins if not _EXIT_CODE.match(line)]
+
+
+def _checked(lines: list[str], *, is_over: bool) -> Outcome | None:
+    """The verdict of a program that tests, builds or lints, by what it printed."""
+    if any(map(_FAILED.match, lines)):
+        return Outcome("failed", _first_error(lines))
+    passed = [found["count"] or "" for line in lines if (found := _PASSED.match(line))]
+    if passed:
+        return Outcome("passed", next(filter(None, reversed(passed)), ""))
+    if any(map(_PLACED.match, lines)):
+        return Outcome("failed", _first_error(lines))
+    return Outcome("passed") if is_over else None
+
+
+def _exit_code(lines: list[str]) -> int | None:
+    for line in (*lines[:_ENDS], *lines[-_ENDS:]):
+        if found := _EXIT_CODE.match(line.strip()[:300]):
+            return int(found[1][:4])
+    return None
+
+
+def _first_error(lines: list[str]) -> str:
+    """The first line that says what is wrong: the test that failed, with what it says; a compiler's
+    message; any other; else the line that says most.
+    """
+    for at, line in enumerate(lines):
+        if named := _NAMED.match(line):
+            says = lines[at + 1] if _PLACED.match("".join(lines[at + 1 : at + 2])) else ""
+            return " ".join(f"{line[named.end() :]} {says}".split())
+    for says_so in (_COMPILED, anchors.ERROR_LINE, _PLACED, _FAILED):
+        for line in lines:
+            if says_so.match(line):
+                return _VERDICT.sub("", anchors.without_tags(line))
+    return anchors.failure("\n".join(lines)) or ""
+
+
+def _matches(lines: list[str]) -> int:
+    """How many lines a search found: what it says itself, else numbered lines, else all."""
+    counted = _COUNTED.match(lines[0]) if lines else None
+    numbered = sum(1 for line in lines if _MATCH.match(line))
+    return int(counted[1]) if counted else numbered or sum(1 for line in lines if line.strip())

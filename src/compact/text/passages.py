@@ -1,0 +1,526 @@
+"""Passages of a text that its speaker passes on rather than says: what a program put there, what
+is quoted, what is code or data.
+
+They are found by their form, whoever made them. `text.pasted` finds blocks that a person pasted
+bare. The others have marks: a pair of tags or brackets that is named as what
+tools give, or as a kind of text (`<page>`), or tells where its text is from; a fence, lines that
+open with `>`, lines between quotation marks, indented code, JSON, and what follows the label that
+an agent puts before what a tool said. Other tags are how people divide a request (`<rules>`), and
+their words are theirs; in an answer of a model all tags open a passage. Who speaks is decided in
+`text.speakers`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from compact.messages.cached import cached_property
+from compact.messages.characters import piecewise
+from compact.patterns import regex
+from compact.text.pasted import MATERIAL, block, closing
+
+FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
+LONGEST_QUOTATION = 60
+"""Lines within which a quotation mark is closed."""
+MOST_TRIED = 50
+"""Lines of one text that are tried as the beginning of JSON."""
+
+_OUTPUT = frozenset(
+    (  # noqa: SIM905
+        "output outputs result results response responses observation observations return returns "
+        "returncode stdout stderr error errors"
+    ).split()
+)
+"""What tools give: a tag whose name ends so is a tool's."""
+_OUTPUT_SIGNS = (
+    *("tool", "function", "command", "<|", "output", "result", "response", "observation"),
+    *("return", "stdout", "stderr", "error"),
+)
+"""Of these, in whatever case, a text holds one that repeats what a tool said."""
+_TOOLS = frozenset("tool tools function functions action execution call observation".split())  # noqa: SIM905
+"""Who gives it. A label needs both: `Output:` is how people write, `Tool output:` is not."""
+_SURE = frozenset(("tool", "tools", "observation", "observations"))
+"""Of these, who is no word of people's: what `Function output: …` begins may be a request."""
+_LINKS = frozenset("of a an the for from begin start end".split())  # noqa: SIM905
+_PERSONS = frozenset(("user", "human"))
+"""A tag whose name begins so says that a person typed what stands in it."""
+_OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
+"""One that begins so is somebody else's."""
+_SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
+"""What else in a tag tells where its text is from."""
+_HTML = frozenset(
+    (  # noqa: SIM905
+        "a b i u s p q br hr em strong div span font center big small sub sup mark del ins kbd img "
+        "h1 h2 h3 h4 h5 h6 ul ol li dl dt dd"
+    ).split()
+)
+"""Elements of a sentence or a paragraph: an editor put them around words."""
+
+_TAG = regex(
+    r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
+    r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
+)
+_NUMBER = regex(r"-?\d+")
+"""What a tag holds that tells how a call ended: its output follows."""
+_BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
+_BULLET = regex(r"[-*+•>][ \t]")
+_AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
+_AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
+"""How a label ends, and one in brackets."""
+_STATED = regex(
+    r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
+    r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
+    r"(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?"
+    r"|(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?[ \t]+"
+    r"(?:returned|responded|replied|printed|said|says|gave|reported)(?:[ \t]+\w+){0,2})[ \t]*:",
+    re.IGNORECASE,
+)
+"""Other lines that say that a tool's words follow: the call and `Result:`, a sentence."""
+_ACTION = regex(
+    r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How an agent announces a call in plain text."""
+_LONGEST_LABEL = 200
+"""Characters of a line that are looked at for a label."""
+_ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
+"""A tool's turn, as templates of chats write it."""
+_BANNER = regex(
+    r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
+)
+"""How a text begins that a line says the end of; where it says `begin`, it need not end."""
+_END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
+_HEADING = regex(r"^#{1,6} ", re.MULTILINE)
+_NO_SPACE = regex(r"\S")
+_WORD = regex(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_QUOTED = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
+_CODE = regex(r"[={}<>;\\|$`_]")
+_LISTED = regex(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_MARKS = {
+    **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
+    '"""': ('"""',),
+}
+_OPENS = regex(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
+_CLOSED = regex(r"[ \t.,;:!?)*_]*$")
+_JSON = json.JSONDecoder()
+
+
+class Passage(NamedTuple):
+    """Where in a text something stands that its speaker did not say."""
+
+    start: int
+    stop: int
+    is_tools: bool = False
+    """Whether a tool said it; else it may have been quoted or pasted by whoever speaks."""
+    is_marked: bool = True
+    """Whether marks stand around it, so that a program may have put them; else its form alone
+    gives it away."""
+
+
+class _Tags:
+    """A text's tags in pairs: each is closed by the first that balances it, or a spare one."""
+
+    def __init__(self, text: str) -> None:
+        self._last: dict[str, int] = {}
+        self._ends: dict[int, int] = {}
+        open_tags, outer = dict[str, list[int]](), dict[str, int]()
+        for found in _TAG.finditer(text) if "</" in text or "[/" in text else ():
+            name, at = found["angle"] or found["square"], found.end()
+            if not (found["slash"] or found["cut"]):
+                if not (found["more"] or "").endswith("/"):
+                    open_tags.setdefault(name, []).append(at)
+                continue
+            self._last[name] = at
+            opened = open_tags.get(name)
+            start = opened.pop() if opened else outer.get(name)
+            if start is not None:
+                self._ends[start] = at
+                if not opened:
+                    outer[name] = start
+
+    def end(self, name: str, opened: int, *, is_last: bool) -> int | None:
+        """Where the tag ends that closes the one whose end is `opened`."""
+        last = self._last.get(name, -1)
+        end = self._ends.get(opened, last)
+        end = last if is_last else end
+        return end if end > opened else None
+
+
+class _Lines:
+    """A text by its lines."""
+
+    def __init__(self, text: str, *, is_answer: bool) -> None:
+        self.text = text
+        self.is_answer = is_answer
+        """Whether a model speaks: it puts no label before what others say in the whole text."""
+        self.begins = len(text) - len(text.lstrip())
+        self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+        self.ends: list[int] | None = None
+        """Where the lines end that say that something ends."""
+        self.tried = 0
+        self._next: dict[str, int] = {}
+
+    @cached_property
+    def tags(self) -> _Tags:
+        """Its tags in pairs."""
+        return _Tags(self.text)
+
+    def is_marked(self, number: int) -> bool:
+        """Whether a passage that has marks around it begins in a line."""
+        return _passage(self, number, self[number]) is not None
+
+    @cached_property
+    def heading(self) -> int:
+        """The line of its first heading; that behind its last where it has none."""
+        found = _HEADING.search(self.text)
+        return self.number(found.start()) if found else len(self)
+
+    @cached_property
+    def closing(self) -> int:
+        """Where the question begins that closes the text."""
+        return closing(self.text)
+
+    def next(self, mark: str, start: int) -> int:
+        """Where a mark stands next, asked in order; -1 where it does not."""
+        if mark not in self._next or 0 <= self._next[mark] < start:
+            self._next[mark] = self.text.find(mark, start)
+        return self._next[mark]
+
+    def paragraph(self, start: int) -> int:
+        """Where the paragraph ends that a position is in, or the next one."""
+        found = _NO_SPACE.search(self.text, start)
+        end = self.text.find("\n\n", found.start()) if found else -1
+        return end if end >= 0 else len(self.text)
+
+    def banner(self, start: int) -> int | None:
+        """Where the next line ends that says that something ends."""
+        if self.ends is None:
+            self.ends = [found.end() for found in _END.finditer(self.text)]
+        at = bisect_right(self.ends, start)
+        return self.ends[at] if at < len(self.ends) else None
+
+    def number(self, at: int) -> int:
+        """The line in which a position is."""
+        return bisect_right(self.starts, at) - 1
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, number: int) -> str:
+        return self.text[self.starts[number] : self.end(number)].rstrip("\r")
+
+    def end(self, number: int) -> int:
+        """Where a line ends, its line end left out."""
+        return self.starts[number + 1] - 1 if number + 1 < len(self) else len(self.text)
+
+
+@lru_cache(maxsize=64)  # a text is asked about by many in turn
+def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
+    """The passages of a text, in order; `is_answer` where a model speaks and no person."""
+    return tuple(_passages(_Lines(text, is_answer=is_answer)))
+
+
+def _passages(lines: _Lines) -> Iterator[Passage]:
+    at = number = 0
+    state = _Indented(is_answer=lines.is_answer)
+    while number < len(lines):
+        start, line = lines.starts[number], lines[number]
+        found = _passage(lines, number, line) if start >= at else None
+        if found is None and start >= at and not lines.is_answer:
+            found = _pasted(lines, number)
+        if found is None and start >= at and state.is_code(line):
+            found = Passage(start, lines.end(number))
+        if found is not None:
+            at = found.stop
+            yield found
+        number += 1
+
+
+def begins_as_typed(text: str) -> bool:
+    """Whether the text begins with a label that a person can type as well as a program."""
+    label = _label(text.strip().partition("\n")[0].strip())
+    return label is not None and not label.marks
+
+
+def ends_in_call(answer: str) -> bool:
+    """Whether a model's answer calls a tool in plain text: behind a label, or at its end."""
+    end = len(answer.rstrip())
+    return bool(_ACTION.search(answer)) or any(
+        passage.stop >= end for passage in passages(answer, is_answer=True)
+    )
+
+
+def said_in(text: str) -> str:
+    """The text without what tools said in it; the same object where there is nothing."""
+    folded = piecewise(text, str.casefold)
+    if not any(sign in folded for sign in _OUTPUT_SIGNS):
+        return text
+    return _without(text, [p for p in passages(text) if p.is_tools])
+
+
+def own_words(text: str) -> str:
+    """The text without any passage: what its speaker says there."""
+    return _without(text, passages(text))
+
+
+def not_pasted(text: str) -> str:
+    """The text without the blocks in it that no marks stand around."""
+    return _without(text, [p for p in passages(text) if not p.is_marked])
+
+
+def own_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a model's answer, each with whether it begins with its own words."""
+    start, rest = 0, iter(passages(text, is_answer=True))
+    passage = next(rest, None)
+    for line in text.split("\n"):
+        while passage is not None and passage.stop <= start:
+            passage = next(rest, None)
+        yield line, passage is None or start < passage.start
+        start += len(line) + 1
+
+
+def _without(text: str, left_out: Sequence[Passage]) -> str:
+    kept, at = list[str](), 0
+    for passage in left_out:
+        kept.append(text[at : passage.start])
+        at = passage.stop
+    return "".join([*kept, text[at:]]) if left_out else text
+
+
+def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
+    """The passage that begins with a line and has marks around it."""
+    opening = line.lstrip()[:1]
+    if not opening:
+        return None
+    if fence := FENCE.match(line):
+        return _fenced(lines, number, fence)
+    if _QUOTED.match(line):
+        return Passage(lines.starts[number], lines.end(number))
+    return (
+        _tagged(lines, number, line)
+        or _labelled(lines, number, line)
+        or (_data(lines, number) if opening in "{[" else None)
+        or _between_marks(lines, number, line)
+        or _tagged_within(lines, number, line)
+    )
+
+
+def _pasted(lines: _Lines, number: int) -> Passage | None:
+    """A block that nothing but its form gives away."""
+    found = block(lines, number)
+    if found is None:
+        return None
+    start, stop = lines.starts[number] + found.column, max(lines.closing, lines.end(number))
+    if found.stops_at is not None:
+        stop = lines.starts[number] + found.stops_at
+    elif found.stop < len(lines):
+        stop = lines.end(found.stop - 1)
+    return Passage(start, stop, is_marked=False)
+
+
+def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
+    for last in range(number + 1, len(lines)):
+        found = FENCE.match(lines[last])
+        if found and not found["info"].strip() and found["fence"].startswith(opened["fence"]):
+            return Passage(lines.starts[number], lines.end(last))
+    return Passage(lines.starts[number], len(lines.text))
+
+
+def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
+    """Whether what stands in a tag is a tool's; None where it is its speaker's own."""
+    words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
+    if not words or words[0] in _PERSONS or name.lower() in _HTML:
+        return None
+    head = words[-1]
+    if head in _OUTPUT:
+        return True
+    is_others = words[0] in _OTHERS or {head, head.removesuffix("s")} & MATERIAL
+    return False if is_others or is_answer or _SOURCED.search(more) else None
+
+
+def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
+    """What stands in a pair of tags that begins a line."""
+    start = lines.starts[number]
+    tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
+    if tag is None or tag["slash"] or tag["cut"]:
+        return None
+    name = tag["angle"] or tag["square"]
+    is_tools = _kind(name, tag["more"] or tag["rest"] or "", is_answer=lines.is_answer)
+    if is_tools is None:
+        return None
+    is_alone = not _rest(lines.text, tag.end())
+    is_last = is_tools and start <= lines.begins and not lines.is_answer
+    end = lines.tags.end(name, tag.end(), is_last=is_last)
+    if end is None:
+        is_cut = is_tools and is_alone and tag["angle"] and not lines.is_answer
+        return Passage(start, len(lines.text), is_tools=True) if is_cut else None
+    ends_line = not _rest(lines.text, end)
+    if not (is_alone or is_tools or ends_line):
+        return None
+    within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
+    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
+    return Passage(start, len(lines.text) if is_status else end, is_tools)
+
+
+def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
+    """A text in a pair of tags behind words: some words at least, and no `<code>x</code>`."""
+    start, stop = lines.starts[number], lines.end(number)
+    for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
+        name = tag["angle"]
+        end = lines.tags.end(name, tag.end(), is_last=False) if name and not tag["slash"] else None
+        is_tools = None
+        if end is not None and name != "code":
+            is_tools = _kind(name, tag["more"], is_answer=lines.is_answer)
+        within = lines.text[tag.end() : min(end or 0, tag.end() + 80)]
+        if is_tools is not None and end and len(within.split()) > 2:
+            return Passage(tag.start(), end, is_tools)
+    return None
+
+
+def _rest(text: str, at: int) -> str:
+    """What follows in a line."""
+    return text[at : at + 200].partition("\n")[0].strip()
+
+
+def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
+    """What follows the label of what a tool said: a fence; a paragraph, where its speaker may go
+    on: behind words of theirs, in an answer, or where people write such labels, too; else all, or
+    up to a line that says that it ends.
+    """
+    label, start = line.strip(), lines.starts[number]
+    if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
+        kind = _kind(found["name"].strip(), "", is_answer=lines.is_answer)
+        end = lines.banner(lines.end(number)) or (len(lines.text) if found["begins"] else None)
+        if end or found["begins"]:
+            return None if kind is None or end is None else Passage(start, end, kind)
+    read = _label(label)
+    if read is None or (lines.is_answer and read.marks[:1] in ("#", "*")):
+        return None
+    is_first = start <= lines.begins and not lines.is_answer
+    if read.is_alone and number + 1 < len(lines) and (fence := FENCE.match(lines[number + 1])):
+        return Passage(start, _fenced(lines, number + 1, fence).stop, is_tools=True)
+    if read.is_sure and (is_first or read.marks.endswith(("<", "|"))):
+        end = lines.banner(lines.end(number)) or len(lines.text)
+    else:
+        end = lines.paragraph(lines.end(number) if read.is_alone else start)
+        if len(read.marks) > 1:
+            end = lines.banner(lines.end(number)) or end
+    return Passage(start, end, is_tools=read.is_sure)
+
+
+class _Label(NamedTuple):
+    """The label of what a tool said."""
+
+    marks: str
+    """Before its words."""
+    is_alone: bool
+    """Whether its line ends with it."""
+    is_sure: bool
+    """Whether no person writes so of what they want."""
+
+
+def _label(label: str) -> _Label | None:
+    """The label that a line begins with."""
+    if len(label) <= _LONGEST_LABEL and _STATED.fullmatch(label):
+        return _Label("", is_alone=True, is_sure=True)
+    if found := _ROLE.match(label):
+        return _Label("<" if label[0] == "<" else "", is_alone=False, is_sure=True)
+    before = _BEFORE.match(label)
+    if before is None or _BULLET.match(label):
+        return None
+    after, named = _named(label, before.end())
+    marks, is_known = before["marks"], bool(named & _SURE)
+    if after is None or not (marks or label[:1].isupper() or is_known):
+        return None
+    ends = _AFTER_OPEN if marks.endswith(("<", "[", "|")) else _AFTER
+    if not (found := ends.match(label, after)):
+        return None
+    if not (marks or label[:1].isupper()) and ":" not in label[after:]:
+        return None
+    is_alone = found.end() == len(label)
+    return _Label(marks, is_alone, is_known or (is_alone and "#" not in marks))
+
+
+def _named(label: str, start: int) -> tuple[int | None, set[str]]:
+    """Where the words end that name a tool and what it gave, and they; None where they do not."""
+    named, end = set[str](), start
+    for found in _WORD.finditer(label, start, _LONGEST_LABEL):
+        word = found[0].lower()
+        if label[end : found.start()].strip(" _-") or not (
+            word in _OUTPUT or word in _TOOLS or word in _LINKS or (named and word.isdigit())
+        ):
+            break
+        named.add(word)
+        end = found.end()
+    is_whole = not label[end : end + 1].isalnum()
+    return (end if is_whole and named & _OUTPUT and named & _TOOLS else None), named
+
+
+def _data(lines: _Lines, number: int) -> Passage | None:
+    """JSON that has its lines to itself."""
+    if lines.tried >= MOST_TRIED:
+        return None
+    lines.tried += 1
+    start, line = lines.starts[number], lines[number]
+    begin = start + len(line) - len(line.lstrip())
+    try:
+        value, stop = _JSON.raw_decode(lines.text, begin)
+    except (ValueError, RecursionError):
+        return None
+    is_alone = not lines.text[stop : stop + 200].partition("\n")[0].strip(" \t\r,;")
+    return Passage(start, stop) if value and is_alone else None
+
+
+def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
+    """Lines between quotation marks that the first of them opens."""
+    opened = _OPENS.search(line) if any(mark in line for mark in _MARKS) else None
+    if opened is None:
+        return None
+    closing = _MARKS[opened["mark"]]
+    if any(mark in opened["rest"] for mark in closing):
+        return None
+    found = [at for mark in closing if (at := lines.next(mark, lines.end(number))) >= 0]
+    last = lines.number(min(found)) if found else len(lines)
+    if last >= min(len(lines), number + LONGEST_QUOTATION):
+        return None
+    at = max(lines[last].rfind(mark) for mark in closing) + len(closing[0])
+    is_closed = _CLOSED.match(lines[last], at)
+    return Passage(lines.starts[number], lines.end(last)) if is_closed else None
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line reads as a sentence, and not as code."""
+    is_sentence = line[:1].isalpha() and " " in line and line.endswith((".", "!", "?", ",", ":"))
+    return is_sentence and not _CODE.search(line)
+
+
+class _Indented:
+    """Finds indented code: lines that are indented as code is, after an empty one, in no list. What
+    nothing announces and reads as a sentence is a person's paragraph.
+    """
+
+    def __init__(self, *, is_answer: bool) -> None:
+        self._is_answer = is_answer
+        self._in_list = self._is_open = self._is_announced = False
+        self._after_empty = True
+
+    def is_code(self, line: str) -> bool:
+        """Whether the next line is code."""
+        if not line.strip():
+            self._after_empty = True
+            return False
+        if line.startswith(("    ", "\t")):
+            is_code = not self._in_list and (self._after_empty or self._is_open)
+            if not (self._is_answer or self._is_open or self._is_announced):
+                is_code = is_code and not _is_prose(line.strip())
+        else:
+            is_code, self._in_list = False, _LISTED.match(line) is not None
+            self._is_announced = line.rstrip().endswith(":")
+        self._is_open, self._after_empty = is_code, False
+        return is_code

@@ -1,0 +1,396 @@
+"""Blocks of text that a person pasted without marks around them, told by the form of lines.
+
+Three things give one away. A line *announces* it: it ends in a colon, and what follows is no list;
+lists are how people write what they want, and are theirs unless the line says that it hands over a
+text. A *label* stands before somebody's words on the same line. Or a line begins as people begin
+none: as a diff, a table, a comment, a prompt, a header. In doubt the words are not the person's:
+what is missed there is told as said, what is wrongly theirs would be obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Protocol
+
+from compact.patterns import regex
+
+MATERIAL = frozenset(
+    (  # noqa: SIM905
+        "document doc page webpage website site article file content text context source data "
+        "dataset input body html xml json csv code codebase snippet diff patch log trace traceback "
+        "dump transcript conversation chat history mail email message thread post comment review "
+        "passage chunk excerpt extract quote example search attachment paste selection clipboard "
+        "book chapter paper essay poem paragraph sentence email "
+        "abstract summary report letter contract manual readme table record"
+    ).split()
+)
+"""Kinds of text: what is called so says nothing by itself."""
+_HANDED = frozenset(
+    (  # noqa: SIM905
+        "translate summarize summarise review proofread rewrite rephrase paraphrase explain "
+        "analyze analyse classify critique correct improve shorten compare check read tl;dr "
+        "forwarded original quoted pasted copied says said wrote writes told tells sent posted "
+        "replied answered commented reads feedback system user human assistant "
+        "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
+    ).split()
+)
+"""Words by which a text is handed over, or somebody else is said to speak."""
+_WISHES = frozenset(
+    (  # noqa: SIM905
+        "rule requirement constraint instruction goal task plan step preference important remember "
+        "reminder want need must should note update correction decision question todo fix ps nb "
+        "regel wichtig hinweis ziel aufgabe"
+    ).split()
+)
+"""Words by which people announce what they want themselves."""
+_POINTS = frozenset("following below folgende folgenden unten".split())  # noqa: SIM905
+"""Words that point to what stands below."""
+_NAMES_IT = frozenset("here here's heres this these the my our a an from hier das".split())  # noqa: SIM905
+"""How a line begins that names what follows, and asks for nothing."""
+_HEADS = frozenset(
+    "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
+)
+"""Names that stand in nothing but the head of a mail, a commit, an answer of a server."""
+
+_KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
+
+_WORD = regex(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
+_ITEM = regex(r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])")
+"""A line of a list, or a heading."""
+_ANNOUNCES = regex(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
+_POINTS_ON = regex(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
+_LABEL = regex(
+    r"[ \t*_\"'\[]{0,12}(?:[^:：=\n]{0,60}[.!?] )?"
+    r"(?P<label>[^\s:：=\[\]{}][^:：={}\n]{0,60}?)[*_\"'\]]{0,4}"
+    r"(?:[:：]|[ \t]=)[ \t*_]{1,8}(?P<rest>\S.*)"
+)
+_KEY = regex(
+    r"[ \t]*(?:- (?=[a-z_][\w.-]*[:=]))?(?P<key>[\w\"'][\w.\"'/ -]{0,40})"
+    r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
+)
+_ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
+"""Indented code and names of pictures: they end by themselves."""
+_CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
+_NAME = regex(r"[\w.-]+")
+_ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
+"""Who sent a mail, as its head gives it in any language."""
+_EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
+_SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
+_PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
+_MARKER = regex(
+    r"(?P<marks>[=*~<>+_-])(?P=marks){2,}[ \t]*(?P<words>[\w./ :-]{1,80}?)[ \t]*"
+    r"(?:[=*~<>+_-]{2,}[ \t]*)?$"
+)
+_TITLE = regex(
+    r"[ \t]*(?:[\w./-]{1,100}\.[a-z]{1,5}"
+    r"|(?:forwarded|original|quoted|pasted|copied) \w{1,20})[ \t]*",
+    re.IGNORECASE,
+)
+"""A line that is nothing but the name of what follows."""
+_TO_THE_END = regex(
+    r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
+    r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
+    r"|\[!\[|(?:ticket|case|issue|incident|bug) #?\d{2,}(?: ?[—–-] \w{1,16})?$"
+    r"|#{1,4} (?:describe the bug|(?:expected|actual) (?:behaviou?r|result)|steps to reproduce)\b"
+    r"|[^.!?\n]{0,60}[»|·•—–\[](?:[^.!?\n]|\.(?=\w)){0,30}\d{1,2}:\d\d(?: ?[ap]m)?\]?$"
+    r"|[^.!?\n]{1,60} \d{1,2} \w{3,8} ago [|·•–—][^.!?\n]{0,60}$"
+    r"|[^.!?\n]{1,60} [·•] \d{1,2} \w{3,8} ago\b[^.!?\n]{0,60}$"
+    r"|(?:issue|pull request|merge request|pr|ticket|bug) [#!]?\d+ [^.!?\n]{0,60}\bby \S+$"
+    r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
+    re.IGNORECASE,
+)
+"""Prompts, and the beginnings of answers, documents and posts."""
+_LEAD = regex(
+    # no word, quotation, list, tag or emoji: a sign of code, data, drawing
+    r"[=;^\\%|\u2300-\u2bff]|[<'][ \t]|//|/\*|\*/|<!--|-- \w|\+(?:[ \t]{2}|(?![\s\d+]))|@@ |#!"
+    r"|\"{3}|'{3}|REM "
+    # a time or a place, as logs, chats and tools write it
+    r"|[\[(]?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[\[(]\d{1,2}[:./]\d\d?|[\d:,.]{8,12} --> "
+    r"|\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d|\d\d:\d\d:\d\d[,.]\d"
+    r"|\d\d?:\d\d(?::\d\d)?[ \t]+(?:@|<[@+ ]?)\S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
+    r"|[^\W\d](?:[^.!?\n]|\.(?=\w)){0,40}(?:  |, | [—–] [^.!?\n]{0,24}?)\[?\d{1,2}:\d\d"
+    r"(?: ?[AP]M)?\]?$"
+    r"|\d{1,5}(?:\t| {2})|[\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?[:-]|<[\w-]{1,30}> \S"
+    # a level, an error
+    r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE|FAILED|PASSED)\b[\]: ]|Traceback \("
+    r"|[\w.]{0,60}(?:Error|Exception): "
+    # columns, and a remark in brackets
+    r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
+)
+"""How lines of data, code and logs begin."""
+_CODE = regex(
+    r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
+    r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
+)
+_DIFF = regex(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
+_DIFF_LINE = regex(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
+_COMMENT = regex(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
+_COLUMNS = regex(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$))+$")
+_PICTURE = regex(
+    r"!\[[^\]\n]{0,500}\](?:\([^)\n]{0,500}\)|\[[^\]\n]{0,200}\])?|<img\b[^>\n]{0,500}>", re.I
+)
+_SALUTATION = regex(
+    r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
+)
+_CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
+_TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
+_FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
+"""What no sentence holds: an address, a time, brackets or marks around a line."""
+_ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
+_TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
+"""A key of YAML that has lines below it."""
+_PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
+_ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
+"""A paragraph of one question."""
+LONG_COMMENT = 6
+"""Words from which a line behind one `#` is a comment, and no heading."""
+LONGEST_MARKER = 200
+"""Characters of a line that says that something follows; of a longer one its end."""
+LONGEST_HEAD = 12
+"""Lines of a head that are read."""
+MOST_WORDS, FEW_WORDS = 8, 4
+"""Words that a label has at most, and below which it may name a speaker."""
+
+
+class Rows(Protocol):
+    """A text by its lines."""
+
+    @property
+    def heading(self) -> int:
+        """The line below which it is divided by headings, as people divide what they plan."""
+        ...
+
+    def is_marked(self, number: int) -> bool:
+        """Whether a passage begins in a line that has marks around it, and so ends by itself."""
+        ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> str: ...
+
+
+class Pasted(NamedTuple):
+    """Where a pasted block begins in its first line, and the line before which it ends."""
+
+    column: int
+    stop: int
+    stops_at: int | None = None
+    """Where in its only line it ends; None where it goes to the line's end."""
+
+
+def block(lines: Rows, number: int) -> Pasted | None:
+    """The pasted block that begins in a line, or below it where the line announces it."""
+    line = lines[number].rstrip()
+    if _DIFF.match(line):
+        return Pasted(0, _while(lines, number, _DIFF_LINE))
+    if (
+        _TO_THE_END.match(line.lstrip())
+        or _is_marker(lines, number, line)
+        or _is_letter(lines, number, line)
+        or (_opens(lines, number) and _is_headed(lines, number, line))
+    ):
+        return Pasted(0, len(lines))
+    if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
+        return Pasted(0, _paragraph(lines, number))
+    return (
+        _comment(lines, number, line)
+        or _announced(lines, number, line)
+        or _run(lines, number, line)
+        or _labelled(lines, number, line)
+        or _picture(line, number)
+    )
+
+
+def closing(text: str) -> int:
+    """Where the last paragraph begins if it is one question: whoever pasted a text asks it. Else
+    the end of the text.
+    """
+    start = text.rstrip().rfind("\n\n") + 2
+    return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
+
+
+def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
+    """A line behind one `#` that is a sentence, or stands above code, and is no heading."""
+    found = _COMMENT.match(line)
+    if found is None:
+        return None
+    words, below = found["words"].rstrip(), lines[min(number + 1, len(lines) - 1)]
+    is_long = words.endswith((".", "!")) or len(words.split()) >= LONG_COMMENT
+    is_comment = is_long or (
+        number + 1 < len(lines) and bool(_COMMENT.match(below) or _is_code(below))
+    )
+    return Pasted(0, number + 1) if is_comment else None
+
+
+def _is_code(line: str) -> bool:
+    return bool(_CODE.match(line.strip()))
+
+
+def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
+    """What a line announces that ends in a colon, or that points to a text below."""
+    tail = line[-LONGEST_MARKER:]
+    announces = _ANNOUNCES.match(tail)
+    found = announces or _POINTS_ON.search(tail)
+    if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
+        return None
+    said = _words(found["said"])
+    if announces is None:
+        points = _POINTS.intersection(said) and MATERIAL.intersection(said)
+        return Pasted(len(line), len(lines)) if points else None
+    if _ALONE.match(lines[below]) or lines.is_marked(below):
+        return None
+    is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
+    if is_own and not _hands_over(said, found["said"]):
+        return None
+    start = found.start("said")  # what is said before it in the line is theirs
+    return Pasted(len(line) - len(tail) + start if start else len(line), len(lines))
+
+
+def _hands_over(said: list[str], words: str) -> bool:
+    """Whether the words before a colon hand over a text: they say so, or only name it."""
+    if _HANDED.intersection(said):
+        return True
+    if not (MATERIAL.intersection(said) or _PATH.search(words)) or _WISHES.intersection(said):
+        return False
+    return len(said) <= 2 or said[0] in _NAMES_IT or said[0] in MATERIAL
+
+
+def _run(lines: Rows, number: int, line: str) -> Pasted | None:
+    """Two lines or more that begin with a label each: data, a dialogue, the head of a mail."""
+    labels, ours = list[str](), set[str]()
+    for at in range(number, min(len(lines), number + LONGEST_HEAD)):
+        if (found := _KEY.match(lines[at])) is None:
+            break
+        labels.append(_one(found["key"].strip(" \t\"'-").lower()))
+        if lines[at][:1].isalpha() and found[0][-1] != "=":
+            ours |= _WISHES.intersection(_words(labels[-1]))
+    if len(labels) < 2 or ours:
+        return None
+    if _HEADS.intersection(labels) or _ADDRESSED.search(line):
+        return Pasted(0, len(lines))
+    is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
+    is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
+    return Pasted(0, _paragraph(lines, number)) if is_data else None
+
+
+def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
+    """A sentence of somebody's behind a label in the same line."""
+    found = _LABEL.match(line)
+    said = _words(found["label"]) if found else []
+    if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
+        return None
+    names, rest = set(said[-1:]), found["rest"]
+    if names & _HEADS or _ADDRESSED.fullmatch(rest):
+        return Pasted(0, len(lines))
+    if len(rest.split()) < FEW_WORDS - 1:
+        is_name = names & MATERIAL and _PATH.search(rest)
+        return Pasted(len(line), len(lines)) if is_name else None
+    if _WISHES.intersection(said):
+        return None
+    if _HANDED.intersection(said) or names & MATERIAL:
+        end = _quoted_end(rest)
+        at = found.start("rest")
+        return Pasted(at, number + 1, at + end) if end else Pasted(at, len(lines))
+    is_record = len(lines) == 1 and len(said) == 1  # of what people said, each by name
+    is_quoted = _SENTENCE.match(rest) and not is_record and not _WISHES.intersection(said)
+    is_quoted = is_quoted and (_is_name(found["label"]) or rest[0] in '"“' or "this" in said)
+    return Pasted(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
+
+
+def _quoted_end(rest: str) -> int:
+    """Where a text in quotation marks ends that a label hands over in the same line; 0 where it
+    goes on, or nothing stands behind it.
+    """
+    closing = _CLOSES.get(rest[:1], "")
+    end = rest.find(closing, 1) + 1 if closing else 0
+    return end if rest[end:].strip() else 0
+
+
+def _is_name(label: str) -> bool:
+    """Whether a label is written as a name: a few words, each with a capital, or what has none."""
+    words = _WORD.findall(label)
+    return len(words) < FEW_WORDS and not any(word[0].islower() for word in words)
+
+
+def _picture(line: str, number: int) -> Pasted | None:
+    """Pictures in a line, with the words that stand for them."""
+    found = list(_PICTURE.finditer(line)) if "![" in line or "<" in line else []
+    return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
+
+
+def _is_marker(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line of marks says that a text begins."""
+    found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
+    if found is None:
+        return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
+    words = _words(found["words"])
+    is_named = {"begin", "start", *MATERIAL}.intersection(map(_one, words))
+    return bool(is_named or found["marks"] in "<>" or _PATH.search(found["words"]))
+
+
+def _is_columns(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line heads a table without frames: names with one mark between, and rows below."""
+    found = _COLUMNS.match(line)
+    if found is None or number + 1 == len(lines):
+        return False
+    count, is_loose = line.count(found["mark"]), ", " in line
+    return count > is_loose and lines[number + 1].count(found["mark"]) >= count
+
+
+def _is_letter(lines: Rows, number: int, line: str) -> bool:
+    """Whether a letter begins below somebody's words."""
+    return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
+
+
+def _opens(lines: Rows, number: int) -> bool:
+    """Whether a line opens a paragraph behind somebody's words, before any heading."""
+    return 1 < number < lines.heading and not lines[number - 1].strip()
+
+
+def _is_headed(lines: Rows, number: int, line: str) -> bool:
+    """Whether a line heads what stands right below it, as people head none of their paragraphs."""
+    if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
+        return True
+    below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
+    is_wish = _WISHES.intersection([line.lower(), line.lower().removesuffix("s")])
+    if not below or is_wish or _ITEM.match(line):
+        return False
+    if found := _TREE.match(line):
+        after = _while(lines, number, _DEEPER)
+        is_more = after < len(lines) and _KEY.match(lines[after])
+        is_wish = _WISHES.intersection(_words(found["key"]))
+        return after > number + 1 and bool(is_more or not is_wish)
+    if _TIMED.match(line) or _TIMED.match(below):
+        return True
+    if _CAPTION.match(line) is None:
+        return False
+    is_form = line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
+    return is_form or (_ENDED.match(below) is not None and not _ITEM.match(below))
+
+
+def _above(lines: Rows, number: int) -> int:
+    """The line above that is not empty; the first where none is."""
+    return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
+
+
+def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
+    """The first line below that is not of the form."""
+    return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
+
+
+def _paragraph(lines: Rows, number: int) -> int:
+    """The next empty line."""
+    return _while(lines, number, _FULL)
+
+
+def _next(lines: Rows, number: int) -> int:
+    """The next line that is not empty."""
+    return _while(lines, number, _EMPTY)
+
+
+def _words(text: str) -> list[str]:
+    return [_one(word) for word in _WORD.findall(text.lower())]
+
+
+def _one(word: str) -> str:
+    """A word without the ending of its plural."""
+    return word if word in _KNOWN else word.removesuffix("s")

@@ -1,0 +1,233 @@
+"""What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
+
+A marker speaks of the entry that has its very words, whatever their case, spaces and final marks;
+what it does not find is added to the newest active goal. Counts are bounded, so that no model makes
+the floor of a prompt grow without end, and a model ends no goal that a person set.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar, assert_never
+
+from compact.messages.goals import Artifact, Decision, Goal, Subtask
+from compact.text.markers import EndMarker, GoalMarker, Marker, NextMarker, marker_line
+
+MOST_MADE, MOST_ENDED = 5, 20
+"""Active goals that a model set, and others of it that are kept."""
+MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
+"""Of one goal. The oldest that is finished, or not locked, goes first."""
+
+T = TypeVar("T")
+_FINAL = ".,;:!?…。，；：！？"
+"""What may end a text, or not, without making another one of it."""
+
+
+class GoalProgress(NamedTuple):
+    """Goals after markers."""
+
+    goals: tuple[Goal, ...]
+    changes: tuple[str, ...] = ()
+    """The markers that changed something, as lines."""
+    left_out: tuple[str, ...] = ()
+    """The markers that were not heeded, each with the reason."""
+
+
+class _LeftOut(Exception):
+    """A marker that is not heeded."""
+
+
+def progress(
+    goals: Sequence[Goal],
+    markers: Iterable[Marker],
+    *,
+    fits: Callable[[Sequence[Goal]], bool] = lambda _: True,
+) -> GoalProgress:
+    """The goals after one message's markers. `fits` says whether goals that have grown may stand in
+    every prompt; a marker by which they would not is left out.
+    """
+    now, changes, left_out = tuple(goals), list[str](), list[str]()
+    names_next = False
+    for marker in markers:
+        try:
+            before = now if names_next or not isinstance(marker, NextMarker) else _no_next(now)
+            after = apply(before, marker)
+        except _LeftOut as reason:
+            left_out.append(f"{marker_line(marker)} ({reason})")
+            continue
+        if _size(after) > _size(now) and not fits(after):
+            left_out.append(f"{marker_line(marker)} (the goals take all the room they may have)")
+            continue
+        names_next = names_next or isinstance(marker, NextMarker)
+        if after != now:
+            changes.append(marker_line(marker))
+            now = after
+    return GoalProgress(now, tuple(changes), tuple(left_out))
+
+
+def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
+    """The goals after one marker."""
+    match marker:
+        case GoalMarker():
+            return _set(goals, marker)
+        case EndMarker(text, status):
+            return _with(goals, _own(goals, text), status=status)
+        case Subtask():
+            return _task(goals, marker)
+        case Decision():
+            return _decided(goals, marker)
+        case Artifact():
+            return _touched(goals, marker)
+        case NextMarker(text):
+            at = _newest(goals)
+            steps = (*(s for s in goals[at].next_steps if s != text), text)
+            return _with(goals, at, next_steps=steps[-MOST_NEXT:])
+        case _:
+            assert_never(marker)
+
+
+# --- goals ----------------------------------------------------------------------------------------
+
+
+def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
+    if _found(marker.text, [goal.text for goal in goals if goal.is_active]) is not None:
+        return goals
+    made = [goal for goal in goals if goal.is_models]
+    if sum(goal.is_active for goal in made) >= MOST_MADE:
+        raise _LeftOut(f"{MOST_MADE} goals that a model set are active")
+    gone = frozenset([goal.id for goal in made if not goal.is_active][:-MOST_ENDED])
+    new = Goal(text=marker.text, priority=marker.priority, made_by="model")
+    return (*(goal for goal in goals if goal.id not in gone), new)
+
+
+def _own(goals: tuple[Goal, ...], text: str) -> int:
+    """The active goal that is meant, one that a model set."""
+    at = _newest(goals)
+    if text:
+        active = _active(goals)
+        found = _found(text, [goals[i].text for i in active])
+        if found is None:
+            raise _LeftOut("no active goal says this")
+        at = active[found]
+    if not goals[at].is_models:
+        raise _LeftOut("a person set this goal, and ends it")
+    return at
+
+
+def _active(goals: Sequence[Goal]) -> list[int]:
+    """Where the active goals stand, the newest first."""
+    return [i for i, goal in enumerate(goals) if goal.is_active][::-1]
+
+
+def _newest(goals: Sequence[Goal]) -> int:
+    active = _active(goals)
+    if not active:
+        raise _LeftOut("no goal is active")
+    return active[0]
+
+
+def _with(goals: tuple[Goal, ...], at: int, **changed: object) -> tuple[Goal, ...]:
+    return (*goals[:at], goals[at].model_copy(update=changed), *goals[at + 1 :])
+
+
+def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
+    """The goals without the newest one's next steps: another message names others."""
+    return _with(goals, _newest(goals), next_steps=())
+
+
+def _size(goals: Sequence[Goal]) -> int:
+    """Letters of what a model can add to goals that are active; how far a subtask is adds none."""
+    active = [goal for goal in goals if goal.is_active]
+    said = [text for goal in active for text in (goal.text, *goal.next_steps)]
+    tasks = [task.text + task.note for goal in active for task in goal.subtasks]
+    decisions = [each.text + each.reason for goal in active for each in goal.decisions]
+    files = [file.path for goal in active for file in goal.artifacts]
+    return sum(map(len, (*said, *tasks, *decisions, *files)))
+
+
+# --- what belongs to a goal -----------------------------------------------------------------------
+
+
+def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
+    active = _active(goals)
+    entries = [(i, task) for i in active for task in goals[i].subtasks]
+    found = _found(marker.text, [task.text for _, task in entries])
+    named = _found(marker.text, [goals[i].text for i in active])
+    at = active[named] if named is not None else _newest(goals)
+    is_over = named is not None and marker.status == "completed"
+    if is_over and (found is None or goals[at].is_models):
+        return _with(goals, _own(goals, marker.text), status="done")
+    if found is not None:
+        return _moved(goals, *entries[found], marker)
+    if named is not None and marker.status != "blocked":  # to do, or begun: as every active goal
+        return goals
+    tasks = [*goals[at].subtasks, marker]
+    kept = _bounded(tasks, MOST_SUBTASKS, lambda task: task.status == "completed")
+    return _with(goals, at, subtasks=kept)
+
+
+def _moved(goals: tuple[Goal, ...], at: int, known: Subtask, marker: Subtask) -> tuple[Goal, ...]:
+    """The goals after what a marker says of a known subtask."""
+    if marker.status != "pending":
+        new = known.model_copy(update={"status": marker.status, "note": marker.note})
+        return _with(goals, at, subtasks=_replaced(goals[at].subtasks, known, new))
+    if known.status != "pending":
+        raise _LeftOut("it is further along already")
+    return goals
+
+
+def _decided(goals: tuple[Goal, ...], marker: Decision) -> tuple[Goal, ...]:
+    entries = [(i, known) for i in _active(goals) for known in goals[i].decisions]
+    found = _found(marker.text, [known.text for _, known in entries])
+    if found is not None:
+        at, known = entries[found]
+        reason, locked = marker.reason or known.reason, known.locked or marker.locked
+        if known.locked and known.reason and reason != known.reason:
+            raise _LeftOut("it is decided for good, with another reason")
+        new = known.model_copy(update={"locked": locked, "reason": reason})
+        return _with(goals, at, decisions=_replaced(goals[at].decisions, known, new))
+    at = _newest(goals)
+    kept = _bounded([*goals[at].decisions, marker], MOST_DECISIONS, lambda each: not each.locked)
+    return _with(goals, at, decisions=kept)
+
+
+def _touched(goals: tuple[Goal, ...], marker: Artifact) -> tuple[Goal, ...]:
+    at = next(
+        (i for i in _active(goals) if any(f.path == marker.path for f in goals[i].artifacts)),
+        _newest(goals),
+    )
+    before = [file for file in goals[at].artifacts if file.path == marker.path]
+    is_new = before and before[0].action == "created" and marker.action == "modified"
+    others = [file for file in goals[at].artifacts if file.path != marker.path]
+    files = (*others, before[0] if is_new else marker)
+    return _with(goals, at, artifacts=files[-MOST_ARTIFACTS:])
+
+
+def _replaced(items: Sequence[T], known: T, new: T) -> tuple[T, ...]:
+    return tuple(new if item is known else item for item in items)
+
+
+def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
+    """The items, without the oldest that may go where there are too many."""
+    if len(items) <= most:
+        return tuple(items)
+    oldest = next((i for i, item in enumerate(items[:-1]) if may_go(item)), None)
+    if oldest is None:
+        raise _LeftOut(f"{most} stand there already")
+    return tuple(items[:oldest] + items[oldest + 1 :])
+
+
+# --- the same words -------------------------------------------------------------------------------
+
+
+def _found(text: str, others: Sequence[str]) -> int | None:
+    """Where among the others the same words stand first."""
+    wanted = _plain(text)
+    return next((i for i, other in enumerate(others) if _plain(other) == wanted), None)
+
+
+def _plain(text: str) -> str:
+    """A text without case, spaces and final marks; the text where it is nothing else."""
+    words = unicodedata.normalize("NFC", text).casefold().split()
+    return " ".join(words).rstrip(_FINAL).rstrip() or text

@@ -1,0 +1,278 @@
+"""What was said later wins: which statements of a person say again, with another value, what an
+earlier one said.
+
+By form alone, and rather never than wrongly: what is not recognized stands, so that both are told.
+Two sentences make one statement where all their telling words are the same, in any order, and one
+value of the same kind differs that stands in the predicate: "The port of the test server is 8080",
+"The test server's port is now 9090". What is asked, denied, guessed or told of the past, what hangs
+on a pronoun, rows of a list, files, and what people have several of supersede nothing. A rule is
+superseded by its opposite. English alone: its words are data, in `restatement_words.json` beside
+this file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from compact.patterns import regex
+from compact.text.anchors import is_file
+from compact.text.instructions import score_of
+from compact.text.sentences import bare, sentences_of
+from compact.text.terms import STOP_WORDS
+
+ValueKind = Literal["number", "money", "date", "name", "rule"]
+T = TypeVar("T")
+
+LONGEST, FEW_WORDS, FAR = 300, 2, 5
+"""Characters of the longest statement; telling words that a subject has at least, one fewer where
+the later statement says that something changed; and words from what states a value to the value."""
+MOST_STATED, MOST_SAME = 2_000, 8
+"""Frames that are remembered, the newest, and statements with one value of each."""
+_WORDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(words.split())
+    for kind, words in json.loads(
+        (files("compact.text") / "restatement_words.json").read_text(encoding="utf-8")
+    ).items()
+}
+_STATES, _CHANGED, _CUES = _WORDS["states"], _WORDS["changed"], _WORDS["cue"]
+_NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
+"""Words that tell nothing of what a statement is about."""
+_STOPS = _WORDS["break"].union(_STATES, _CHANGED)
+"""Words at which it is known whether a value behind them is stated."""
+_PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
+_TOKEN = regex(
+    r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
+    r"|[$€£#]?\w(?:[\w.,:/@%+'’-]*[\w%€])?|[:=,;(?]"
+)
+_LABEL = regex(
+    r"(?:(?:Quick )?(?:Update|Correction)|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No"
+    r"|Actually)[:,] "
+)
+"""How a sentence opens that is news, or an answer."""
+NAMED = regex(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
+"""How words open that say themselves who speaks, or what they are."""
+_RULE = regex(
+    r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))"
+    r"|(?P<always>always|you must)"
+    r"|(?P<free>(?:there is |there's )?no need to|you (?:no longer|don't|do not) (?:need|have) to"
+    r"|(?:you (?:may|can)|it(?:'s| is) (?:ok|okay|fine) to)(?=[^.]{1,200} (?:again|now)\W*$))) ",
+    re.IGNORECASE,
+)
+"""How a rule opens, and how one that is taken back."""
+
+
+class Frame(NamedTuple):
+    """What a statement says apart from one of its values."""
+
+    speaker: str
+    subject: frozenset[str]
+    others: tuple[str, ...]
+    """Its other values."""
+    kind: ValueKind
+
+
+class Statement(NamedTuple):
+    """A sentence that says of something which value it has."""
+
+    text: str
+    frames: Mapping[Frame, str]
+    """Each with the value that stands in it."""
+    is_change: bool
+    """Whether it says that something changed."""
+
+
+class Restatements(Generic[T]):
+    """Statements in the order in which they are made, each with the message that it belongs to."""
+
+    def __init__(self) -> None:
+        self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
+        self._speaker = ""
+
+    def __len__(self) -> int:
+        """How many frames are remembered."""
+        return len(self._stated)
+
+    def state(self, statement: Statement, owner: T) -> list[tuple[T, str]]:
+        """A statement is made in a message; those of other messages that it supersedes."""
+        gone = list[tuple[T, str]]()
+        for frame, value in statement.frames.items():
+            said = self._stated.pop(frame, deque[tuple[str, T, str]](maxlen=MOST_SAME))
+            if _is_clear(frame, is_change=statement.is_change):
+                old = [x for x in said if x[0] != value and x[1] is not owner]
+                gone += (x[1:] for x in old)
+                said = deque((x for x in said if x not in old), MOST_SAME)
+            said.append((value, owner, statement.text))
+            self._stated[frame] = said
+            self._speaker = frame.speaker
+        while len(self._stated) > MOST_STATED:
+            del self._stated[next(iter(self._stated))]
+        return gone
+
+    def repeat(self, statement: Statement, owner: T) -> None:
+        """Who answers says the same: it is superseded with what it repeats."""
+        for frame, value in statement.frames.items():
+            subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
+            said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))
+            if said and said[-1][0] == value:
+                said.append((value, owner, statement.text))
+
+
+def statements_in(text: str) -> Iterator[Statement]:
+    """The statements of a message, in order; where it says who speaks, as theirs."""
+    speaker, lines = "", text.splitlines()
+    for line in lines:
+        if bare(line) == line.strip():  # no row of a list
+            named = None if _LABEL.match(line) else NAMED.match(line)
+            speaker = named[0].lower() if named else speaker
+            for said in sentences_of(line):
+                if statement := _stated_in(said, speaker, is_row=len(lines) > 1):
+                    yield statement
+
+
+def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
+    """What a sentence states; None where it is no statement. In a row among others a colon states
+    nothing: they may be of one thing each.
+    """
+    label = _LABEL.match(text) or NAMED.match(text)
+    said = text[label.end() if label else 0 :]
+    is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
+    tokens = _TOKEN.findall(said.replace("’", "'")) if len(said) <= LONGEST else []
+    if is_code or not tokens:
+        return None
+    lower = [token.lower() for token in tokens]
+    if rule := _RULE.match(said.replace("’", "'")):
+        return Statement(text, _rule(rule, tokens, speaker), is_change=False)
+    is_only = lower[:1] == ["only"] and not {"may", "can"}.isdisjoint(lower)
+    doubts = _WORDS["doubt"] - {"may", "can"} if is_only else _WORDS["doubt"]
+    if any(_plain(x) in doubts for i, x in enumerate(lower) if tokens[i] != "May" or not i):
+        return None
+    values = _values(tokens)
+    inside = {i for value in values for i in range(value.first, value.end)}
+    told = (x for i, x in enumerate(lower) if i not in inside and x not in _NEUTRAL)
+    subject, frames = frozenset(map(_stem, told)), dict[Frame, str]()
+    first = values[0].first if values and not is_row else 0
+    for value in values:
+        is_stated = (is_only and value.first == 1) or _is_stated(lower, value, first)
+        if is_stated and not is_file(value.text):
+            others = tuple(x.text for x in values if x is not value)
+            frames[Frame(speaker, subject, others, value.kind)] = value.text
+    is_change = not (_CUES | _CHANGED).isdisjoint(lower[lower[0] == "now" :])
+    is_change |= label is not None and label[0].endswith(("pdate: ", "orrection: ", "ctually, "))
+    return Statement(text, frames, is_change) if frames and score_of(said) else None
+
+
+def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
+    """What a rule is about, and whether it holds."""
+    about = frozenset(
+        _stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"]
+    )
+    about -= _WORDS["rule"]
+    return {Frame(speaker, about, (), "rule"): rule.lastgroup or ""}
+
+
+def _is_clear(frame: Frame, *, is_change: bool) -> bool:
+    """Whether another value is news of the same thing."""
+    words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
+    is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
+    return is_one and words >= FEW_WORDS - is_change
+
+
+class _Value(NamedTuple):
+    """A value: from which token on it stands, up to before which, and what it is."""
+
+    first: int
+    end: int
+    kind: ValueKind
+    text: str
+
+
+def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
+    """Whether a value is what is said of a subject that stands before it; behind a colon, only
+    where no value stands before that. `first` is where the first one stands.
+    """
+    reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
+    at = next((i for i in reach if words[i] in _STOPS), 0)
+    word, before, between = words[at], words[:at], words[at + 1 : value.first]
+    if word == ":":
+        is_short = at <= FAR and len(words) - value.end <= FAR
+        is_stated = is_short and first > at and len(between) < FEW_WORDS
+    elif word in _CHANGED:
+        is_stated = between[:1] == ["to"]
+    else:
+        is_stated = word in _STATES and _leads(between)
+    these = (words[i + 1] for i, x in enumerate(before) if x == "this")
+    return (
+        is_stated
+        and not STOP_WORDS.issuperset(before)
+        and words[0] not in ("a", "an")
+        and _WORDS["unbound"].isdisjoint(map(_stem, words[: value.first]))
+        and _WORDS["period"].issuperset(these)
+    )
+
+
+def _leads(between: Sequence[str]) -> bool:
+    """Whether words between what states and a value lead to it: at most one preposition, before it
+    nothing but participles, and no more than a thing's name behind it.
+    """
+    places = [i for i, x in enumerate(between) if x in _WORDS["preposition"]]
+    early, late = between[: places[0] if places else 0], between[places[0] + 1 if places else 0 :]
+    is_led = all(x in _NEUTRAL or x.endswith("ed") for x in early)
+    return len(places) < FEW_WORDS and is_led and len([x for x in late if x not in _NEUTRAL]) < 3
+
+
+def _values(tokens: Sequence[str]) -> list[_Value]:
+    """The values among tokens; those that stand together are one."""
+    values = list[_Value]()
+    for at, token in enumerate(tokens):
+        kind, last = _kind_of(token, opens=at == 0), values[-1] if values else None
+        if last and last.end == at and token.lower() in ("am", "pm"):
+            kind = "date"
+        if kind is None:
+            continue
+        if last and _are_one(last, kind, tokens[last.end : at]):
+            kind = "date" if "date" in (kind, last.kind) else last.kind
+            values[-1] = _Value(last.first, at + 1, kind, f"{last.text} {token.lower()}")
+        else:
+            values.append(_Value(at, at + 1, kind, _plain(token.lower())))
+    return values
+
+
+def _are_one(last: _Value, kind: ValueKind, between: Sequence[str]) -> bool:
+    if "name" in (kind, last.kind):
+        return kind == last.kind and not between
+    return len(between) < 3 and _WORDS["within date"].issuperset(x.lower() for x in between)
+
+
+def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
+    """Of what kind the value is that a token is; None for a word."""
+    word = _plain(token.lower())
+    if any(map(str.isdigit, token)):
+        if token[0] in "$€£" or token[-1] == "€":
+            return "money"
+        rest = word.strip("0123456789.,:/%-")
+        if not rest:
+            return "date" if any(x in "-/:" for x in word) else "number"
+        return "date" if rest in _WORDS["date end"] else "name"
+    if word in _WORDS["day"] or (word in _WORDS["month"] and token[0].isupper() and not opens):
+        return "date"
+    if token[0] in '“"`' or any(x in "_/@." for x in token[1:-1]):
+        return "name"
+    is_capital = any(map(str.isupper, token if not opens else token[1:]))
+    return "name" if is_capital and word not in STOP_WORDS else None
+
+
+def _plain(word: str) -> str:
+    """A word without what stands behind an apostrophe in it."""
+    return word.partition("'")[0] or word
+
+
+def _stem(word: str) -> str:
+    if word.endswith("n't"):
+        return "not"
+    word = _PERSONS.get(_plain(word), _plain(word))
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word

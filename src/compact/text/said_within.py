@@ -1,0 +1,181 @@
+"""What a person said inside a tool's result: the one place that tells their words from the tool's.
+
+Coding agents carry a person's words back to the model as the result of a call: the answers to the
+questions a tool asked, the reason why a call was refused. The rules:
+
+1. What a reader of a file knew (`metadata.said`) decides.
+2. Answers stand in the result of a call to a tool that asks a person (`ASKING`); only its name
+   makes it one, never its text, so that a file or a page that looks like an answer is none.
+3. The reason of a refusal counts where a reader knows which program wrote it (`refusal_in`), or the
+   tool asks a person anyway: any tool can fail with a text that looks like one.
+4. What the agent wrote around the words (its opening, its closing advice) is not theirs.
+
+The message stays a tool's (`text.speakers`): no turn starts here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from compact.messages.arguments import json_or
+from compact.messages.messages import Message, PersonWords, ToolResult
+from compact.patterns import regex
+
+ASKING = frozenset(("askuserquestion", "requestuserinput", "question"))
+"""Tools that ask a person and wrap the answers: their names in lower case, without `_` and `-`."""
+RELAYING = frozenset(("askuser", "askhuman", "askfollowupquestion", "humaninput"))
+"""Tools whose result is a person's answer as it is, or wrapped."""
+PLANNING = frozenset(("exitplanmode",))
+"""Tools that show a person a plan to agree to."""
+
+_REFUSED = regex(
+    r"(?:Error: )?(?:(?:The )?[Uu]ser (?:doesn't want to|rejected|denied|declined)\b"
+    r"|Permission for this tool use was denied)"
+)
+_REASON = regex(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
+_REASON_WITHIN = 400
+"""Characters of a refusal within which the phrase stands that announces the reason."""
+_ADVICE = "\n\nNote: The user's next message may contain"
+_CLARIFYING = regex(r"The user (?:wants to clarify|has indicated)\b")
+_ANSWERED = regex(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
+_CLOSING = regex(r'"\. (?=[A-Z][^"]*\Z)|\. (?=You can now continue\b[^"\n]{0,200}\Z)')
+_BESIDE = regex(r'"? (selected preview:\n|user notes: )')
+_OPENING = regex(r"\A(?:The )?[Uu]ser (?:answered|responded|replied|selected|said): ?")
+_USER_NOTE = "user_note: "
+
+
+def words_within(
+    message: Message, names: Mapping[str, str] | None = None
+) -> tuple[PersonWords, ...]:
+    """A person's words inside the results of a message, each with its `call_id`, in order; `names`
+    maps call ids to tool names, beside those that results have themselves.
+    """
+    if not message.tool_results:
+        return ()
+    found, recorded, known = list[PersonWords](), message.metadata.said, names or {}
+    for result in message.tool_results:
+        said = [each for each in recorded if each.call_id == result.call_id]
+        read = said or words_in(result, known.get(result.call_id) or result.name)
+        found += [replace(each, call_id=result.call_id) for each in read]
+    return tuple(found)
+
+
+def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
+    """A person's words inside the result of a call to a tool that asks one."""
+    text = result.text.strip()
+    asking = _bare(tool or "")
+    if asking not in ASKING | RELAYING:
+        return ()
+    if result.is_error:
+        return refusal_in(result)
+    found = list(_answers(text))
+    if not found and asking in RELAYING:
+        found = [PersonWords("answer", _OPENING.sub("", text, count=1))]
+    return tuple(said for said in found if said.words)
+
+
+def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
+    """The reason of a refusal, where a coding agent wrote the result: for readers of its files."""
+    return tuple(_reason(result.text.strip())) if result.is_error else ()
+
+
+def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "approved"] | None:
+    """What a person decided about the call, with or without words, where the result says so."""
+    text = result.text.strip()
+    if result.is_error:
+        return "refused" if _REFUSED.match(text) else None
+    planned = tool is not None and _bare(tool) in PLANNING
+    return "approved" if planned and text.startswith("User has approved") else None
+
+
+def said_of(answers: object, notes: object = None) -> Iterator[PersonWords]:
+    """The words in fields by which tools record them: answers, and notes beside them, by question;
+    an answer is a text, a list, or an object with `answers`.
+    """
+    beside = notes if isinstance(notes, Mapping) else {}
+    for question, given in answers.items() if isinstance(answers, Mapping) else ():
+        asked = "" if str(question).isdigit() else str(question)
+        note = beside.get(question)
+        for words in (*_texts(given), *_notes(note)):
+            kind: Literal["answer", "note"] = "note" if words.startswith(_USER_NOTE) else "answer"
+            yield PersonWords(kind, words.removeprefix(_USER_NOTE).strip(), asked)
+
+
+def _texts(given: object) -> list[str]:
+    if isinstance(given, Mapping):
+        given = given.get("answers")
+    if isinstance(given, str):
+        return [given]
+    return [x for x in given if isinstance(x, str)] if isinstance(given, list) else []
+
+
+def _notes(note: object) -> list[str]:
+    words = note.get("notes") if isinstance(note, Mapping) else None
+    return [_USER_NOTE + words] if isinstance(words, str) and words.strip() else []
+
+
+def _bare(tool: str) -> str:
+    return tool.lower().replace("_", "").replace("-", "")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def _reason(text: str) -> Iterator[PersonWords]:
+    """The reason that stands in a refusal, where one was given."""
+    announced = _REASON.search(text, 0, _REASON_WITHIN) if _REFUSED.match(text) else None
+    if announced is None:
+        return
+    words = text[announced.end() :].partition(_ADVICE)[0].strip()
+    if _CLARIFYING.match(words):
+        yield from _listed(words)
+    elif words:
+        yield PersonWords("refusal", words)
+
+
+def _listed(text: str) -> Iterator[PersonWords]:
+    """The answers in a list of questions that was sent back: `- "question"`, `  Answer: words`."""
+    question, answer = "", list[str]()
+    for line in [*text.splitlines(), '- ""']:
+        if line.startswith('- "'):
+            if answer:
+                yield PersonWords("answer", "\n".join(answer).strip(), question)
+            question, answer = line[3:].removesuffix('"'), []
+        elif line.startswith("  Answer: "):
+            answer = [line.removeprefix("  Answer: ")]
+        elif answer:
+            answer.append(line)
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def _answers(text: str) -> Iterator[PersonWords]:
+    """The wrapped answers in the result of a tool that asks: as JSON, as `"question"="answer"`."""
+    if text.startswith("{"):
+        value = json_or(text)
+        if isinstance(value, Mapping) and "answers" in value:
+            yield from said_of(value["answers"])
+            return
+    opening = _ANSWERED.match(text)
+    if opening is None:
+        return
+    closing = _CLOSING.search(text, opening.end())
+    body = text[opening.end() : closing.start() if closing else len(text)]
+    question, *rest = body.split('"="')
+    for index, piece in enumerate(rest):
+        given, _, following = piece.rpartition(', "') if index < len(rest) - 1 else (piece, "", "")
+        yield from _answer(given.removesuffix('"'), question)
+        question = following
+
+
+def _answer(given: str, question: str) -> Iterator[PersonWords]:
+    """One answer and the note beside it; a preview between them is the tool's."""
+    words, *rest = _BESIDE.split(given)
+    yield PersonWords("answer", words.strip(), question)
+    for label, text in zip(rest[::2], rest[1::2], strict=True):
+        if label.startswith("user notes"):
+            yield PersonWords("note", text.strip(), question)

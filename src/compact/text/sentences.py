@@ -1,0 +1,158 @@
+"""Prose cut into lines and sentences, and what a sentence is about.
+
+Works line by line on Markdown: code fences, tables' rules and pasted logs are no prose. Cues are
+given for English, German and Chinese; a sentence of another language is a fact, ranked by what it
+names. Nothing here knows tokens or budgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from compact.patterns import regex
+
+Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
+
+LONG_LINE = 320
+"""Characters from which a line is cut into its sentences."""
+
+SHORTEST = 25
+"""Characters below which a line is a fragment."""
+
+_FENCE = regex(r"^\s*(?:```|~~~)")
+_BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
+_EMPHASIS = regex(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
+_SENTENCE_END = regex(
+    r"(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\b(?:Mrs|Sra|Mme)\.)"
+    r"[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
+)
+_LOG_LINE = regex(
+    r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |"
+    r"#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
+    r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
+)
+
+_CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
+    (
+        "decisions",
+        regex(
+            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|"
+            r"we(?:'ll| will| should) "
+            r"(?:use|keep|go)|going with|go with|settled|by design|entschieden|"
+            r"entscheidung|statt(?:dessen)?|"
+            r"beschlossen)\b|决定|选择|改用|采用|而不是",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "open",
+        regex(
+            r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|"
+            r"pending|follow-?up|"
+            r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|"
+            r"ausstehend)\b|"
+            r"待办|下一步|尚未|还需|接下来",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "errors",
+        regex(
+            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|"
+            r"traceback|panic|root cause|"
+            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|"
+            r"ursache)\b|"
+            r"错误|失败|异常|问题|缺失",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "done",
+        regex(
+            r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|"
+            r"merged|refactored|"
+            r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|"
+            r"erledigt|hinzugef(?:ü|ue)gt|"
+            r"ge(?:ä|ae)ndert|umgesetzt|fertig)\b|✅|✓|完成|修复|新增|已经|更新",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_DEED = regex(
+    r"(?:✅|✓|\[x\]|done\b|(?:i(?:'ve| have)? )?(?:fixed|added|created|implemented|updated|removed|"
+    r"renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b)",
+    re.IGNORECASE,
+)
+"""A sentence that opens with a deed."""
+_PLAN = regex(
+    r"(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
+    r"add|update|create|use|move|change|replace|make|extend|refactor|rename|remove|implement|"
+    r"ensure|check|verify|write|fix|store|pass|return|keep|set|run|call|modify|handle|include)\b",
+    re.IGNORECASE,
+)
+"""A step that is announced or proposed, not done: an imperative, a need, a possibility."""
+_WEIGHED = regex(
+    r"\b(?:option|approach|alternative|variant) ?[0-9A-D]?\b|\b(?:i'd|i would|i) recommend|"
+    r"[?？]\s*$",
+    re.IGNORECASE,
+)
+"""An option that is weighed, or a question: no decision yet."""
+
+
+def beginning(text: str, most: int) -> str:
+    """The first characters of a text, its white space squeezed; the rest is not looked at."""
+    return " ".join(text.split(maxsplit=most)[:most])[:most]
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Lines of prose without code, bullets and emphasis; long ones cut into sentences."""
+    fenced = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        if fenced or not line.strip() or is_log_line(line):
+            continue
+        words = bare(line)
+        if len(words) <= LONG_LINE:
+            yield words
+        else:
+            yield from sentences_of(words)
+
+
+def sentences_of(line: str) -> Iterator[str]:
+    """The sentences of one line."""
+    for sentence in _SENTENCE_END.split(line):
+        if sentence and (bare := sentence.strip()):
+            yield bare
+
+
+def is_log_line(line: str) -> bool:
+    """Whether a line looks like a log, a trace, a diff or a table rather than prose."""
+    return bool(_LOG_LINE.match(line))
+
+
+def bare(line: str) -> str:
+    """The line without its bullet, number and emphasis."""
+    return _BULLET.sub("", plain(line)).strip()
+
+
+def plain(line: str) -> str:
+    """The line without Markdown's emphasis."""
+    return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
+
+
+def topic_of(sentence: str) -> Topic:
+    """What the sentence is about; `facts` where no cue is found."""
+    if _DEED.match(sentence):
+        return "done"
+    if _PLAN.match(sentence):
+        return "plan"
+    if _WEIGHED.search(sentence):
+        return "facts"
+    for topic, cue in _CUES:
+        if cue.search(sentence):
+            return topic
+    return "facts"

@@ -1,0 +1,190 @@
+"""Reading the `conversations.json` of a Claude account's export: a list of conversations,
+`{uuid, name, chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
+
+What is decided here:
+
+- A reply holds its calls and their results in one content: they become replies and tool messages in
+  that order. Where calls have no ids, the oldest waiting one of that tool is answered.
+- The text that the export has of an attachment is a message of its own behind the person's,
+  `injected`. Of other files it has names only: they are told in brackets, and counted.
+- Where messages name their parents, the branch of the current message (else of the last one) is the
+  conversation. Messages of other branches are left out, counted.
+- `text` says again what `content` says: it is read where there is no content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.json_text import write_json
+from compact.messages.messages import Part, Text, Thinking, ToolResult
+from compact.transcripts.documents import Document, choose, objects_in, rows_at, values_of
+from compact.transcripts.pairing import INJECTED, Paired, unknown_role
+from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+
+NAME = "claude_export"
+_FILE = "file, of which only the name is kept|files, of which only the names are kept"
+_SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def recognizes(document: Document) -> bool:
+    """Whether a first value is a conversation with chat messages."""
+    return any(_is_conversation(value) for value in values_of(document)[:20])
+
+
+def titles(document: Document) -> list[str | None]:
+    """The names of the conversations, in the order of their numbers."""
+    values = values_of(document)
+    return [text_or(value.get("name")) if isinstance(value, dict) else None for value in values]
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """One conversation of the file; `active` changes nothing, these files know no boundaries.
+
+    Raises:
+        InvalidTranscript: naming the message that is wrong.
+    """
+    values = values_of(document)
+    value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
+    rows = rows_at(value, "chat_messages", source=document.source)
+    chat = _Chat(document.source)
+    branch = _branch(rows, value.get("current_leaf_message_uuid"))
+    for index in branch:
+        chat.take(index, rows[index])
+    left = len(rows) - len(branch)
+    chat.finish()
+    other = "message of another branch" if left == 1 else "messages of other branches"
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(chat.messages),
+        title=text_or(value.get("name")),
+        model=text_or(value.get("model")),
+        session_id=text_or(value.get("uuid")),
+        rows=chat.rows,
+        notes=(*([f"{left} {other}"] if left else ()), *chat.notes(), *document.notes),
+        conversations=len(values),
+    )
+
+
+def _is_conversation(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
+
+
+def _branch(rows: Sequence[object], current: object) -> list[int]:
+    """The positions of the messages of one branch; of all where they do not name their parents."""
+    places = {
+        row["uuid"]: i
+        for i, row in enumerate(rows)
+        if isinstance(row, dict) and isinstance(row.get("uuid"), str)
+    }
+    parents = [row.get("parent_message_uuid") if isinstance(row, dict) else None for row in rows]
+    if len(places) < len(rows) or not any(str(parent) in places for parent in parents):
+        return list(range(len(rows)))
+    at = places.get(current, len(rows) - 1) if isinstance(current, str) else len(rows) - 1
+    found: dict[int, None] = {}
+    while at not in found:
+        found[at] = None
+        at = places.get(str(parents[at]), at)
+    return list(reversed(found))
+
+
+@dataclass(slots=True)
+class _Chat(Paired):
+    """Makes messages of the rows as they come."""
+
+    def take(self, index: int, row: object) -> None:
+        """Take one message.
+
+        Raises:
+            InvalidTranscript: it has no sender that is known, or a content that is no list.
+        """
+        path = f"chat_messages[{index}]"
+        sender = row.get("sender") if isinstance(row, dict) else None
+        if not isinstance(row, dict) or not isinstance(sender, str):
+            reason = f"{path}.sender: expected human or assistant, got {sender!r}"
+            raise InvalidTranscript(self.source, reason)
+        content = row.get("content")
+        if content is not None and not isinstance(content, list):
+            raise InvalidTranscript(self.source, f"{path}.content: expected a list of blocks")
+        blocks = objects_in(content)
+        if not any(self._says_something(block) for block in blocks):
+            blocks = [{"type": "text", "text": row.get("text")}]
+        before = len(self.messages)
+        self._blocks(sender, blocks, row)
+        self._attached(row)
+        if len(self.messages) == before:
+            self.left_out["empty message"] += 1
+
+    def _says_something(self, block: Row) -> bool:
+        return block.get("type") != "text" or bool(block.get("text"))
+
+    def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
+        """The blocks as messages: what is said up to a result, and the results."""
+        parts: list[Part] = []
+        for block in blocks:
+            match block:
+                case {"type": "text", "text": str(text)}:
+                    parts += [Text(text)] if text else []
+                case {"type": "text"}:
+                    pass
+                case {"type": "thinking", "thinking": str(text)}:
+                    parts += [Thinking(text)] if text else []
+                case {"type": "tool_use"}:
+                    call = self.call(block.get("id"), block.get("name"), block.get("input"))
+                    parts.append(call)
+                case {"type": "tool_result"}:
+                    self._say(sender, parts, row)
+                    parts = []
+                    self._result(block, row)
+                case {"text": str(text)}:
+                    parts.append(Text(text))
+                case _:
+                    self.left_out[f"{block.get('type')} block"] += 1
+        for each in objects_in(row.get("files")):
+            parts.append(Text(f"[file {each.get('file_name')}]"))
+            self.left_out[_FILE] += 1
+        self._say(sender, parts, row)
+
+    def _result(self, block: Row, row: Row) -> None:
+        known = block.get("tool_use_id")
+        asked = self.known(known) or self.asked_of(block.get("name"))
+        said = block.get("content")
+        if isinstance(said, list):
+            texts = [each.get("text") if isinstance(each, dict) else each for each in said]
+            text = "\n".join(
+                text if isinstance(text, str) else write_json(each)
+                for text, each in zip(texts, said, strict=True)
+            )
+        else:
+            text = said if isinstance(said, str) else "" if said is None else write_json(said)
+        result = ToolResult("", text, is_error=block.get("is_error") is True)
+        self.answer(asked, result, row, time=_time(block.get("stop_timestamp"), row))
+
+    def _attached(self, row: Row) -> None:
+        """The texts of a message's attachments."""
+        for each in objects_in(row.get("attachments")):
+            text = text_or(each.get("extracted_content"))
+            said = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
+            self.say("user", [said], row, time=_time(None, row), metadata=INJECTED)
+
+    def _say(self, sender: str, parts: list[Part], row: Row) -> None:
+        if not parts:
+            return
+        more: dict[str, Any] = dict(self.own_id(row.get("uuid")))
+        if sender not in _SENDERS:
+            self.left_out[unknown_role(sender)] += 1
+            more["metadata"] = INJECTED
+        self.say(_SENDERS.get(sender, "user"), parts, row, time=_time(None, row), **more)
+
+
+def _time(value: object, row: Row) -> datetime | None:
+    """The time of a block, else that of its message."""
+    return time_of(value) or time_of(row.get("created_at"))

@@ -1,0 +1,192 @@
+"""Reading OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`, of which the
+`response_item` rows are the conversation, as items of the Responses API. Older ones are the items
+themselves, behind a head.
+
+What is decided here:
+
+- All other rows are the program's own records, or say again what an item says: left out, counted.
+- A `user` item is a person's where a `user_message` event holds the same words. Any other one was
+  put there by the program (instructions of a repository, the environment): `injected`. In a file
+  without such events the words alone decide.
+- A `compacted` row is left out where its originals are in the file, that is behind other items.
+  With `active`, and where nothing stands before it, what it kept takes their place: its
+  `replacement_history`, else what the program itself went on from: the instructions, the person's
+  messages and the summary. The summary is a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.messages.formats.responses import Responses
+from compact.messages.messages import MessageMetadata
+from compact.transcripts.documents import Document, JsonLines
+from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcript, time_of
+
+NAME = "codex_cli"
+_TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
+_TYPED = (None, "plain")
+"""Kinds of `user_message` events, where they have one, that hold what a person typed."""
+_PARSER = Responses()
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the first row is a record of a rollout."""
+    match document.rows:
+        case [(_, {"type": str(kind), "payload": dict()}), *_]:
+            return kind in _TYPES
+        case [(_, {"id": str(), "timestamp": str(), "instructions": _} as head), *_]:
+            return "role" not in head and isinstance(document, JsonLines)
+        case [_, (_, {"record_type": str()}), *_]:
+            return True
+    return False
+
+
+def _is_record(row: Row) -> bool:
+    return isinstance(row.get("type"), str) or not {"record_type", "instructions"}.isdisjoint(row)
+
+
+def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is written today: older files have the items themselves, and records without a
+    type.
+    """
+    if "payload" in row or row.get("type") in _TYPES:
+        return row
+    if "type" in row:
+        return {"type": "response_item", "payload": row, "timestamp": row.get("timestamp")}
+    kind = "session_meta" if "instructions" in row else str(row["record_type"])
+    return {"type": kind, "payload": row}
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation.
+
+    Raises:
+        InvalidTranscript: naming the line of a row that is no record, or of an item that is wrong.
+    """
+    rollout = _Rollout(document.source, active=active)
+    for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
+        rollout.attempt(partial(rollout.take, number, _enveloped(row)))
+    rollout.finish()
+    notes = (*rollout.notes(), *document.notes)
+    if active and not rollout.left_out["compacted row"]:
+        notes = (*notes, NO_BOUNDARY)
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="responses",
+        messages=tuple(rollout.messages),
+        model=rollout.model,
+        session_id=rollout.session_id,
+        rows=rollout.rows,
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An item, and the row that it stands in."""
+
+    raw: Any
+    number: int
+    row: Row
+
+    @property
+    def role(self) -> object:
+        """The role, where it is a message."""
+        return self.raw.get("role") if isinstance(self.raw, dict) else None
+
+    @property
+    def texts(self) -> set[str]:
+        """The texts of its content."""
+        content = self.raw.get("content")
+        parts = content if isinstance(content, list) else [{"text": content}]
+        found = (part.get("text") for part in parts if isinstance(part, dict))
+        return {text.strip() for text in found if isinstance(text, str)}
+
+
+@dataclass(slots=True)
+class _Rollout(Collected):
+    """Collects the items of the rows as they come."""
+
+    active: bool = False
+    model: str | None = None
+    session_id: str | None = None
+    _items: list[_Item] = field(default_factory=list)
+    _typed: set[str] = field(default_factory=set)
+    _summaries: set[str] = field(default_factory=set)
+
+    def take(self, number: int, row: dict[str, Any]) -> None:
+        """Take one row.
+
+        Raises:
+            InvalidTranscript: it lacks its payload.
+        """
+        match row:
+            case {"type": "response_item", "payload": {"type": "ghost_snapshot"}}:
+                pass  # the state of the files, which no model is sent
+            case {"type": "response_item", "payload": dict(raw)}:
+                self._items.append(_Item(raw, number, row))
+                return
+            case {"type": "compacted", "payload": dict(payload)}:
+                self._compact(number, row, payload)
+            case {"type": "response_item" | "compacted"}:
+                raise InvalidTranscript(self.source, "the row has no payload", line=number)
+            case {"type": "event_msg", "payload": {"type": "user_message", "message": str(said)}}:
+                if row["payload"].get("kind") in _TYPED:
+                    self._typed.add(said.strip())
+            case {"type": "session_meta", "payload": {"id": str(own)}}:
+                self.session_id = self.session_id or own
+            case {"type": "turn_context", "payload": {"model": str(model)}}:
+                self.model = model
+        self.left_out[f"{row['type']} row"] += 1
+
+    def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
+        """Put what a compaction kept in the place of the items before it, where that is asked."""
+        summary = payload.get("message")
+        told = isinstance(summary, str) and bool(summary.strip())
+        kept = payload.get("replacement_history")
+        if self._items and not self.active:
+            return
+        if isinstance(kept, list):
+            self._items = [_Item(raw, number, row) for raw in kept]
+        else:
+            said = [item for item in self._items if item.role in ("user", "developer")]
+            self._items = [item for item in said if not item.texts & self._summaries]
+            if told:
+                raw = {"type": "message", "role": "user", "content": summary}
+                self._items.append(_Item(raw, number, row))
+        if told:
+            self._summaries.add(str(summary).strip())
+
+    def finish(self) -> None:
+        """Make messages of the items.
+
+        Raises:
+            InvalidTranscript: naming the line of an item that is wrong.
+        """
+        for item in self._items:
+            self.attempt(partial(self._add, item))
+
+    def _add(self, item: _Item) -> None:
+        message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
+        update: dict[str, Any] = {}
+        if (time := time_of(item.row.get("timestamp"))) is not None:
+            update["timestamp"] = time
+        if item.role == "user" and (source := self._source_of(item)) is not None:
+            update["metadata"] = MessageMetadata(source=source)
+        self.add(message.model_copy(update=update), item.row)
+
+    def _source_of(self, item: _Item) -> str | None:
+        """Who made an item of the role `user`; None where the file does not tell."""
+        if item.texts & self._summaries:
+            return "checkpoint"
+        if not self._typed:
+            return None
+        return "person" if item.texts & self._typed else "injected"

@@ -1,0 +1,205 @@
+"""Reading Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`, of
+which the messages and the ends of tool calls are the conversation.
+
+What is decided here:
+
+- A person's words are those they typed (`content`); what the program sent with them
+  (`transformedContent`: the time, reminders) stays in the row. Messages that somebody else than the
+  person sent (`source`), notifications and texts that were selected somewhere are `injected`.
+- Results stand behind their calls, whatever came between. What was run without being asked for by a
+  reply is a call of its own.
+- Events of a sub-agent (`parentToolCallId`, `agentId`) belong to its conversation: left out.
+- A summary (session.compaction_complete) is left out where its originals are in the file. With
+  `active`, and where nothing stands before it, it is a checkpoint.
+- All other events are the program's own records: left out, counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.messages.messages import MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.transcripts.documents import Document, objects_in
+from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
+from compact.transcripts.transcript import (
+    NO_BOUNDARY,
+    Row,
+    Transcript,
+    newer_than,
+    text_or,
+    time_of,
+)
+
+NAME, _VERSION = "copilot_cli", 1
+_COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the first row is an event whose type has two names, with data."""
+    match document.rows:
+        case [(_, {"type": str(kind), "data": dict(), "id": str()}), *_]:
+            return "." in kind
+    return False
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation.
+
+    Raises:
+        InvalidTranscript: naming the line of a row that is no event, or of a message that is wrong.
+    """
+    log = _Events(document.source)
+    rows = log.checked(document.rows, _is_event, "an event with a type and data")
+    bounds = [i for i, (_, row) in enumerate(rows) if _summary(row)]
+    start = bounds[-1] if active and bounds else 0
+    for index, (number, row) in enumerate(rows):
+        if index >= start or row["type"] == _SYSTEM:
+            log.attempt(partial(log.take, number, row))
+    log.finish()
+    starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
+    head: Row = starts[0] if starts else {}
+    notes = (*newer_than(_VERSION, head.get("version")), *log.notes(), *document.notes)
+    if active and not bounds:
+        notes = (*notes, NO_BOUNDARY)
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(log.messages),
+        title=log.title,
+        model=log.model,
+        session_id=text_or(head.get("sessionId")),
+        rows=log.rows,
+        notes=notes,
+    )
+
+
+def _is_event(row: Row) -> bool:
+    return isinstance(row.get("type"), str) and isinstance(row.get("data"), dict)
+
+
+def _summary(row: Row) -> str | None:
+    """The summary that a compaction ended with."""
+    return text_or(row["data"].get("summaryContent")) if row["type"] == _COMPACTED else None
+
+
+@dataclass(slots=True)
+class _Events(Paired):
+    """Makes messages of the events as they come."""
+
+    model: str | None = None
+    title: str | None = None
+    _asked: set[str] = field(default_factory=set)
+    """The ids of calls that were seen."""
+
+    def take(self, number: int, row: dict[str, Any]) -> None:
+        """Take one event.
+
+        Raises:
+            InvalidTranscript: naming the line of a message without its content.
+        """
+        data = row["data"]
+        if data.get("parentToolCallId") or row.get("agentId"):
+            self.left_out[f"{row['type']} event of a sub-agent|"
+                          f"{row['type']} events of sub-agents"] += 1  # fmt: skip
+            return
+        match row["type"]:
+            case "user.message":
+                source = data.get("source")
+                mark = PERSON if source in (None, "", "user") else INJECTED
+                self._said("user", number, row, mark)
+            case "system.message":
+                self._said("system", number, row, None)
+            case "system.notification":
+                self._said("user", number, row, INJECTED)
+            case "assistant.message":
+                self._reply(number, row)
+            case "tool.execution_start" | "tool.user_requested":
+                self._start(row)
+            case "tool.execution_complete":
+                self._complete(row)
+            case _:
+                self._other(row)
+
+    def _said(self, role: str, number: int, row: Row, metadata: MessageMetadata | None) -> None:
+        text = self._content(number, row)
+        parts: list[Part] = [Text(text)] if text else []
+        shown: list[Part] = []
+        for attached in objects_in(row["data"].get("attachments")):
+            name = attached.get("path") or attached.get("displayName") or attached.get("type")
+            if selected := text_or(attached.get("text")):
+                shown.append(Text(f"[attached {name}]\n{selected}"))
+                continue
+            parts.append(Text(f"[attached {name}]"))
+            self.left_out["attachment, of which only the name is kept|"
+                          "attachments, of which only the names are kept"] += 1  # fmt: skip
+        marked = {} if metadata is None else {"metadata": metadata}
+        self._say(role, parts, row, **marked)
+        if shown:
+            self._say("user", shown, row, metadata=INJECTED)
+
+    def _content(self, number: int, row: Row) -> str:
+        content = row["data"].get("content")
+        if not isinstance(content, str):
+            raise InvalidTranscript(self.source, "data.content: expected text", line=number)
+        return content
+
+    def _reply(self, number: int, row: Row) -> None:
+        """A reply with its reasoning and its calls."""
+        data = row["data"]
+        self.model = text_or(data.get("model")) or self.model
+        parts: list[Part] = []
+        if thought := text_or(data.get("reasoningText")):
+            parts.append(Thinking(thought, text_or(data.get("reasoningOpaque"))))
+        if text := self._content(number, row):
+            parts.append(Text(text))
+        for asked in objects_in(data.get("toolRequests")):
+            known = asked.get("toolCallId")
+            self._asked.add(str(known))
+            parts.append(self.call(known, asked.get("name"), asked.get("arguments")))
+        self._say("assistant", parts, row)
+
+    def _start(self, row: Row) -> None:
+        """A call begins: one that no reply asked for is said here."""
+        data = row["data"]
+        known = data.get("toolCallId")
+        if str(known) in self._asked:
+            self.left_out[f"{row['type']} event"] += 1
+            return
+        self._asked.add(str(known))
+        call = self.call(known, data.get("toolName"), arguments_text(data.get("arguments")))
+        self._say("assistant", [call], row)
+
+    def _complete(self, row: Row) -> None:
+        """A call ends."""
+        data = row["data"]
+        result, error = data.get("result"), data.get("error")
+        said = result.get("content") if isinstance(result, dict) else result
+        if data.get("success") is False or (error and said is None):
+            said = error.get("message") if isinstance(error, dict) else error
+        text = said if isinstance(said, str) else "" if said is None else arguments_text(said)
+        made = ToolResult("", text, is_error=data.get("success") is False)
+        self.answer(data.get("toolCallId"), made, row, time=time_of(row.get("timestamp")))
+
+    def _other(self, row: Row) -> None:
+        """A record of the program's own."""
+        summary = _summary(row)
+        if summary and all(message.role == "system" for message in self.messages):
+            self._say("user", [Text(summary)], row, metadata=CHECKPOINT)
+            return
+        self.model = text_or(row["data"].get("newModel")) or self.model
+        if row["type"] == "session.title_changed":
+            self.title = text_or(row["data"].get("title")) or self.title
+        self.left_out[f"{row['type']} event"] += 1
+
+    def _say(self, role: str, parts: list[Part], row: Row, **more: object) -> None:
+        if not parts:
+            self.left_out[f"empty {row['type']} event"] += 1
+            return
+        time = time_of(row.get("timestamp"))
+        self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)

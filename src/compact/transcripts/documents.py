@@ -1,0 +1,413 @@
+"""From bytes to JSON values or text, with a clear reason and a line number when that fails.
+
+A file is one of four documents: one JSON value, JSON values line by line, text, or a SQLite
+database with chats. Nothing here knows what the values mean: that is for the format modules. orjson
+parses; Python's json takes over where orjson would refuse or change something valid (lone surrogate
+escapes, integers beyond 64 bits). NaN and Infinity are refused by both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
+
+import orjson
+
+from compact.errors import InvalidArgument, InvalidTranscript, unreadable
+from compact.messages.calls import got, whole_number
+from compact.patterns import regex
+
+Item = TypeVar("Item")
+_HUGE_INTEGER = regex(rb"[:,\[\s]-?[0-9]{20}")
+_SQLITE = b"SQLite format 3\0"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
+          ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
+"""How texts in UTF-16 begin."""
+LARGEST_FILE = 500_000_000
+"""Bytes of the largest file that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file's content. `source` is its name in errors, `data` its complete lines, and `rows` pairs
+    JSON values with the numbers of their lines, counted from 1. `notes` say what was left out.
+    """
+
+    source: str
+    data: bytes = field(repr=False)
+    rows: list[tuple[int, Any]]
+    notes: tuple[str, ...] = ()
+
+
+class JsonValue(Document):
+    """A file that is one JSON value."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The value."""
+        return self.rows[0][1]
+
+
+class JsonLines(Document):
+    """A file with one JSON value a line. `data` are the complete lines."""
+
+    __slots__ = ()
+
+
+class PlainText(Document):
+    """A file that is no JSON: UTF-8, without a mark at its beginning."""
+
+    __slots__ = ()
+
+
+class Database(Document):
+    """A SQLite file with chats in it: `rows` are its conversations, each with its messages, as
+    `transcripts.chats` reads them.
+    """
+
+    __slots__ = ()
+
+
+Kind = Literal["JSON", "text", "a database"]
+
+
+def kind_of(document: Document) -> Kind:
+    """What kind of file a document is, in words."""
+    match document:
+        case PlainText():
+            return "text"
+        case Database():
+            return "a database"
+        case _:
+            return "JSON"
+
+
+def json_object(document: Document) -> Mapping[str, Any]:
+    """The document's one JSON object; empty where it is none."""
+    if isinstance(document, JsonValue) and isinstance(document.value, dict):
+        return document.value
+    return {}
+
+
+def rows_at(value: object, key: str, *, source: str) -> list[Any]:
+    """The list of that key.
+
+    Raises:
+        InvalidTranscript: there is none.
+    """
+    rows = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        raise InvalidTranscript(source, f"{key}: expected a list of messages")
+    return rows
+
+
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; of anything else none."""
+    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
+
+
+def values_of(document: Document) -> list[Any]:
+    """The values of a file that may hold several: those of its list, else those of its lines."""
+    if isinstance(document, JsonValue) and isinstance(document.value, list):
+        return document.value
+    return [value for _, value in document.rows]
+
+
+def choose(
+    items: Sequence[Item],
+    number: int | None,
+    *,
+    source: str,
+    titles: Callable[[], Sequence[str | None]] = tuple,
+) -> Item:
+    """The conversation of that number, counted from 1; without a number, the only one. `titles`
+    gives theirs, for whoever has to choose.
+
+    Raises:
+        InvalidTranscript: none or several without a number, or no such number.
+        InvalidArgument: it is no number.
+    """
+    count = len(items)
+    if count == 0:
+        raise InvalidTranscript(source, "holds no conversation")
+    if number is None:
+        if count == 1:
+            return items[0]
+        raise InvalidTranscript(
+            source,
+            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+            + _told(titles()),
+        )
+    if whole_number(number) is None:
+        raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
+    if not 1 <= number <= count:
+        held = "1 conversation" if count == 1 else f"{count:,} conversations, numbered from 1"
+        raise InvalidTranscript(source, f"there is no conversation {number}: the file holds {held}")
+    return items[number - 1]
+
+
+def _told(titles: Sequence[str | None]) -> str:
+    """The first titles of a file, in one line; nothing where none has a title."""
+    if not any(titles):
+        return ""
+    shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
+    cut = [title if len(title) <= 40 else f"{title[:39]}…" for title in shown]
+    told = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
+    return f": {told}{', …' * (len(titles) > 10)}"
+
+
+def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
+    """Read a path, or take bytes as they are. `source` names them in errors (default: the path).
+    What SQLite keeps beside a database is looked for beside the path, or beside the file of bytes
+    that `source` names.
+
+    Raises:
+        InvalidTranscript: missing, a directory, empty, binary, not UTF-8, or JSON that is broken
+        elsewhere than in the
+            last line of a JSON Lines file.
+    """
+    name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
+    content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
+    if not content.strip():
+        raise InvalidTranscript(name, "the file is empty", is_foreign=True)
+    if content.startswith(_SQLITE):
+        return _database(content, name, str(data) if isinstance(data, Path) else name)
+    content, notes = _as_utf8(content, name)
+    document = _text_document(content, name)
+    halves = [row for row in document.rows if not _is_whole(row)] if b"\\ud" in content else []
+    if halves:
+        many = "1 row has" if len(halves) == 1 else f"{len(halves)} rows have"
+        notes = (*notes, f"{many} half of a character in it (a lone surrogate)")
+    return replace(document, notes=(*document.notes, *notes))
+
+
+def _is_whole(row: tuple[int, Any]) -> bool:
+    """Whether all texts of a row are whole characters."""
+    try:
+        orjson.dumps(row[1])
+    except (TypeError, ValueError) as error:
+        return "surrogates" not in str(error)
+    return True
+
+
+def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
+    """A file's text as UTF-8, without the zero bytes that a cut write leaves at its end; and what
+    was mended, in words.
+
+    Raises:
+        InvalidTranscript: it is binary data, or a mixture.
+    """
+    order = next((order for marks, order in _UTF16 if content.startswith(marks)), None)
+    if order is not None:
+        try:
+            return content.decode(order).lstrip("\ufeff").encode(), ("UTF-16, read as such",)
+        except UnicodeError:
+            raise InvalidTranscript(name, "UTF-16 that is broken: save it as UTF-8") from None
+    text = content.rstrip(b"\0\r\n ")
+    zeros = content[len(text) :].count(b"\0")
+    if b"\0" in text and text.removeprefix(_BOM)[:1] in (b"{", b"["):
+        reason = "binary data in it: zero bytes, as a cut write leaves them"
+        raise InvalidTranscript(name, reason, line=text.count(b"\n", 0, text.index(b"\0")) + 1)
+    if b"\0" in text[:8192] or (zeros and not _is_utf8(text)):
+        raise InvalidTranscript(name, "binary data, not a text file", is_foreign=True)
+    if not zeros:
+        return content, ()
+    return text + b"\n", (f"{zeros} zero bytes at the end, which a cut write left",)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_document(content: bytes, name: str) -> Document:
+    """The document of a text."""
+    body = content.removeprefix(_BOM)
+    first = body.lstrip()[:1]
+    if first == b"{":
+        return _objects(content, body, name)
+    if first == b"[":
+        return JsonValue(name, content, [(1, _whole(body, name))])
+    lines = body.split(b"\n", 2)
+    if len(lines) > 1 and lines[1].startswith(b"{") and _is_object(lines[1]):
+        _refuse(name, ValueError("not a JSON object, the next line is one"), line=1)
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
+    return PlainText(name, body, [])
+
+
+def _database(content: bytes, name: str, path: str) -> Document:
+    """The chats of a database; what was written to it last may stand in a file beside it."""
+    from compact.transcripts import chats  # SQLite is loaded where there is something to read
+
+    beside = {
+        end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
+    }
+    return Database(name, content, list(enumerate(chats.conversations(content, beside, name), 1)))
+
+
+def bytes_of(path: Path, name: str) -> bytes:
+    """What a file holds.
+
+    Raises:
+        InvalidTranscript: it cannot be read, or is larger than any conversation; `name` is its
+            name there.
+    """
+    try:
+        with path.open("rb") as stream:
+            return all_of(stream, name)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidTranscript):
+            raise
+        raise InvalidTranscript(name, unreadable(error)) from None
+
+
+def all_of(stream: BinaryIO, name: str) -> bytes:
+    """What a stream holds to its end; one that has none is given up.
+
+    Raises:
+        InvalidTranscript: it is larger than any conversation.
+    """
+    data = bytearray()
+    while piece := stream.read(1 << 20):
+        data += piece
+        if len(data) > LARGEST_FILE:
+            most = f"{LARGEST_FILE // 1_000_000:,} MB"
+            raise InvalidTranscript(name, f"larger than {most}, or without end: no conversation")
+    return bytes(data)
+
+
+def _objects(content: bytes, body: bytes, name: str) -> Document:
+    """One object, or one a line: the latter where the first line is complete and others follow."""
+    numbered = enumerate(body.split(b"\n"), 1)
+    lines = [(n, line) for n, line in numbered if line and not line.isspace()]
+    exact = _HUGE_INTEGER.search(body) is not None
+    if len(lines) == 1 and b"}{" not in lines[0][1].replace(b" ", b""):
+        return JsonValue(name, content, [(1, _whole(body, name))])
+    try:
+        _parse(lines[0][1], exact=exact)
+    except ValueError:
+        if not (lines[0][1].rstrip().endswith(b"}") or _is_object(lines[-1][1])):
+            return JsonValue(name, content, [(1, _whole(body, name))])
+    rows: list[tuple[int, Any]] = []
+    for number, line in lines:
+        try:
+            rows += [(number, value) for value in _values(line, exact=exact)]
+        except ValueError as error:
+            if number == lines[-1][0] and rows and _is_cut(line, error):
+                end = content.rstrip().rfind(b"\n") + 1
+                return JsonLines(name, content[:end], rows, ("the last line is half written",))
+            _refuse(name, error, line=number)
+    return (JsonValue if len(rows) == 1 else JsonLines)(name, content, rows)
+
+
+def _values(line: bytes, *, exact: bool) -> list[object]:
+    """The value of a line, or its objects where several stand on it."""
+    try:
+        return [_parse(line, exact=exact)]
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data") or b"\r{" in line:
+            raise
+        decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+        text, at, found = error.doc.strip(), 0, []
+        while at < len(text):
+            try:
+                value, at = decoder.raw_decode(text, at)
+            except ValueError:
+                raise error from None
+            found.append(value)
+            at += len(text[at:]) - len(text[at:].lstrip())
+        return found
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(_parse(line, exact=False), dict)
+    except ValueError:
+        return False
+
+
+def _is_cut(line: bytes, error: ValueError) -> bool:
+    """Whether a broken line looks like the beginning of a complete one."""
+    if not line.lstrip().startswith(b"{"):
+        return False
+    if isinstance(error, UnicodeDecodeError):
+        return error.end == len(error.object) and "unexpected end" in error.reason
+    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Extra data"):
+        return False
+    tail = len(error.doc.rstrip()) - error.pos
+    return error.msg.startswith("Unterminated string") or tail <= len('"\\u000')
+
+
+def _whole(body: bytes, name: str) -> object:
+    try:
+        return _parse(body, exact=_HUGE_INTEGER.search(body) is not None)
+    except UnicodeDecodeError as error:
+        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
+    except json.JSONDecodeError as error:
+        _refuse(name, error, line=error.lineno)
+    except ValueError as error:
+        _refuse(name, error, line=None)
+
+
+def _parse(data: bytes, *, exact: bool) -> object:
+    """One JSON value. `exact` keeps integers beyond 64 bits."""
+    place = 0
+    try:
+        value: object = orjson.loads(data)
+        if not exact:
+            return value
+    except orjson.JSONDecodeError as error:
+        place = error.pos
+    text = data.decode("utf-8")
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except _NotANumber as error:
+        raise json.JSONDecodeError(str(error), text, place) from None
+
+
+class _NotANumber(ValueError):
+    """A number that JSON does not have."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotANumber(f"{name} is not a JSON number")
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if math.isinf(number):
+        raise _NotANumber(f"{literal} is too large a number")
+    return number
+
+
+def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
+    if isinstance(error, UnicodeDecodeError):
+        reason = (
+            f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x}); if it is in "
+            "another encoding, such as Windows-1252, save it as UTF-8"
+        )
+    elif isinstance(error, json.JSONDecodeError) and "}\r{" in error.doc:
+        reason = "its lines end in CR alone, as on old Macs: save it with LF"
+    elif isinstance(error, json.JSONDecodeError):
+        column = f" at column {error.colno}"
+        said = error.msg.removesuffix(" at")
+        near = error.doc[error.pos : error.pos + 40].splitlines()[:1]
+        reason = f"broken JSON: {said}{column}" + (f", before {near[0]!r}" if near else "")
+    else:
+        reason = f"broken JSON: {error}"
+    raise InvalidTranscript(name, reason, line=line) from None

@@ -1,0 +1,165 @@
+"""Reading snapshots of an older assistant: a session's id, one of the snapshot's own, a purpose or
+a summary, and the messages at that time.
+
+Three shapes are known, and read alike: flat `messages`; `userMessages` and `archivedUserMessages`
+beside `messages`; and all of it in a `conversationState`. What is decided here:
+
+- Summaries in it (`checkpoints[].summary`, a `summary` of its own) stand before the messages, as
+  checkpoints: their originals are not in the file.
+- The person's messages that were kept beside the others come at their times; one with the id of
+  another, or that says at the same time what another says, is there once. Of the archived ones
+  some have no role, and a `summary` that is their first hundred characters.
+- The goals, and all other keys, are in the container's fields, as `record`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.json_text import write_json
+from compact.transcripts.documents import Document, json_object, objects_in
+from compact.transcripts.legacy_session import say_summaries, take_messages
+from compact.transcripts.roles import ByRole
+from compact.transcripts.transcript import Container, Row, Transcript, newer_than, text_or, time_of
+
+NAME, _VERSION = "legacy_snapshot", 1
+_STATES = ("conversationState", "state", "context")
+"""Where the messages stand, if not in the snapshot itself."""
+BEGINNING = 100
+"""Characters of an archived message that such programs keep."""
+_LISTS = ("archivedUserMessages", "userMessages", "messages")
+_TOLD = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
+         "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
+"""Keys that tell a snapshot from a session."""
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the value is an object with two ids, of itself and of a session, and messages."""
+    value = json_object(document)
+    if not (_id_of(value) and _session_of(value) and _lists(_state(value))):
+        return False
+    match value:
+        case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
+            return "lastActivity" not in value
+    return bool(set(_TOLD) & value.keys())
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The messages of that time; `active` changes nothing.
+
+    Raises:
+        InvalidTranscript: naming the message that is wrong.
+    """
+    value = json_object(document)
+    state = _state(value)
+    session = ByRole(document.source)
+    say_summaries(session, (*objects_in(state.get("checkpoints")), value))
+    for name in _lists(state):
+        if not isinstance(state[name], list):
+            raise InvalidTranscript(document.source, f"{name}: expected a list of messages")
+    rows, repeated = _in_order(state)
+    if repeated:
+        session.left_out["message that is in two lists|messages that are in two lists"] = repeated
+    if cut := sum(len(row["summary"]) >= BEGINNING for row in rows if _is_beginning(row)):
+        words = "of which only the beginning is kept"
+        session.left_out[f"message {words}|messages {words}"] = cut
+    rows = [_whole(row) for row in rows]
+    take_messages(session, rows, calls=state.get("toolCalls") or value.get("toolCalls"))
+    session.finish()
+    record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
+    purpose = text_or(value.get("purpose")) or "snapshot"
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(session.messages),
+        title=f"{purpose} of {_session_of(value)}",
+        model=text_or(value.get("model")),
+        session_id=_session_of(value),
+        rows=session.rows,
+        notes=(*newer_than(_VERSION, value.get("version")), *session.notes(), *_goals(state)),
+        container=Container(fields={"record": record}),
+    )
+
+
+def _id_of(value: Row) -> str | None:
+    return text_or(value.get("id")) or text_or(value.get("snapshotId"))
+
+
+def _session_of(value: Row) -> str | None:
+    return text_or(value.get("sessionId")) or text_or(value.get("session_id"))
+
+
+def _state(value: Row) -> Row:
+    """The object that the messages stand in."""
+    for name in _STATES:
+        state = value.get(name)
+        if isinstance(state, dict) and _lists(state):
+            return state
+    return value
+
+
+def _lists(state: Mapping[str, Any]) -> list[str]:
+    return [name for name in _LISTS if name in state]
+
+
+def _in_order(state: Row) -> tuple[list[Any], int]:
+    """The messages of all lists by their times, and how many were in two of them."""
+    rows: list[Any] = []
+    seen: set[str] = set()
+    repeated = 0
+    for name in reversed(_LISTS):
+        own: set[str] = set()
+        for row in state.get(name) or []:
+            keys = _keys(row)
+            if keys & seen:
+                repeated += 1
+                continue
+            own |= keys
+            rows.append(row)
+        seen |= own
+    if len(_lists(state)) == 1:
+        return rows, repeated
+    last = datetime.min.replace(tzinfo=UTC)
+    timed: list[tuple[datetime, Any]] = []
+    for row in rows:
+        last = (time_of(row.get("timestamp")) if isinstance(row, dict) else None) or last
+        timed.append((last, row))
+    return [row for _, row in sorted(timed, key=lambda each: each[0])], repeated
+
+
+def _is_beginning(row: object) -> bool:
+    """Whether a row tells of a message by its beginning."""
+    match row:
+        case {"role": _} | {"content": _}:
+            return False
+        case {"summary": str()}:
+            return True
+    return False
+
+
+def _whole(row: Any) -> Any:  # noqa: ANN401 - what JSON carries
+    """The message that a row stands for."""
+    return {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
+
+
+def _keys(row: object) -> set[str]:
+    """By what a message is known to be the same as one of another list."""
+    if not isinstance(row, dict):
+        return set()
+    if own := text_or(row.get("id")):
+        return {own}
+    said = row["parts"] if "parts" in row else row.get("content")
+    return {write_json([row.get("role"), said, row.get("timestamp")])}
+
+
+def _goals(state: Row) -> tuple[str, ...]:
+    goals = objects_in(state.get("goals"))
+    if not goals:
+        return ()
+    return (f"{len(goals)} goal{'s' * (len(goals) > 1)}, which no message says",)

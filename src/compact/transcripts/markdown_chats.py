@@ -1,0 +1,130 @@
+"""Reading chats that programs keep as Markdown without any marks but headings: Aider's history and
+Cursor's exports.
+
+What is decided here:
+
+- A line says whose text begins. Aider ends a person's lines and its own with two spaces: a reply
+  that has such a heading or a quotation of its own does not.
+- What Aider said itself (`> …`: costs, commits, files) is an observation.
+- All chats of a history are one conversation; a note counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from compact.errors import InvalidTranscript
+from compact.messages.messages import Text
+from compact.patterns import regex
+from compact.transcripts.documents import Document, PlainText
+from compact.transcripts.pairing import OBSERVATION
+from compact.transcripts.transcript import Collected, Transcript, time_of
+
+_BEGINNING = 400
+"""Characters of a file's beginning in which its mark is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownChats:
+    """How a program's Markdown is told, and what a line of each speaker looks like."""
+
+    name: str
+    mark: re.Pattern[str]
+    """What stands near the beginning; its group `title`, if any."""
+    line: re.Pattern[str]
+    """A line that tells who speaks: its groups `user`, `assistant`, `tool`, `time`, of which one
+    holds what is said on that very line, or nothing."""
+    model: re.Pattern[str] | None = None
+    returns: bool = False
+    """Whether a line without a mark is the model's again."""
+
+
+AIDER = MarkdownChats(
+    "aider",
+    regex(r"^# aider chat started at "),
+    regex(r"#### ?(?P<user>.*?)  |> ?(?P<tool>.*?)  |# aider chat started at (?P<time>.*)"),
+    regex(r"^> (?:Main m|M)odel: (\S+)", re.MULTILINE),
+    returns=True,
+)
+CURSOR = MarkdownChats(
+    "cursor_export",
+    regex(r"^# (?P<title>.*)\n_Exported on .* from Cursor"),
+    regex(r"\*\*(?:User(?P<user>)|Cursor(?P<assistant>))\*\*"),
+)
+
+
+def recognizes(shape: MarkdownChats, document: Document) -> bool:
+    """Whether the text begins as that program's does."""
+    return isinstance(document, PlainText) and _head(shape, document) is not None
+
+
+def read(
+    shape: MarkdownChats,
+    document: Document,
+    *,
+    conversation: int | None = None,
+    active: bool = False,
+) -> Transcript:
+    """The file's one conversation; `active` changes nothing.
+
+    Raises:
+        InvalidTranscript: nobody says anything.
+    """
+    text, head = document.data.decode(), _head(shape, document)
+    found = Collected(document.source)
+    time: datetime | None = None
+    chats = 0
+    for who, said, line in _turns(shape, text.replace("\r\n", "\n").split("\n")):
+        row = {"line": line, "who": who}
+        if who == "time":
+            time, chats = time_of(said.strip()) or time, chats + 1
+        elif who == "tool":
+            found.say("user", [Text(said)], row, time=time, metadata=OBSERVATION)
+        elif who:
+            found.say(who, [Text(said)], row, time=time)
+        else:
+            found.left_out["line before the first turn|lines before the first turn"] += 1
+    if not found.messages:
+        raise InvalidTranscript(document.source, "holds no messages: nobody says anything")
+    model = shape.model.search(text) if shape.model else None
+    more = (f"{chats} chats, one behind the other",) if chats > 1 else ()
+    return Transcript(
+        source=document.source,
+        format=shape.name,
+        wire="chat_completions",
+        messages=tuple(found.messages),
+        title=head["title"] if head and "title" in shape.mark.groupindex else None,
+        model=model[1] if model else None,
+        rows=found.rows,
+        notes=(*more, *found.notes(), *document.notes),
+    )
+
+
+def _head(shape: MarkdownChats, document: Document) -> re.Match[str] | None:
+    return shape.mark.search(document.data[:_BEGINNING].decode("utf-8", "ignore").lstrip())
+
+
+def _turns(shape: MarkdownChats, lines: list[str]) -> Iterator[tuple[str, str, int]]:
+    """Who says what, and the line where that begins, counted from 1."""
+    who, said, begins = "", list[str](), 1
+    for number, line in enumerate(lines, 1):
+        match = shape.line.fullmatch(line)
+        told = match.groupdict().items() if match else ()
+        plain = ("assistant" if shape.returns and line.strip() else who, line)
+        now, text = next(((name, said) for name, said in told if said is not None), plain)
+        is_heading = bool(match) and not shape.returns
+        if now != who or is_heading:
+            yield from _turn(who, said, begins)
+            who, said, begins = now, [], number
+        said.append("" if is_heading else text)
+    yield from _turn(who, said, begins)
+
+
+def _turn(who: str, said: list[str], begins: int) -> Iterator[tuple[str, str, int]]:
+    text = "\n".join(said).strip("\n")
+    text = text.removesuffix("\n---").strip("\n") if text != "---" else ""
+    if text.strip() and not (not who and text.startswith("# ")):
+        yield who, text, begins

@@ -1,0 +1,220 @@
+"""Reading OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
+
+What is decided here:
+
+- The parts of a person's message that the program wrote (`synthetic`: files it read, notes) are a
+  message of their own, `injected`. A command that starts a sub-agent (`subtask`) is the person's,
+  the prompt made of it the program's.
+- Tool parts carry their results: they become tool messages after the reply.
+- Marks of steps, snapshots and patches are the program's records: left out, counted.
+- A summary of the program (`info.summary`) is left out where its originals are in the file. With
+  `active`, and where nothing stands before it, it is a checkpoint. `active` shows outputs that
+  OpenCode has cleared as the model sees them.
+- What was undone (`info.revert`) is in the file still, and read; a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.messages.messages import Image, Part, Text, Thinking, ToolCall, ToolResult
+from compact.transcripts.documents import Document, json_object, objects_in, rows_at
+from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, image_of
+from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+
+NAME = "opencode"
+_READ_OUT = ("text/plain", "application/x-directory")
+"""Files whose contents OpenCode puts beside them, as text of its own."""
+_NAMED = (
+    "attached file, of which only the name is kept|attached files, of which only the names are kept"
+)
+_CLEARED = "[Old tool result content cleared]"
+"""What OpenCode sends in place of an output it has cleared."""
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the value is an object whose messages have an info and parts."""
+    value = json_object(document)
+    match value.get("messages"):
+        case [{"info": dict(), "parts": list()}, *_]:
+            return True
+        case []:
+            info = value.get("info")
+            return isinstance(info, dict) and "id" in info
+    return False
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation.
+
+    Raises:
+        InvalidTranscript: naming the message that is wrong.
+    """
+    value = json_object(document)
+    rows = rows_at(value, "messages", source=document.source)
+    info = value.get("info")
+    info = info if isinstance(info, dict) else {}
+    session = _ExportedSession(document.source, active=active)
+    bounds = [i for i, row in enumerate(rows) if _is_summary(row)]
+    start = bounds[-1] if active and bounds else 0
+    for index, row in enumerate(rows[start:], start):
+        session.take(index, row)
+    session.finish()
+    notes = session.notes()
+    if isinstance(info.get("revert"), dict):
+        undone = info["revert"].get("messageID")
+        notes = (*notes, f"what follows {undone} was undone by the person, and is in the file")
+    if active and not bounds:
+        notes = (*notes, NO_BOUNDARY)
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(session.messages),
+        title=text_or(info.get("title")),
+        model=session.model,
+        session_id=text_or(info.get("id")),
+        rows=session.rows,
+        notes=notes,
+    )
+
+
+def _is_summary(row: object) -> bool:
+    match row:
+        case {"info": {"role": "assistant", "summary": True}}:
+            return True
+    return False
+
+
+@dataclass(slots=True)
+class _ExportedSession(Paired):
+    """Makes messages of the rows as they come."""
+
+    active: bool = False
+    model: str | None = None
+
+    def take(self, index: int, row: object) -> None:
+        """Take one row.
+
+        Raises:
+            InvalidTranscript: it has no role that is known, or parts that are none.
+        """
+        path = f"messages[{index}]"
+        found = row if isinstance(row, dict) else {}
+        info, parts = found.get("info"), found.get("parts")
+        role = info.get("role") if isinstance(info, dict) else None
+        if info is None or role not in ("user", "assistant") or not isinstance(parts, list):
+            reason = f"{path}: expected an info with the role user or assistant, and parts"
+            raise InvalidTranscript(self.source, reason)
+        for number, part in enumerate(parts):
+            if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+                raise InvalidTranscript(self.source, f"{path}.parts[{number}].type: needs one")
+        if role == "user":
+            self._user(info, parts, found)
+        elif _is_summary(found):
+            self._summary(info, parts, found)
+        else:
+            self._reply(info, parts, found)
+
+    def _user(self, info: Row, parts: list[Row], row: Row) -> None:
+        """What a person wrote, and then what the program wrote for them."""
+        said: list[Part] = []
+        made: list[Part] = []
+        for part in parts:
+            match part:
+                case {"type": "text", "ignored": True}:
+                    self.left_out["ignored text part"] += 1
+                case {"type": "text", "text": str(text)}:
+                    (made if part.get("synthetic") else said).append(Text(text))
+                case {"type": "file"}:
+                    said.append(self._file(part))
+                case {"type": "subtask", "prompt": str(prompt)}:
+                    said.append(Text(f"/{part.get('command') or part.get('agent') or 'task'}"))
+                    made.append(Text(prompt))
+                case _:
+                    self.left_out[f"{part['type']} part"] += 1
+        own, time = self.own_id(info.get("id")), _time(info)
+        if said:
+            self.say("user", said, row, time=time, metadata=PERSON, **own)
+            own = {}
+        if made:
+            self.say("user", made, row, time=time, metadata=INJECTED, **own)
+        if not parts:
+            self.left_out["empty message"] += 1
+
+    def _summary(self, info: Row, parts: list[Row], row: Row) -> None:
+        """What the program itself wrote in place of what is before it."""
+        if self.messages:
+            self.left_out["earlier summary|earlier summaries"] += 1
+            return
+        texts = [Text(part["text"]) for part in parts if isinstance(part.get("text"), str)]
+        own = self.own_id(info.get("id"))
+        self.say("user", texts, row, time=_time(info), metadata=CHECKPOINT, **own)
+
+    def _reply(self, info: Row, parts: list[Row], row: Row) -> None:
+        """A reply, and the results of its calls after it."""
+        self.model = text_or(info.get("modelID")) or self.model
+        said: list[Part] = []
+        asked: list[tuple[ToolCall, Row]] = []
+        for part in parts:
+            match part:
+                case {"type": "text", "text": str(text)}:
+                    said.append(Text(text))
+                case {"type": "reasoning", "text": str(text)}:
+                    said.append(Thinking(text))
+                case {"type": "file"}:
+                    said.append(self._file(part))
+                case {"type": "tool", "state": dict(state)}:
+                    call = self.call(part.get("callID"), part.get("tool"), state.get("input"))
+                    said.append(call)
+                    asked.append((call, state))
+                case _:
+                    self.left_out[f"{part['type']} part"] += 1
+        if not said:
+            self.left_out["empty reply|empty replies"] += 1
+            return
+        self.say("assistant", said, row, time=_time(info), **self.own_id(info.get("id")))
+        for call, ran in asked:
+            if (result := self._result(ran)) is not None:
+                self.answer(call, result, row, time=_ended(ran))
+
+    def _result(self, state: Row) -> ToolResult | None:
+        """What the tool gave back; None while it runs."""
+        match state:
+            case {"status": "error"}:
+                return ToolResult("", str(state.get("error") or ""), is_error=True)
+            case {"status": "completed"} if self.active and _times(state).get("compacted"):
+                return ToolResult("", _CLEARED)
+            case {"status": "completed"}:
+                shown = [self._file(part) for part in objects_in(state.get("attachments"))]
+                images = tuple(part for part in shown if isinstance(part, Image))
+                return ToolResult("", str(state.get("output") or ""), images=images)
+        return None
+
+    def _file(self, part: Row) -> Part:
+        """A file that somebody attached: a picture as such, of any other its name."""
+        url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
+        if kind.startswith("image/") and url:
+            return image_of(url)
+        if kind not in _READ_OUT:
+            self.left_out[_NAMED] += 1
+        return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
+
+
+def _times(row: Row) -> Mapping[str, Any]:
+    found = row.get("time")
+    return found if isinstance(found, dict) else {}
+
+
+def _time(info: Row) -> datetime | None:
+    return time_of(_times(info).get("created"))
+
+
+def _ended(state: Row) -> datetime | None:
+    return time_of(_times(state).get("end"))

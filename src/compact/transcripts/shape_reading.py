@@ -1,0 +1,437 @@
+"""Reading a file by a row of data that says where its messages lie (`shapes`).
+
+A path is keys with dots between; `*` are all items of a list or values of an object, `-1` a place
+in a list, `versions@selected` the item of the list `versions` whose place the key `selected` has;
+`a|b` is the first of two that is there. A mark is paths with spaces between that must all be there:
+`!a` must not, `a=x|y` must have one of these values. Letters' case does not count in values.
+
+What is decided here:
+
+- Rows that are not messages are left out, counted by their role or type.
+- Of a tree the branch that ends in the current row, else in the last one, is the conversation.
+- Each text of a row that no message says is counted: ids, names and single words are no texts.
+- One odd row is left out and told; where not more rows are right than odd, the file is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from compact.errors import InvalidTranscript
+from compact.messages.messages import Part, Text, Thinking, ToolCall, ToolResult
+from compact.transcripts.documents import Document, JsonLines, choose, objects_in
+from compact.transcripts.roles import ByRole, role_means
+from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+
+_LOOKED_AT = 40
+"""Items of a list that are looked at to tell a shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileShape:
+    """Where a kind of file has its conversations, and what their messages are called."""
+
+    name: str
+    title: str
+    marks: tuple[str, ...]
+    """What a conversation is known by: one of these marks."""
+    chats: tuple[str, ...] = ("",)
+    """Paths at which the file's conversations may lie; the first where one is found is taken."""
+    group: str = ""
+    """What rows of one conversation have in common, where the file has rows of several."""
+    rows: str = "messages|"
+    """Where a conversation has its messages; `""` is the conversation itself, a list."""
+    nested: str = ""
+    """Where a row has further rows, a list; they stand behind it."""
+    body: str = ""
+    """Where a row has its message; the row's own keys count too."""
+    role: str = "role"
+    roles: tuple[tuple[str, ...], ...] = ()
+    """A mark of a row, what its role means (`roles.ByRole.take`; nothing: left out), and where its
+    text is, if elsewhere than at `text`."""
+    others: str | None = None
+    """What every other role means, where not what it is called."""
+    first: str | None = None
+    """What the role of the first message means."""
+    text: str = "content"
+    turns: tuple[tuple[str, str], ...] = ()
+    """Where a row says several things: what each role means, and the path of its text."""
+    also: tuple[tuple[str, str], ...] = ()
+    """A key as calls and results have it, and where a row has it."""
+    results: str = ""
+    """Where a row has the results of its calls."""
+    attached: str = ""
+    """Where a row has texts that the program put beside the person's."""
+    system: str = ""
+    """Where a conversation has its system prompt."""
+    name_at: str = "title|name"
+    model: str = "model|*.model"
+    session: str = "sessionId|session_id|id|*.sessionId|*.session_id"
+    time: str = "timestamp|createdAt|created_at|created|ts|create_time|time"
+    tree: tuple[str, str, str] = ("", "", "")
+    """A row's id, its parent's id, and where the conversation has the id of the current row."""
+    newer: str = ""
+    """By what a row takes the place of an earlier one."""
+    undone: str = ""
+    """Where a row has the id of the first of those that it takes back."""
+
+
+# --- paths and marks ------------------------------------------------------------------------------
+
+
+def all_at(value: object, path: str, most: int | None = None) -> Iterator[Any]:
+    """What stands at the first alternative of a path where something does; nothing is None. `most`
+    items of each list are looked at.
+    """
+    for each in path.split("|"):
+        found = _walk(value, each.split(".") if each else [], most)
+        if (first := next(found, None)) is not None:
+            yield first
+            yield from found
+            return
+
+
+def _walk(value: Any, keys: Sequence[str], most: int | None) -> Iterator[Any]:  # noqa: ANN401 - JSON
+    if not keys:
+        if value not in (None, "", [], {}):
+            yield value
+        return
+    key, *rest = keys
+    if key == "*":
+        items = value.values() if isinstance(value, dict) else value
+        for item in islice(items, most) if isinstance(items, list | type({}.values())) else ():
+            yield from _walk(item, rest, most)
+    elif isinstance(value, list):
+        if key.lstrip("-").isdigit() and -len(value) <= int(key) < len(value):
+            yield from _walk(value[int(key)], rest, most)
+    elif isinstance(value, dict) and "@" in key:
+        key, _, chosen = key.partition("@")
+        items, place = value.get(key), value.get(chosen)
+        if isinstance(items, list) and items:
+            at = place if isinstance(place, int) and place < len(items) else -1
+            yield from _walk(items[at], rest, most)
+    elif isinstance(value, dict) and key in value:
+        yield from _walk(value[key], rest, most)
+
+
+def first_at(value: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The first of `all_at`; None where there is none."""
+    return next(all_at(value, path), None) if path else None
+
+
+def has(value: object, mark: str) -> bool:
+    """Whether a value has a mark."""
+    return all(_has_one(value, each) for each in mark.split(" "))
+
+
+def _has_one(value: object, mark: str) -> bool:
+    if mark.startswith("!"):
+        return not _has_one(value, mark[1:])
+    path, _, wanted = mark.partition("=")
+    found = all_at(value, path, _LOOKED_AT)
+    if not wanted:
+        return next(found, None) is not None
+    return any(str(each).lower() in wanted.lower().split("|") for each in found)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def recognizes(shape: FileShape, document: Document) -> bool:
+    """Whether a conversation of the file has one of the shape's marks."""
+    return bool(_chats(shape, document, _LOOKED_AT))
+
+
+def titles(shape: FileShape, document: Document) -> list[str | None]:
+    """The titles of the conversations, in the order of their numbers."""
+    chats = _chats(shape, document) or [_root(document)]
+    return [text_or(first_at(chat, shape.name_at)) for chat in chats]
+
+
+def read(
+    shape: FileShape, document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """One conversation of the file; `active` changes nothing.
+
+    Raises:
+        InvalidTranscript: naming the message that is wrong.
+    """
+    chats = _chats(shape, document) or [_root(document)]
+    chat = choose(
+        chats, conversation, source=document.source, titles=lambda: titles(shape, document)
+    )
+    found = _ShapedChat(document.source, shape=shape)
+    if (system := first_at(chat, shape.system)) is not None:
+        found.take("system", system, {}, place=shape.system, time=None)
+    at, rows = _rows_of(shape, chat, found.left_out)
+    for index, row in enumerate(rows):
+        found.attempt(partial(found.take_row, row, f"{at or 'rows'}[{index}]"))
+    found.finish()
+    return Transcript(
+        source=document.source,
+        format=shape.name,
+        wire="chat_completions",
+        messages=tuple(found.messages),
+        title=text_or(first_at(chat, shape.name_at)),
+        model=text_or(first_at(chat, shape.model)),
+        session_id=text_or(first_at(chat, shape.session)),
+        rows=found.rows,
+        notes=(*found.notes(), *document.notes),
+        conversations=len(chats),
+    )
+
+
+def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
+    """The file's conversations, so many of them; none where it is of another shape."""
+    roots = [_root(document)]
+    if len(document.rows) == 1 and b"\n" not in document.data.strip():
+        roots.append(roots[:])  # one line, of those of which a file may have many
+    for root in roots:
+        for path in shape.chats:
+            found = list(_walk(root, path.split(".") if path else [], most))
+            if any(has(chat, mark) for chat in found[:_LOOKED_AT] for mark in shape.marks):
+                return [part for chat in found for part in _parts_of(shape, chat)]
+    return []
+
+
+def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
+    """The file's value, or the list of those of its lines."""
+    values = [value for _, value in document.rows]
+    return values if isinstance(document, JsonLines) else values[0]
+
+
+def _parts_of(shape: FileShape, chat: object) -> list[Any]:
+    """The conversations whose rows stand among each other."""
+    if not shape.group:
+        return [chat]
+    parts: dict[str, list[Any]] = {}
+    for row in objects_in(chat):
+        parts.setdefault(str(first_at(row, shape.group)), []).append(row)
+    return list(parts.values())
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
+    """The rows that are the conversation, in its order, and the path where they lie."""
+    paths = shape.rows.split("|")
+    at = next((path for path in paths if any(_listed(chat, path))), paths[0])
+    found = list(_listed(chat, at))
+    if shape.nested:
+        found = [each for row in found for each in _unfolded(row, shape.nested)]
+    if shape.newer:
+        found = _latest(found, shape, left_out)
+    if shape.tree[0]:
+        found = _branch(found, shape.tree, first_at(chat, shape.tree[2]), left_out)
+    times = [time for row in found if (time := time_of(first_at(row, shape.time)))]
+    is_backwards = len(times) == len(found) > 1 and times == sorted(set(times), reverse=True)
+    return at, found[::-1] if is_backwards else found
+
+
+def _listed(chat: object, path: str) -> Iterator[Any]:
+    """The rows at a path: those of lists, those of an object by ids."""
+    for value in _walk(chat, path.split(".") if path else [], None):
+        if isinstance(value, list):
+            yield from value
+        elif isinstance(value, dict) and "*" in path:
+            yield value
+        elif isinstance(value, dict) and path:
+            yield from value.values()
+
+
+def _unfolded(row: object, nested: str) -> Iterator[Any]:
+    yield row
+    for each in objects_in(first_at(row, nested)):
+        yield from _unfolded(each, nested)
+
+
+def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> list[Any]:
+    """The rows as they were written last, each in its first place."""
+    found: dict[str, Any] = {}
+    for index, row in enumerate(rows):
+        known = first_at(row, shape.newer)
+        found[str(known) if known is not None else f"row {index}"] = row
+        back = first_at(row, shape.undone)
+        if isinstance(back, str) and back in found:
+            keys = list(found)
+            for key in keys[keys.index(back) :]:
+                is_said = found.pop(key) is not row
+                left_out["message that was taken back|messages that were taken back"] += is_said
+    return list(found.values())
+
+
+def _branch(
+    rows: Sequence[Any], tree: tuple[str, str, str], current: object, left_out: Counter[str]
+) -> list[Any]:
+    """The rows of one branch; all where they do not name their parents."""
+    ids = {str(first_at(row, tree[0])): at for at, row in enumerate(rows)}
+    parents = [str(first_at(row, tree[1])) for row in rows]
+    if len(ids) < len(rows) or not any(parent in ids for parent in parents):
+        return list(rows)
+    at: int | None = ids.get(str(current), len(rows) - 1)
+    found: dict[int, None] = {}
+    while at is not None and at not in found:
+        found[at] = None
+        at = ids.get(parents[at])
+    left_out["message of another branch|messages of other branches"] += len(rows) - len(found)
+    return [rows[at] for at in reversed(found)]
+
+
+@dataclass(slots=True)
+class _ShapedChat(ByRole):
+    """Makes messages of the rows as they come."""
+
+    shape: FileShape = field(kw_only=True)
+    _told: list[str] = field(default_factory=list)
+    """What the messages of the row at hand say."""
+    _all_told: set[str] = field(default_factory=set)
+    _system: object = None
+
+    def take_row(self, row: object, place: str) -> None:
+        """Take one row.
+
+        Raises:
+            InvalidTranscript: naming what is wrong at that place.
+        """
+        if not isinstance(row, dict):
+            raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
+        self._told = []
+        whole = self._merged(row)
+        time = time_of(first_at(row, self.shape.time) or first_at(whole, self.shape.time))
+        if self.shape.turns:
+            self._turns(whole, place, time)
+        elif not self._one(whole, place, time):
+            return
+        for each in all_at(whole, self.shape.results) if self.shape.results else ():
+            part = {**each, "type": "tool_result"} if isinstance(each, dict) else each
+            self._take("user", [part], {}, place, time)
+        for each in all_at(whole, self.shape.attached) if self.shape.attached else ():
+            self._take("injected", each, {}, place, time)
+        self._count_untold(row)
+
+    def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row with its body among its keys, and keys by the names that are known."""
+        shape = self.shape
+        body = first_at(row, shape.body)
+        key = shape.body.partition(".")[0]
+        whole = {**{k: v for k, v in row.items() if k != key}, **body} if isinstance(body, dict) \
+            else dict(row)  # fmt: skip
+        for key, path in shape.also:
+            if (value := first_at(whole, path)) is not None:
+                whole[key] = value
+        return whole
+
+    def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
+        """Take the message of a row; whether it is one."""
+        shape = self.shape
+        named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
+        role = next((each for each in named if role_means(each)), None) or next(
+            filter(None, named), None
+        )
+        told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
+        means = told[1] if told else role_means(role) or shape.others
+        if means == "" or (means is None and role is None):
+            kind = text_or(role) or text_or(whole.get("type")) or "other"
+            self.left_out[f"{kind} row"] += 1
+            return False
+        means = means if self.messages else shape.first or means
+        if means == "checkpoint" and self.messages:
+            self.left_out["earlier summary|earlier summaries"] += 1
+            return False
+        path = told[2] if told and len(told) > 2 else shape.text
+        content = _content(whole, path) if path else None
+        self._take(means or role, content, whole, place, time, role=role)
+        return True
+
+    def _turns(self, whole: dict[str, Any], place: str, time: datetime | None) -> None:
+        """Take each thing that a row says; its calls and its reasoning go with the first reply."""
+        rest = dict(whole)
+        for means, path in self.shape.turns:
+            content = _content(whole, path)
+            if means == "system":
+                content, self._system = (None if content == self._system else content), content
+            own = rest if means == "assistant" else {}
+            if content is not None or any(own.get(key) for key in ("tool_calls", "toolCalls")):
+                self._take(means, content, own, place, time)
+                rest = {} if means == "assistant" else rest
+
+    def _take(
+        self, means: object, content: object, row: Row, place: str, time: datetime | None,
+        role: object = None,
+    ) -> None:  # fmt: skip
+        known = str(means) if isinstance(means, str) and means in _MEANINGS else None
+        self.take(role or means, content, row, place=place, time=time, means=known)
+
+    def say(
+        self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
+    ) -> None:
+        """Take a message, and keep in mind what it says."""
+        for part in parts:
+            self._told += _words_of(part)
+        ByRole.say(self, role, parts, row, time=time, **more)
+
+    def answer(
+        self, asked: object, result: ToolResult, row: Row, *, time: datetime | None = None
+    ) -> None:
+        """Take a result, and keep in mind what it says."""
+        self._told.append(result.text)
+        ByRole.answer(self, asked, result, row, time=time)
+
+    def _count_untold(self, row: Row) -> None:
+        """Count the texts of a row that no message says, by the key they stand at."""
+        told = self._all_told
+        told.update(text.strip() for text in self._told)
+        joined = "\n".join(self._told)
+        for key, value in row.items():
+            for text in _texts_in(value if key != self.shape.nested else None):
+                said = text.strip()
+                if said not in told and said not in joined:
+                    self.left_out[f"text of {key!r}, which no message says|"
+                                  f"texts of {key!r}, which no message says"] += 1  # fmt: skip
+
+
+_MEANINGS = frozenset(("user", "assistant", "system", "developer", "call", "result", "thought",
+                       "injected", "checkpoint"))  # fmt: skip
+
+
+def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """What stands at a path: what stands at several places as one list."""
+    found = list(all_at(row, path))
+    if len(found) < 2:
+        return found[0] if found else None
+    return [part for each in found for part in (each if isinstance(each, list) else [each])]
+
+
+def _words_of(part: Part) -> Iterator[str]:
+    if isinstance(part, Text | Thinking):
+        yield part.text
+    elif isinstance(part, ToolCall):
+        yield part.arguments
+        yield from _texts_in(part.arguments)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """The texts of a value that are more than a word."""
+    if isinstance(value, str) and value.startswith("{") and (inner := _json(value)):
+        yield from _texts_in(inner)
+    elif isinstance(value, str):
+        if " " in value.strip() and any(map(str.isalpha, value)):
+            yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(each)
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

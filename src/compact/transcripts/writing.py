@@ -1,0 +1,76 @@
+"""Writing transcripts: messages back into a file of the kind they came from.
+
+Claude Code sessions come out as Claude Code JSON Lines; plain chat files in the shape they had;
+every other format as JSON Lines, one message a line: Codex CLI rollouts as Responses items, all
+others as chat completions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compact.messages.messages import Message, Thinking
+from compact.transcripts import chat_json, claude_code, claude_code_writing
+from compact.transcripts.transcript import Transcript, content_of
+
+
+def writable(transcript: Transcript) -> Transcript:
+    """The transcript as far as it can be written; a note says what was left out."""
+    if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
+        return transcript
+    messages: list[Message] = []
+    left = 0
+    for message in transcript.messages:
+        parts = [p for p in message.parts if not isinstance(p, Thinking) or p.raw is not None]
+        left += len(message.parts) - len(parts)
+        if len(parts) == len(message.parts):
+            messages.append(message)
+        elif parts:
+            update = {"content": content_of(parts), "token_count": None}
+            messages.append(message.model_copy(update=update))
+    if not left:
+        return transcript
+    pieces = "piece" if left == 1 else "pieces"
+    note = f"{left} {pieces} of reasoning, which chat completions have no place for"
+    return replace(transcript, messages=tuple(messages), notes=(*transcript.notes, note))
+
+
+def write(
+    transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
+) -> str:
+    """The messages as the text of a file, in the transcript's own format where that is written.
+
+    Messages that are exactly those that were read give the file's text back, byte for byte (a
+    half-written last line is left out), where the format is written. `pre_tokens` is what the
+    context counted before compression, for Claude Code's boundary row; by default a quarter of its
+    characters.
+    """
+    original = transcript.container.original
+    if original is not None and _unchanged(transcript.messages, messages):
+        return original.decode("utf-8")
+    if transcript.format == claude_code.NAME:
+        tokens = _estimate(transcript.messages) if pre_tokens is None else pre_tokens
+        return claude_code_writing.render(transcript, messages, pre_tokens=tokens)
+    return chat_json.render(transcript, messages)
+
+
+def _unchanged(read: Sequence[Message], given: Sequence[Message]) -> bool:
+    if len(read) != len(given):
+        return False
+    return all(
+        a is b or (a.id == b.id and a.wire is not None and a.wire is b.wire and not b.edited)
+        for a, b in zip(read, given, strict=True)
+    )
+
+
+def _estimate(messages: Sequence[Message]) -> int:
+    """Tokens of the messages: their counts where known, else a quarter of their characters."""
+    total = 0
+    for message in messages:
+        if message.token_count is not None:
+            total += message.token_count
+        else:
+            texts = (getattr(p, "text", "") or getattr(p, "arguments", "") for p in message.parts)
+            total += sum(map(len, texts)) // 4
+    return total

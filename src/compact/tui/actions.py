@@ -1,0 +1,248 @@
+"""What the slash commands do with a conversation. None of them draws: each says what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from compact import wiring
+from compact.errors import InvalidArgument, NotFound
+from compact.messages.goals import Goal, GoalStatus
+from compact.telemetry.plain_words import counted
+from compact.text.recalls import PAGE
+from compact.tui import NOTE, choices, looks, slash
+from compact.tui.dialogue import Dialogue
+from compact.tui.following import covered_by
+from compact.tui.opening import window_for
+
+ON_A_PAGE = 40
+"""Messages that are read at once."""
+EXPANDED = 20_000
+"""Tokens of the messages behind a checkpoint that are read at once."""
+
+
+@dataclass(frozen=True)
+class ActionOutcome:
+    """What came of a command."""
+
+    words: str = ""
+    """A sentence or more for a person."""
+    page: looks.ReadingPage | None = None
+    """What is to be read by itself."""
+
+
+Action = Callable[[Dialogue, str], Awaitable[ActionOutcome]]
+
+
+async def undo(talk: Dialogue, _: str) -> ActionOutcome:
+    """Undo the last compression, restore or branch."""
+    return await _moved(talk, talk.ctx.undo, "Undone")
+
+
+async def redo(talk: Dialogue, _: str) -> ActionOutcome:
+    """Reverse the last undo."""
+    return await _moved(talk, talk.ctx.redo, "Done again")
+
+
+async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOutcome:
+    ctx = talk.ctx
+    branch, covered = ctx.branch_id, covered_by(ctx)
+    await asyncio.to_thread(go)
+    if ctx.branch_id != branch:
+        what = f"the step to another branch; this one has {counted(len(ctx.history), 'message')}"
+    elif messages := abs(covered_by(ctx) - covered):
+        what = f"the compression of {counted(messages, 'message')}"
+    else:
+        what = "a compression that shortened what is in view"
+    made = counted(len(ctx.checkpoints), "checkpoint")
+    return ActionOutcome(f"{done}: {what}. In view: {made}. /undo and /redo go on.")
+
+
+async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Read the checkpoints, or the messages behind one."""
+    made = talk.ctx.checkpoints
+    if not argument:
+        return ActionOutcome(page=looks.checkpoints_page(made))
+    chosen = made[_number(argument, "checkpoint", 1, len(made)) - 1]
+    found = await asyncio.to_thread(talk.ctx.expand, chosen.id, max_tokens=EXPANDED)
+    left = found.total - len(found.messages)
+    said = [(m.role, looks.words_of(m)) for m in found.messages]
+    more = [(f"{counted(left, 'message')} more: /history", "")] if left and found.next else []
+    return ActionOutcome(page=looks.ReadingPage(f"Behind checkpoint {argument}", [*said, *more]))
+
+
+async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
+    """List the goals, add one, or end one."""
+    goals = list(talk.ctx.goals)
+    word, _, rest = argument.partition(" ")
+    ends: Mapping[str, GoalStatus] = {"done": "done", "drop": "dropped"}
+    if word in ends and rest.strip().isdecimal():
+        place = _number(rest, "goal", 1, len(goals)) - 1
+        goals[place] = goals[place].model_copy(update={"status": ends[word]})
+        await asyncio.to_thread(talk.ctx.set_goals, goals)
+        return ActionOutcome(f"{ends[word].capitalize()}: {goals[place].text}")
+    if argument:
+        await asyncio.to_thread(talk.ctx.set_goals, [*goals, argument])
+        return ActionOutcome(f"A goal from now on, in every prompt: {argument}")
+    return ActionOutcome(
+        "\n".join(_goal_lines(goals)) or "There are no goals; /goal TEXT adds one."
+    )
+
+
+def _goal_lines(goals: Sequence[Goal]) -> list[str]:
+    return [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
+
+
+async def mode(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Show or set the mode."""
+    if argument:
+        await asyncio.to_thread(talk.ctx.set_mode, argument.lower())
+        return ActionOutcome(f"The mode is {talk.ctx.mode} from now on.")
+    rows = [f"{name} – {keeps}" for name, keeps in slash.KEEPS.items()]
+    return ActionOutcome("\n".join([f"The mode is {talk.ctx.mode}. Summaries keep first:", *rows]))
+
+
+async def model(talk: Dialogue, argument: str) -> ActionOutcome:
+    """List models, or go on with another one."""
+    if not argument:
+        rows = [f"{each.key} – {each.about}" for each in await choices.choices()]
+        return ActionOutcome("\n".join([f"You talk to {talk.model}. There are:", *rows]))
+    wiring.chat_model(argument)  # a key that means nothing is refused before anything changes
+    window = await window_for(talk.setup.settings, argument)
+    await asyncio.to_thread(talk.ctx.set_model, argument, window)
+    await asyncio.to_thread(talk.ctx.store.note, talk.ctx.id, NOTE, {"model": argument})
+    talk.model = argument
+    size = counted(talk.ctx.window.size, "token")
+    return ActionOutcome(f"You talk to {argument} from now on; its window has {size}.")
+
+
+async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Keep a message word for word, let it go, or list those that are kept."""
+    word, _, rest = argument.partition(" ")
+    if word == "list":
+        return ActionOutcome("\n".join(_pin_lines(talk)) or "Nothing is pinned; /pin N does it.")
+    is_off = word == "off"
+    number = (rest if is_off else argument).removeprefix("#").strip()
+    history = talk.ctx.history
+    last = len(history) - 1
+    place = _number(number, "message", 0, last) if number else last
+    if place < 0:
+        raise NotFound("there is no message yet")
+    was_pinned = place in history.fixed
+    if is_off:
+        await asyncio.to_thread(talk.ctx.unpin, place)
+    else:
+        await asyncio.to_thread(talk.ctx.pin, history[place])
+    state = _unpinned(talk, place, was_pinned) if is_off else _pinned(talk, place)
+    return ActionOutcome(f"Message #{place} {state}: {looks.one_line(history[place].text)}")
+
+
+def _pin_lines(talk: Dialogue) -> list[str]:
+    """Each message that stays word for word, beside those whose role alone keeps them."""
+    history, roles = talk.ctx.history, talk.ctx.policy.roles_never_pruned
+    pinned = (place for place in history.fixed if history[place].role not in roles)
+    return [f"#{place} {looks.one_line(history[place].text)}" for place in pinned]
+
+
+def _unpinned(talk: Dialogue, place: int, was_pinned: bool) -> str:
+    if place in talk.ctx.history.fixed:
+        return "came with a mark of its own and stays word for word"
+    return "is no longer pinned" if was_pinned else "was not pinned"
+
+
+def _pinned(talk: Dialogue, place: int) -> str:
+    """One that a checkpoint stands in for is not in view before the next compression."""
+    if any(place in checkpoint.covered() for checkpoint in talk.ctx.checkpoints):
+        return "is pinned, and comes back word for word with the next compression (/compact)"
+    return "stays word for word"
+
+
+async def remember(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Keep a text, or a person's last message, word for word in every prompt: a pin."""
+    ctx = talk.ctx
+    if argument:
+        await talk.remember(argument)
+        return ActionOutcome(f"It stays in every prompt, word for word: {looks.one_line(argument)}")
+    place = next((i for i in reversed(range(len(ctx.history))) if _is_said(talk, i)), None)
+    if place is None:
+        raise NotFound("you have said nothing yet; /remember TEXT keeps a text")
+    return await pin(talk, str(place))
+
+
+def _is_said(talk: Dialogue, place: int) -> bool:
+    message = talk.ctx.history[place]
+    return message.role == "user" and looks.REMEMBERED not in message.metadata.tags
+
+
+async def history(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Read everything that was said."""
+    said = talk.ctx.history
+    start = max(0, len(said) - ON_A_PAGE)
+    if argument:
+        start = _number(argument.removeprefix("#"), "message", 0, len(said) - 1)
+    return ActionOutcome(page=await asyncio.to_thread(looks.history_page, said, start, ON_A_PAGE))
+
+
+async def search(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Find messages by words."""
+    if not argument:
+        raise InvalidArgument("words", "say what to look for: /search WORDS")
+    found = await asyncio.to_thread(talk.ctx.recall, argument, limit=PAGE)
+    return ActionOutcome(page=looks.found_page(argument, found))
+
+
+async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Save the state of the session."""
+    await asyncio.to_thread(talk.ctx.snapshot, argument)
+    return ActionOutcome(f"Saved{f': {argument}' if argument else ''}. /restore goes back to it.")
+
+
+async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
+    """List the snapshots, or go back to one."""
+    kept = await asyncio.to_thread(talk.ctx.snapshots)
+    if not argument:
+        rows = [
+            f"{number}. {looks.time_of(each.created_at)}, {counted(each.at, 'message')}, "
+            f"{each.note or each.purpose}"
+            for number, each in enumerate(kept, 1)
+        ]
+        return ActionOutcome("\n".join(rows) or "There are none; /snapshot saves one.")
+    chosen = kept[_number(argument, "snapshot", 1, len(kept)) - 1]
+    await asyncio.to_thread(talk.ctx.restore, chosen)
+    there = counted(len(talk.ctx.history), "message")
+    return ActionOutcome(f"Back at {there}. What came later is kept; /undo goes there.")
+
+
+async def export(talk: Dialogue, argument: str) -> ActionOutcome:
+    """Write the session to a file."""
+    name = argument or f"{_file_name(talk.ctx.id)}.md"
+    return ActionOutcome(await asyncio.to_thread(talk.setup.write, talk.ctx.id, name))
+
+
+def _file_name(session_id: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80]
+
+
+ACTIONS: Mapping[str, Action] = {
+    each.__name__: each
+    for each in (
+        *(undo, redo, checkpoints, goal, mode, model, pin, remember),
+        *(history, search, snapshot, restore, export),
+    )
+}
+"""Those that are done in a moment, by name; the others are the screen's own."""
+
+
+def _number(text: str, what: str, first: int, last: int) -> int:
+    """The number of something that there is.
+
+    Raises:
+        NotFound: it is none of them.
+    """
+    with suppress(ValueError):
+        if first <= (number := int(text)) <= last:
+            return number
+    there = f"there are {first} to {last}" if last >= first else "there is none"
+    raise NotFound(f"no {what} {looks.one_line(text)!r}: {there}")

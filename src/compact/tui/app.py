@@ -1,0 +1,79 @@
+"""The chat program: which screen is seen, and how it begins and ends."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+
+from compact.errors import CompactError
+from compact.messages.events import Event
+from compact.tui.chat_screen import ChatScreen
+from compact.tui.choices import Choice, choices, first_ready
+from compact.tui.dialogue import open_dialogue
+from compact.tui.first_screen import FirstScreen
+from compact.tui.opening import ChatSetup, model_of
+from compact.tui.problems import told
+
+LIGHT, DARK = "textual-light", "textual-dark"
+
+
+class ChatApp(App[None]):
+    """Talks to one model in one session."""
+
+    TITLE = "compact"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    FooterKey .footer-key--key { color: $foreground; }
+    TextArea .text-area--placeholder { color: $foreground 70%; }
+    Input .input--placeholder { color: $foreground 70%; }
+    """
+    """What Textual's own colours leave hard to read in the light theme."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("ctrl+t", "look", "Theme"),
+        ("ctrl+q", "quit", "Quit"),
+    ]
+
+    def __init__(self, setup: ChatSetup, *, light: bool = False) -> None:
+        super().__init__()
+        self._setup = setup
+        self._chat: ChatScreen | None = None
+        self.theme = LIGHT if light else DARK
+
+    def on_mount(self) -> None:
+        """Open the session, where it is known whom it talks to."""
+        self.run_worker(self._start(), exit_on_error=True)
+
+    async def _start(self) -> None:
+        """Ask for a model until one can be opened."""
+        model, problem = model_of(self._setup), ""
+        found: list[Choice] = []
+        if model is None:
+            found = await choices()
+            model = first_ready(found)
+        while True:
+            if model is None:
+                model = await self.push_screen_wait(FirstScreen(found, problem))
+            try:
+                conversation = await open_dialogue(self._setup, model, self._hear)
+                break
+            except (CompactError, ImportError) as error:
+                problem = told(error, self._setup.settings.redactor())
+                model, found = None, found or await choices()
+        self._chat = ChatScreen(conversation)
+        await self.push_screen(self._chat)
+
+    def _hear(self, event: Event) -> None:
+        if self._chat is not None and self._chat.is_running:
+            self._chat.hear(event)
+
+    def action_look(self) -> None:
+        """Light or dark."""
+        self.theme = DARK if self.theme == LIGHT else LIGHT
+
+    async def action_quit(self) -> None:
+        """End, when what has come of an answer is kept."""
+        if self._chat is not None:
+            await self._chat.stop()
+        self.exit()

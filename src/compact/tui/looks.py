@@ -1,0 +1,118 @@
+"""What messages look like in words. Nothing in them can steer the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from compact.messages.checkpoints import Checkpoint
+from compact.messages.context import render_text
+from compact.messages.messages import Message
+from compact.session.history import SessionHistory
+from compact.telemetry.plain_words import counted
+from compact.text.recalls import Recalled
+from compact.text.speakers import Speaker, speaker_of
+
+CUT_OFF = "cut off"
+"""The tag of an answer that did not come to its end."""
+REMEMBERED = "remembered"
+"""The tag of a note that a person had kept: nobody is to answer it."""
+NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
+"""Who speaks, as it is shown."""
+LINE, OF_TOOLS = 70, 200
+"""Characters of a text of which one line is shown, and of what a tool said."""
+
+
+def visible(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
+def one_line(text: str, most: int = LINE) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(visible(text[: 8 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def words_of(message: Message) -> str:
+    """What a message says, its tool calls and results included."""
+    return visible(render_text([message]).partition("\n")[2])
+
+
+def shown(message: Message) -> str:
+    """What of a message the transcript shows: a person's and a model's words whole, of what tools
+    and programs said a line.
+    """
+    if speaker_of(message) in NAMES and message.text.strip():
+        return message.text
+    return one_line(words_of(message), OF_TOOLS)
+
+
+def heading(message: Message, position: int) -> str:
+    """Who says it, which message it is, and whether it is whole."""
+    speaker = speaker_of(message)
+    name = NAMES.get(speaker, speaker.capitalize())
+    marks = [f"#{position}"]
+    marks += ["pinned"] * message.is_pinned + [CUT_OFF] * (CUT_OFF in message.metadata.tags)
+    return f"{name} · {' · '.join(marks)}"
+
+
+@dataclass(frozen=True)
+class ReadingPage:
+    """Texts to be read by themselves, each below its heading."""
+
+    title: str
+    blocks: Sequence[tuple[str, str]]
+
+
+def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
+    """Messages from a position on."""
+    stop = min(len(history), start + most)
+    blocks = [
+        (f"{heading(m, i)} · {time_of(m.timestamp)}", words_of(m))
+        for i, m in ((i, history[i]) for i in range(start, stop))
+    ]
+    if stop < len(history):
+        blocks.append((f"/history {stop} goes on", ""))
+    elif start:
+        blocks.append((f"/history {max(0, start - most)} shows what was before", ""))
+    return ReadingPage(f"History: {counted(len(history), 'message')}", blocks)
+
+
+def checkpoints_page(checkpoints: Sequence[Checkpoint]) -> ReadingPage:
+    """The checkpoints in view, with what each says."""
+    blocks = [(_about(n, each), _said_by(n, each)) for n, each in enumerate(checkpoints, 1)]
+    nothing = [("There are none yet", "Nothing was compressed. /compact does it now.")]
+    return ReadingPage("Checkpoints", blocks or nothing)
+
+
+def _about(number: int, checkpoint: Checkpoint) -> str:
+    span = checkpoint.span
+    tokens = "" if span.tokens is None else f", {counted(span.tokens, 'token')}"
+    about = f"{counted(span.messages, 'message')} of #{span.first} to #{span.last}{tokens}"
+    return f"{number}. {checkpoint.level}: {about} > {checkpoint.token_count:,}"
+
+
+def _said_by(number: int, checkpoint: Checkpoint) -> str:
+    failed = [f"{v.rule}: {one_line(v.detail, 200)}\n" for v in checkpoint.verdicts if not v.passed]
+    how = f"by {checkpoint.made_by}; /checkpoints {number} shows the messages behind it\n"
+    return f"{how}{''.join(failed)}\n{visible(checkpoint.summary)}"
+
+
+def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
+    """What a search found, the best first."""
+    blocks = [
+        (
+            f"{NAMES.get('person' if each.role == 'user' else 'assistant', each.role)} "
+            f"· #{each.position} · {time_of(each.timestamp)}",
+            visible(each.text),
+        )
+        for each in found
+    ]
+    return ReadingPage(f"Found: {one_line(query)}", blocks or [("Nothing has these words", "")])
+
+
+def time_of(at: datetime) -> str:
+    """A time for people, of the zone they are in."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,121 @@
+"""Opening the session of a chat, with the model that it is to talk to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from compact import wiring
+from compact.config import ARGUMENT, CompactConfig
+from compact.errors import NotFound
+from compact.messages.events import Event
+from compact.messages.messages import SYSTEM_ROLES
+from compact.messages.protocols import SessionStore
+from compact.models.resolving import DEFAULT_WINDOW
+from compact.session.context_manager import ContextManager
+from compact.session.opening import found_window
+from compact.text.prompts import PromptParts
+from compact.tui import NOTE
+from compact.tui.choices import check_client
+
+Write = Callable[[str, str], str]
+"""Writes a session, by its id, to a file; what was written, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatSetup:
+    """What a chat is opened with."""
+
+    store: SessionStore
+    settings: CompactConfig
+    session_id: str
+    scope: str
+    write: Write
+
+
+def model_of(setup: ChatSetup) -> str | None:
+    """The model to talk to: the one that was asked for, else the one that the session talked to
+    last, else that of the settings; None where nobody has named one.
+    """
+    settings = setup.settings
+    if settings.model is not None and settings.origin("model") == ARGUMENT:
+        return settings.model
+    noted = notes_of(setup).get(NOTE, {}).get("model")
+    return noted or settings.model
+
+
+def notes_of(setup: ChatSetup) -> dict[str, Any]:
+    """The session's notes; none of a session that is not there yet."""
+    try:
+        setup.store.session(setup.session_id)
+    except NotFound:
+        return {}
+    return dict(setup.store.notes(setup.session_id))
+
+
+async def window_for(settings: CompactConfig, model: str) -> int | None:
+    """Tokens of the window to be opened with: what a person set, None where the model's is known,
+    else what its server says, and a small one where it does not.
+
+    Raises:
+        UnknownModel: the key means nothing.
+        ImportError: its client is not installed.
+        ModelFailed: the server cannot be asked.
+    """
+    check_client(model)
+    if settings.max_context_tokens is not None:
+        return settings.max_context_tokens
+    profile = settings.book().profile_of(model)
+    if profile is not None and profile.window is not None:
+        return None
+    return await found_window(model) or DEFAULT_WINDOW
+
+
+async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]) -> ContextManager:
+    """The session, made where there is none, for that model; which one it was is noted.
+
+    Raises:
+        UnknownModel, ModelFailed: as `window_for`.
+        InvalidConfig, ImportError, StoreFailed: as `ContextManager`.
+    """
+    window = await window_for(setup.settings, model)
+    return await asyncio.to_thread(_opened, setup, model, window, on_event)
+
+
+def _opened(
+    setup: ChatSetup, model: str, window: int | None, on_event: Callable[[Event], None]
+) -> ContextManager:
+    settings = setup.settings
+    tokenizer = settings.tokenizer
+    ctx = ContextManager(
+        model,
+        window,
+        setup.store,
+        session_id=setup.session_id,
+        scope=setup.scope,
+        tokenizer=tokenizer,
+        policy=settings.policy(),
+        summarizer=settings.summarizers(),
+        models=settings.book(),
+        tiers=settings.tiers,
+        memory=settings.memory,
+        recall_tokens=settings.recall_tokens,
+        archive=wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key),
+        redactor=settings.redactor(),
+        prompt=None if _has_own_prompt(setup) else PromptParts(),
+        on_event=on_event,
+    )
+    setup.store.note(ctx.id, NOTE, {"model": model})
+    return ctx
+
+
+def _has_own_prompt(setup: ChatSetup) -> bool:
+    """Whether the session began with a system prompt, as one does that came from elsewhere."""
+    try:
+        branch = setup.store.session(setup.session_id).branch
+    except NotFound:
+        return False
+    first = setup.store.read(branch.id, 0, 1)
+    return bool(first) and first[0].message.role in SYSTEM_ROLES

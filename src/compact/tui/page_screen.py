@@ -1,0 +1,50 @@
+"""A page to be read by itself: history, checkpoints, what was found, help."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Label, Static
+
+from compact.tui.looks import ReadingPage
+
+
+class PageScreen(ModalScreen[None]):
+    """A title and texts under their headings; Esc goes back."""
+
+    DEFAULT_CSS = """
+    PageScreen { align: center middle; }
+    PageScreen #page { width: 100%; height: 1fr; background: $surface; padding: 0 1; }
+    PageScreen .block { text-style: bold; color: $text-primary; }
+    PageScreen .text { margin: 0 0 1 0; }
+    PageScreen #title { width: 100%; background: $panel; text-style: bold; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "dismiss_page", "Back"),
+        ("q", "dismiss_page", "Back"),
+    ]
+
+    def __init__(self, page: ReadingPage) -> None:
+        super().__init__()
+        self._page = page
+
+    def compose(self) -> ComposeResult:
+        """The title, the page, and the keys."""
+        yield Label(self._page.title, id="title", markup=False)
+        with VerticalScroll(id="page"):
+            for heading, text in self._page.blocks:
+                yield Static(heading, markup=False, classes="block")
+                yield Static(text, markup=False, classes="text")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Let the arrows scroll."""
+        self.query_one("#page").focus()
+
+    def action_dismiss_page(self) -> None:
+        """Go back."""
+        self.dismiss(None)

@@ -1,0 +1,89 @@
+"""The slash commands of the chat: what they are called, and which of them a text means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from compact.text.modes import ModeName
+
+
+class SlashCommand(NamedTuple):
+    """A command, as help lists it."""
+
+    name: str
+    arguments: str
+    help: str
+
+    @property
+    def usage(self) -> str:
+        """How it is typed."""
+        return f"/{self.name} {self.arguments}".rstrip()
+
+
+COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand("help", "", "Keys and commands"),
+    SlashCommand("compact", "[GUIDANCE]", "Compress now; say what else a summary should keep"),
+    SlashCommand("review", "[GUIDANCE]", "Read, edit or refuse summaries before they count"),
+    SlashCommand("undo", "", "Undo the last compression, restore or branch"),
+    SlashCommand("redo", "", "Reverse the last undo"),
+    SlashCommand("checkpoints", "[N]", "Read the checkpoints; with N the messages behind one"),
+    SlashCommand("goal", "[TEXT]", "List the goals, or add one; done N, drop N"),
+    SlashCommand("mode", "[NAME]", "Show or set what the session is used for"),
+    SlashCommand("model", "[KEY]", "List models, or go on with another one"),
+    SlashCommand("pin", "[N]", "Keep message N word for word; also off N, list"),
+    SlashCommand("remember", "[TEXT]", "Keep a text, or your last message, for good"),
+    SlashCommand("history", "[N]", "Read everything that was said, from message N"),
+    SlashCommand("search", "WORDS", "Find messages, whatever was compressed"),
+    SlashCommand("snapshot", "[NOTE]", "Save the state of the session"),
+    SlashCommand("restore", "[N]", "List snapshots, or go back to one"),
+    SlashCommand("export", "[FILE]", "Write the session to a .md or .json file"),
+    SlashCommand("retry", "", "Ask again for the answer that is missing"),
+    SlashCommand("quit", "", "End; everything is kept"),
+)
+"""The commands, in the order help lists them."""
+
+NAMES = tuple(command.name for command in COMMANDS)
+
+
+def parsed(text: str) -> tuple[str, str] | None:
+    """The command that a text means, and its argument; None for what is said to the model. A path
+    such as `/usr/bin` is said; `//` at the beginning is a slash that is said.
+    """
+    first, _, rest = text.strip().partition(" ")
+    name = first[1:]
+    if not first.startswith("/") or not name.isalpha():
+        return None
+    return name.lower(), rest.strip()
+
+
+def said(text: str) -> str:
+    """What is said to the model, of a text that means no command."""
+    return text[1:] if text.startswith("//") else text
+
+
+KEEPS: Mapping[ModeName, str] = {
+    "assistant": "What was asked and answered",
+    "developer": "Code, files, interfaces",
+    "planning": "Goals, requirements, decisions",
+    "debugger": "Errors, how to reproduce them, attempts",
+    "user": "What a file of your own says",
+}
+"""What summaries keep first in each mode."""
+
+
+def beginning(text: str) -> list[SlashCommand]:
+    """The commands that a text may become while it is typed, and the modes; none once it is
+    complete.
+    """
+    if text.lower().startswith("/mode "):
+        start = text[len("/mode ") :].strip().lower()
+        return [
+            SlashCommand(f"mode {name}", "", keeps)
+            for name, keeps in KEEPS.items()
+            if name.startswith(start) and name != start
+        ]
+    if not text.startswith("/") or " " in text or "\n" in text:
+        return []
+    found = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
+    return [] if [c.name for c in found] == [text[1:].lower()] else found

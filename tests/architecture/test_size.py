@@ -1,0 +1,181 @@
+"""The house only gets smaller: lines, statements and modules by room, and what a turn enters
+(K-13).
+
+`SIZES` and `ENTERED` may be lowered whenever there is less; `renew` does it:
+
+    python -m tests.architecture.test_size
+
+A change that needs more raises its room's number and says why in `ALLOWED`.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.histories import history
+from bench.structure import OURS as PACKAGE
+from bench.structure import crossed, entered, modules
+from compact import ContextManager
+
+SIZES: dict[str, tuple[int, int, int]] = {
+    ".": (1930, 967, 15),
+    "adapters": (7, 2, 3),
+    "apps": (11, 4, 4),
+    "cli": (6513, 3367, 52),
+    "engine": (8933, 5523, 49),
+    "estimators": (7, 2, 3),
+    "exchange": (2024, 1189, 12),
+    "exporters": (10, 3, 4),
+    "integrations": (653, 317, 3),
+    "memory": (2944, 1535, 18),
+    "messages": (7792, 4236, 54),
+    "models": (5250, 3011, 28),
+    "secrets": (2282, 1172, 10),
+    "session": (8865, 5049, 58),
+    "store": (9356, 4920, 49),
+    "telemetry": (1376, 761, 9),
+    "testing": (1114, 742, 8),
+    "text": (4868, 2845, 29),
+    "transcripts": (5985, 3163, 26),
+    "tui": (2228, 1287, 22),
+}
+"""Room → lines, statements of its syntax trees, modules."""
+
+ALLOWED: dict[str, str] = {
+    # "memory": "+300 lines: digests are found by meaning (decision 0NN)",
+}
+"""Room → what a change added to its numbers, and why."""
+
+ENTERED: dict[str, int] = {
+    "a turn in memory": 42,
+    "a turn on SQLite": 45,
+    "a turn that compresses": 99,
+}
+"""What is done → how many of our modules it enters."""
+
+SLACK = 0.01
+"""The share by which a room may be smaller than its numbers say, before they are lowered."""
+
+
+def statements(tree: ast.Module) -> int:
+    """Statements but for docstrings: a dense line gains nothing by them."""
+    every = sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    said = sum(
+        isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for node in ast.walk(tree)
+    )
+    return every - said
+
+
+def sizes(package: Path) -> dict[str, tuple[int, int, int]]:
+    """Lines, statements and modules by room."""
+    found: dict[str, Counter[str]] = {}
+    for module in modules(package):
+        room = module.place.split("/")[0] if "/" in module.place else "."
+        lines = len((package / module.place).read_text(encoding="utf-8").splitlines())
+        found.setdefault(room, Counter()).update(
+            lines=lines, statements=statements(module.tree), modules=1
+        )
+    return {k: (v["lines"], v["statements"], v["modules"]) for k, v in sorted(found.items())}
+
+
+def grown(
+    now: dict[str, tuple[int, int, int]], allowed: dict[str, tuple[int, int, int]]
+) -> list[str]:
+    """Rooms that are larger than they may be, and rooms that nobody wrote down."""
+    return [
+        f"{room}: {row}, {allowed.get(room)} allowed"
+        for room, row in now.items()
+        if any(map(int.__gt__, row, allowed.get(room, (0, 0, 0))))
+    ]
+
+
+def stale(
+    now: dict[str, tuple[int, int, int]], allowed: dict[str, tuple[int, int, int]]
+) -> list[str]:
+    """Rooms that are clearly smaller than their numbers say, and rooms that are gone."""
+    return [
+        f"{room}: {now.get(room)}, {row} allowed"
+        for room, row in allowed.items()
+        if room not in now
+        or any(is_ < was * (1 - SLACK) - 3 for is_, was in zip(now[room], row, strict=True))
+    ]
+
+
+def turn(store: str | None) -> Callable[[], object]:
+    """A turn that compresses nothing."""
+    ctx = ContextManager(store=store) if store else ContextManager()
+    for message in history(6):
+        ctx.add_message(message)
+    ctx.get_context_for_model()
+
+    def add_and_ask() -> None:
+        ctx.add_message(role="user", content="And the harbour?")
+        ctx.get_context_for_model()
+
+    return add_and_ask
+
+
+def modules_entered() -> dict[str, int]:
+    """How many modules three kinds of turns enter."""
+    return {
+        "a turn in memory": entered(turn(None)),
+        "a turn on SQLite": entered(turn(":memory:")),
+        "a turn that compresses": crossed()[0],
+    }
+
+
+@pytest.mark.slow
+def test_no_room_has_grown():
+    now = sizes(PACKAGE)
+    assert grown(now, SIZES) == []
+    assert stale(now, SIZES) == [], "smaller: renew the numbers"
+
+
+@pytest.mark.slow
+def test_a_turn_enters_no_more_modules():
+    now = modules_entered()
+    assert now.keys() == ENTERED.keys()
+    assert {what: n for what, n in now.items() if n > ENTERED[what]} == {}
+
+
+# --- each guard is seen to fail -------------------------------------------------------------------
+
+
+def test_statements_are_counted_and_dense_lines_gain_nothing(tmp_path):
+    (tmp_path / "engine").mkdir()
+    path = tmp_path / "engine/one.py"
+    path.write_text('"""A room."""\nx = 1; y = 2\n\n\ndef f():\n    """Say."""\n    return x\n')
+    assert sizes(tmp_path) == {"engine": (7, 4, 1)}
+
+
+def test_a_room_that_grows_or_is_new_is_seen():
+    assert grown({"a": (10, 5, 1)}, {"a": (10, 5, 1)}) == []
+    assert grown({"a": (10, 6, 1), "b": (1, 1, 1)}, {"a": (10, 5, 1)}) == [
+        "a: (10, 6, 1), (10, 5, 1) allowed",
+        "b: (1, 1, 1), None allowed",
+    ]
+
+
+def test_numbers_that_are_too_high_are_seen():
+    assert stale({"a": (1000, 500, 10)}, {"a": (1005, 500, 10)}) == []
+    assert len(stale({"a": (900, 500, 10)}, {"a": (1000, 500, 10), "b": (1, 1, 1)})) == 2
+
+
+def renew() -> None:
+    """Write today's numbers into this file."""
+    path = Path(__file__)
+    text = path.read_text(encoding="utf-8")
+    for name, rows in (("SIZES", sizes(PACKAGE)), ("ENTERED", modules_entered())):
+        body = "".join(f'    "{key}": {value},\n' for key, value in rows.items())
+        start = text.index("{", text.index(f"\n{name}: ") + len(name) + 3)
+        text = text[:start] + f"{{\n{body}}}" + text[text.index("}", start) + 1 :]
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,279 @@
+"""The work log: what tools did, and what is true of it now (C-8)."""
+
+import pytest
+
+from tests.engine.saying import (
+    call,
+    composed,
+    edit,
+    notes_of,
+    result,
+    run,
+    said,
+    section,
+    story,
+)
+
+FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
+
+
+def now(*messages):
+    """What stands now, beside what was asked."""
+    text = composed([said("user", "See to the mail.", id="m1"), *messages])
+    first, *lines = section(text, "Now").splitlines()
+    assert first.startswith("- Asked last (m1)")
+    return [line for line in lines if not line.startswith("- Written, the newest first")]
+
+
+def to_do(*messages):
+    return [x.removeprefix("- To do: ") for x in now(*messages) if x.startswith("- To do: ")]
+
+
+def test_a_pass_clears_a_failure_whatever_flags_the_command_had():
+    """The outcome of each check is that of its last run."""
+    assert now(
+        *run(1, "pytest -q tests/test_mail.py", FAILED),
+        *edit(1),
+        *run(2, "cd app && python -m pytest -x --tb=short", "12 passed"),
+    ) == ["- `python -m pytest -x --tb=short` came to: 12 passed"]
+
+
+def test_another_check_clears_nothing():
+    mypy, pytest_ = now(
+        *run(1, "pytest -q", FAILED), *run(2, "mypy src", "Success: no issues found")
+    )
+    assert pytest_ == (
+        "- `pytest -q` came to: failed: tests/test_mail.py::test_sends - KeyError: 'to'"
+    )
+    assert mypy == "- `mypy src` came to: passed"
+
+
+def test_a_check_says_what_was_written_since():
+    passed = "- `pytest -q` came to: 12 passed"
+    written = edit(1, "src/app/mail.py")
+    assert now(*run(1, "pytest -q", "12 passed"), *written) == [f"{passed}; written since: mail.py"]
+    assert now(*written, *run(1, "pytest -q", "12 passed")) == [passed]
+
+
+def test_a_command_that_only_names_a_check_is_none():
+    assert not now(*run(1, "grep -rn pytest docs", "docs/run.md: pytest -q"))
+
+
+def test_git_says_branch_and_commit_and_what_is_not_committed():
+    work = [
+        *run(1, "git checkout -b mail", "Switched to a new branch 'mail'"),
+        *edit(1, "src/app/mail.py"),
+        *run(2, "git commit -am 'Send it'", "[mail 1a2b3c4] Send it\n 1 file changed"),
+    ]
+    assert now(*work) == ["- On branch mail, last commit 1a2b3c4 Send it"]
+    assert "- Written since that commit: post.py" in now(*work, *edit(2, "src/app/post.py"))
+
+
+def test_git_says_the_branch_alone():
+    shown = run(1, "git branch --show-current", "harbour/mail\n")
+    assert now(*shown) == ["- On branch harbour/mail"]
+
+
+def test_a_call_that_has_no_result_yet_is_told():
+    waits, _ = run(1, "make dist", "")
+    assert now(waits) == ["- Called last, without a result: run make dist"]
+
+
+def test_the_newest_task_list_counts():
+    """TodoWrite and its like send the whole list each time."""
+
+    def todos(number, *states):
+        names = ("Read the parser", "Write the tests", "Deploy to staging")
+        rows = [{"content": n, "status": s} for n, s in zip(names, states, strict=True)]
+        return [call(f"t{number}", "TodoWrite", {"todos": rows}), result(f"t{number}", "ok")]
+
+    first = todos(1, "completed", "in_progress", "pending")
+    assert to_do(*first) == ["Write the tests", "Deploy to staging"]
+    second = todos(2, "completed", "completed", "pending")
+    assert to_do(*first, *second) == ["Deploy to staging"]
+    assert not to_do(*first, *todos(3, "completed", "completed", "completed"))
+
+
+def test_tasks_that_are_made_and_updated_one_by_one():
+    """TaskCreate and TaskUpdate: the state of each is that of its last update."""
+
+    def made(number, words):
+        yield call(f"t{number}", "TaskCreate", {"subject": words, "description": "as agreed"})
+        yield result(f"t{number}", f"Task #{number} created successfully: {words}")
+
+    def updated(number, status):
+        arguments = {"taskId": str(number), "status": status}
+        yield call(f"u{number}{status}", "TaskUpdate", arguments)
+        yield result(f"u{number}{status}", f"Updated task #{number} status")
+
+    both = [*made(1, "Write the parser"), *made(2, "Write the writer")]
+    assert to_do(*both) == ["Write the parser", "Write the writer"]
+    done = [*both, *updated(1, "in_progress"), *updated(1, "completed")]
+    assert to_do(*done) == ["Write the writer"]
+    again = [*done, *updated(1, "pending"), *updated(2, "deleted")]
+    assert to_do(*again) == ["Write the parser"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_error", "told"),
+    [
+        ("User has approved your plan. You can now start coding.", False, "was approved"),
+        ("The user doesn't want to proceed with this tool use.", True, "was refused"),
+    ],
+)
+def test_a_plan_and_what_became_of_it(answer, is_error, told):
+    plan = call("p", "ExitPlanMode", {"plan": "# Move to PostgreSQL\n\n1. dump\n2. load"})
+    assert now(plan, result("p", answer, is_error=is_error)) == [
+        f"- The plan “Move to PostgreSQL” {told}"
+    ]
+
+
+def test_what_was_refused_or_failed_was_not_written():
+    """Neither listed nor told as a file that somebody wrote."""
+    refused = "The user doesn't want to proceed with this tool use."
+    for answer in (refused, "Error: the text to replace was not found"):
+        made = call("e", "Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"})
+        notes = notes_of([said("user", "Go."), made, result("e", answer, is_error=True)])
+        assert not notes.work.files
+        assert not notes.work.unchecked
+        assert not [deed for deed in notes.work.deeds if deed.kind == "wrote"]
+
+
+def test_what_a_call_came_to_is_told_without_what_it_wrote():
+    """One line: what it was asked for and what it gave, never the text that it wrote."""
+    messages = [
+        said("user", "Change my booking."),
+        call("c1", "change_booking", {"berth": "B7", "content": "two\nlines"}),
+        result("c1", "booking bk_41 changed"),
+        call("c2", "apply_patch", {"patch": "--- a\n+++ b\n"}),
+        result("c2", "patched 1 file"),
+    ]
+    told = story(messages)
+    assert "change_booking(berth=B7) → booking bk_41 changed" in told
+    assert "two" not in told
+    assert "+++" not in told
+
+
+def test_a_result_without_its_call_is_no_reason_to_fail():
+    assert not now(result("gone", FAILED))
+
+
+def test_a_shown_list_of_tasks_says_which_are_done():
+    """Also those whose ends were seen by nobody."""
+    work = (
+        call("t1", "TaskCreate", {"subject": "Paint the hull", "description": "twice"}),
+        result("t1", "Task #1 created successfully: Paint the hull"),
+        call("t2", "TaskList", {}),
+        result("t2", "#1 [completed] Paint the hull\n#2 [pending] Sand it [blocked by #1]"),
+    )
+    assert to_do(*work) == ["Sand it"]
+
+
+def test_a_patch_that_names_its_files_in_its_text_writes_them():
+    """It is told as what was written, not as something that was changed outside."""
+    patch = "--- a/src/app/mail.py\n+++ b/src/app/mail.py\n@@ -1 +1 @@\n-a\n+b\n"
+    patched = [call("c", "apply_patch", {"patch": patch}), result("c", "patched 1 file")]
+    kinds = {deed.kind for deed in notes_of(patched).work.deeds}
+    assert "changed" not in kinds
+
+
+def test_what_a_call_changed_is_told_with_what_it_gave():
+    """Not that it went well: what it gave may be another thing than what was asked for."""
+
+    def change(number, berth, gave, **more):
+        yield call(f"c{number}", "change_booking", {"id": berth, "cabin": "wide"})
+        yield result(f"c{number}", gave, **more)
+
+    told = story(
+        [
+            said("user", "Change the cabins."),
+            *change(1, "B7", "Error: the guest owes money", is_error=True),
+            *change(2, "B9", '{"id": "B9", "cabin": "narrow", "paid": {"amount": 1200}}'),
+            *change(3, "B7", '{"id": "B7", "cabin": "wide", "paid": {"amount": 90}}'),
+            call("g", "get_booking", {"id": "B7", "of": "today"}),
+            result("g", '{"id": "B7", "cabin": "wide"}'),
+        ]
+    )
+    failed, narrow, wide, looked = told.split("  Did: ")[1].split(" · ")
+    assert failed.startswith("change_booking B7 failed → ")
+    assert "the guest owes money" in failed
+    assert narrow == "change_booking(id=B9, cabin=wide) → cabin=narrow, amount=1200"
+    assert wide == "change_booking(id=B7, cabin=wide) → amount=90"
+    assert looked.startswith("get_booking")
+    assert "→" not in looked
+
+
+def test_what_is_known_already_is_told_behind_what_is_new():
+    """Of two calls that differ in one argument, the difference is told; so is that nothing came."""
+
+    def pay(number, card, gave):
+        yield call(f"p{number}", "update_flights", {"id": "B7", "to": "HAT175", "card": card})
+        yield result(f"p{number}", gave)
+
+    told = story(
+        [
+            said("user", "Change the flight."),
+            call("g", "get_booking", {"id": "B7"}),
+            result("g", '{"id": "B7", "bags": 1, "price": 90}'),
+            *pay(1, "card_11", '{"id": "B7", "bags": 1, "price": 90}'),
+            *pay(2, "card_22", '{"id": "B7", "bags": 1, "price": 149}'),
+        ]
+    )
+    assert "update_flights(id=B7, to=HAT175, card=card_11) → nothing new" in told
+    assert "update_flights(id=B7, card=card_22, to=HAT175) → price=149" in told
+
+
+def test_a_file_is_told_with_what_was_defined_in_it():
+    """Not what stood there before, nor the examples of a document."""
+    old, new = (
+        "def send(mail):",
+        "def send(mail):\n    ...\n\nclass Queue:\n    async def take(self):",
+    )
+    code = edit(1, "src/app/mail.py", old=old, new=new)
+    page = edit(2, "docs/mail.md", old="x", new="```python\ndef example():\n```")
+    told = story([said("user", "Add a queue."), *code, *page])
+    assert "wrote mail.py (Queue, take), mail.md" in told
+    assert "example" not in told
+
+
+def test_each_check_of_a_command_has_its_own_verdict():
+    both = run(1, "pytest -q && golangci-lint run", "4 passed\n0 issues.")
+    assert now(*both) == [
+        "- `golangci-lint run` came to: 0 issues.",
+        "- `pytest -q` came to: 4 passed",
+    ]
+
+
+def test_a_page_s_program_switches_branches_too():
+    checked_out = run(1, "gh pr checkout 2", "Switched to branch 'harbour/mail'")
+    assert now(*checked_out) == ["- On branch harbour/mail"]
+
+
+def test_now_says_whether_what_was_asked_last_was_answered():
+    asked = said("user", "See to the mail.", id="m1")
+    answered = composed([asked, said("assistant", "The mail is sent.")])
+    assert "- Asked last (m1), and answered: " in answered
+    assert "answered" not in composed([asked, *run(1, "ls", "a b")])
+
+
+def test_where_somebody_is_served_every_change_is_told():
+    """However little room there is, and however much was said."""
+    asked = (
+        message
+        for i in range(30)
+        for message in (
+            said("user", f"How is the weather at pier {i} on Tuesday, and at the pier after it?"),
+            call(f"g{i}", "get_weather", {"pier": f"P{i}"}),
+            result(f"g{i}", '{"wind": "west"}'),
+            said("assistant", f"At pier {i} the wind comes from the west with {i} knots."),
+        )
+    )
+    served = [
+        said("user", "Book berth B7, please."),
+        call("c1", "book_berth", {"berth": "B7", "card": "card_11"}),
+        result("c1", '{"berth": "B7", "price": 90}'),
+        said("assistant", "It is booked."),
+        *asked,
+    ]
+    told = story(served, 200)
+    assert "book_berth(berth=B7, card=card_11) → price=90" in told

@@ -1,0 +1,417 @@
+"""Ollama in its own API, where a prompt that is too large would be cut without a word (FR-14)."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from compact import ContextManager, wiring
+from compact.errors import (
+    CompactError,
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    WrongLayer,
+)
+from compact.messages.asking import Ask
+from compact.messages.context import ActiveContext
+from compact.messages.formats.known import format_named, prompt_of
+from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.replies import Delta, Reply
+from compact.models.providers.ollama_chat import OllamaChat
+from compact.testing import check_chat_model
+from compact.testing.models import WAIT
+from tests.scripted import ScriptedServer, faces
+from tests.scripted.answers import (
+    BreaksOff,
+    Busy,
+    Call,
+    Calls,
+    CutOff,
+    Down,
+    Failed,
+    FailsMidway,
+    HalfJson,
+    Hangs,
+    HangsUp,
+    NoSuchModel,
+    NotJson,
+)
+
+pytest.importorskip("ollama", reason="the package ollama is not installed")
+
+T = TypeVar("T")
+TOOL = {
+    "name": "read",
+    "description": "reads",
+    "input_schema": {
+        "type": "object",
+        "properties": {"where": {"type": "object", "properties": {"path": {"type": "string"}}}},
+    },
+}
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def context(*messages: Message | str, tokens: int = 20, **fields: Any) -> ActiveContext:
+    made = [Message(role="user", content=m) if isinstance(m, str) else m for m in messages]
+    return ActiveContext(messages=tuple(made), tokens=tokens, **fields)
+
+
+def at(server: ScriptedServer, **options: Any) -> OllamaChat:
+    return OllamaChat("qwen3:8b", base_url=server.url, **options)
+
+
+async def heard(stream: AsyncIterator[Delta]) -> tuple[list[str], Reply]:
+    deltas = [delta async for delta in stream]
+    assert all(delta.reply is None for delta in deltas[:-1])
+    last = deltas[-1].reply
+    assert last is not None
+    return [delta.text for delta in deltas], last
+
+
+def said(reply: Reply) -> Message:
+    assert isinstance(reply.message, Message)
+    return reply.message
+
+
+def sent(server: ScriptedServer, position: int = -1) -> dict[str, Any]:
+    return server.prompts[position].body
+
+
+def shows(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
+    """What `/api/show` says from now on, beside what it says anyway."""
+    show = faces.LISTS["/api/show"]
+    table: Any = faces.LISTS
+    monkeypatch.setitem(table, "/api/show", lambda model, window: {**show(model, window), **fields})
+
+
+def test_an_answer() -> None:
+    """The whole request, and all of the answer (FR-14)."""
+    with ScriptedServer("It holds.") as server:
+        model = at(server, keep_alive="5m")
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        ask = Ask(max_tokens=100, temperature=0.5, answer_schema=schema, window=6963)
+        reply = run(model.complete(context("What now?", system="Be brief."), ask))
+        assert sent(server) == {
+            "model": "qwen3:8b",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "What now?"},
+            ],
+            "options": {"num_ctx": 6963, "num_predict": 100, "temperature": 0.5},
+            "format": schema,
+            "keep_alive": "5m",
+            "stream": False,
+        }
+        assert (said(reply).text, reply.finish) == ("It holds.", "stop")
+        assert reply.usage is not None
+        assert reply.usage.prompt_tokens == server.prompts[0].tokens
+        assert reply.usage.completion_tokens == 3
+        assert run(model.count(context("go"))) is None
+
+
+@pytest.mark.slow
+def test_promises() -> None:
+    """What every chat model promises (FR-14)."""
+    with (
+        ScriptedServer("a few words") as good,
+        ScriptedServer(Down()) as failing,
+        ScriptedServer(lambda told: Hangs() if WAIT in told.prompt else "at once") as slow,
+    ):
+        check_chat_model(
+            lambda: at(good), format="ollama", failing=lambda: at(failing), slow=lambda: at(slow)
+        )
+        check_chat_model(lambda: at(good))
+
+
+def test_keys_name_it() -> None:
+    """By the name of the provider, or by a server's address (FR-14)."""
+    for key in ("ollama:qwen3:8b", "ollama+http://127.0.0.1:11434#qwen3:8b"):
+        model = wiring.chat_model(key)
+        assert isinstance(model, OllamaChat)
+        assert model.name == key
+
+
+def test_a_stream_says_the_same() -> None:
+    """Pieces make up the answer; the last one carries it, with its cost (FR-14)."""
+    with ScriptedServer("It holds, as it was said before.") as server:
+        pieces, reply = run(heard(at(server).stream(context("What now?"))))
+        whole = run(at(server).complete(context("What now?")))
+    assert "".join(pieces) == said(reply).text == said(whole).text
+    assert len(pieces) > 2
+    assert (reply.usage, reply.finish) == (whole.usage, whole.finish)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_tool_calls(streamed: bool) -> None:
+    """Calls have ids of their own, and a session can answer them (C-3)."""
+    calls = Calls([Call("read", {"path": f"{name}.py"}) for name in "ab"], "Let me see.")
+    asked = context("Read them.", tools=(TOOL,))
+    with ScriptedServer(calls, "Done.") as server:
+        model = at(server)
+        reply = run(heard(model.stream(asked)))[1] if streamed else run(model.complete(asked))
+        made = said(reply).tool_calls
+        assert reply.finish == "tool_calls"
+        assert [(c.name, c.arguments) for c in made] == [
+            ("read", '{"path": "a.py"}'),
+            ("read", '{"path": "b.py"}'),
+        ]
+        assert len({c.id for c in made}) == 2
+        results = [
+            Message(role="tool", content=(ToolResult(c.id, f"code {i}"),))
+            for i, c in enumerate(made)
+        ]
+        run(model.complete(context("Read them.", said(reply), *results)))
+        roles = [m["role"] for m in sent(server)["messages"]]
+        assert roles == ["user", "assistant", "tool", "tool"]
+
+
+def test_ids_of_calls_never_come_again() -> None:
+    """Two replies of a server that names no calls are told apart (C-3)."""
+    with ScriptedServer(Calls([Call("read", {})])) as server:
+        model = at(server)
+        first, second = (said(run(model.complete(context("go")))) for _ in range(2))
+    assert first.tool_calls[0].id != second.tool_calls[0].id
+    assert first.id != second.id
+
+
+def test_schemas_are_sent_as_they_are() -> None:
+    """The package's own types would leave out what stands deeper in a schema (FR-14)."""
+    with ScriptedServer("ok") as server:
+        run(at(server).complete(context("go", tools=(TOOL,))))
+        function = sent(server)["tools"][0]["function"]
+    assert function["parameters"] == TOOL["input_schema"]
+
+
+def test_an_image_is_never_taken_for_a_file(tmp_path: Path) -> None:
+    """A conversation that names a file of this machine does not get it sent (FR-6)."""
+    secret = tmp_path / "key.txt"
+    secret.write_text("the secret")
+    told = {"role": "user", "content": "What is this?", "images": [str(secret), PIXEL]}
+    message = format_named("ollama").parse(told, 0)
+    with ScriptedServer("A picture.") as server:
+        run(at(server).complete(context(message)))
+        assert sent(server)["messages"] == [told]
+
+
+# --- the window -----------------------------------------------------------------------------------
+
+
+def test_the_window_is_always_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the request names, else the constructor, else the model's file, else 4,096 (FR-14)."""
+    with ScriptedServer("ok") as server:
+        run(at(server).complete(context("go")))
+        shows(monkeypatch, parameters='stop    "<|im_end|>"\nnum_ctx    2048\ntop_k  20')
+        run(at(server).complete(context("go")))
+        run(at(server, num_ctx=8192).complete(context("go")))
+        run(at(server, num_ctx=8192).complete(context("go"), Ask(window=6963)))
+        run(heard(at(server, num_ctx=8192).stream(context("go"))))
+    windows = [request.body["options"]["num_ctx"] for request in server.prompts]
+    assert windows == [4096, 2048, 8192, 6963, 8192]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_would_be_cut_is_never_sent(streamed: bool) -> None:
+    """Prompt and answer within `num_ctx`, or a refusal with its numbers (FR-2, FR-14)."""
+    with ScriptedServer("ok") as server:
+        model = at(server)
+        ask = Ask(window=1000, max_tokens=200)
+        large = context("go", tokens=801)
+        with pytest.raises(ContextOverflow) as raised:
+            run(heard(model.stream(large, ask)) if streamed else model.complete(large, ask))
+        assert server.prompts == []
+        run(model.complete(context("go", tokens=800), ask))
+    assert (raised.value.tokens, raised.value.limit) == (801, 1000)
+
+
+def test_a_prompt_that_nobody_counted_is_estimated() -> None:
+    """Without a count of the caller's, ours, which is high, decides (FR-2)."""
+    with ScriptedServer("ok") as server:
+        with pytest.raises(ContextOverflow) as raised:
+            run(at(server).complete(context("word " * 4_200, tokens=0)))
+        assert server.prompts == []
+    assert raised.value.tokens is not None
+    assert raised.value.tokens > 4_096
+
+
+def test_a_window_beyond_what_the_model_was_made_for() -> None:
+    """The server sets up no more than that, whatever it is told (FR-14)."""
+    with ScriptedServer("ok", window=2048) as server, pytest.raises(ContextOverflow) as raised:
+        run(at(server).complete(context("go", tokens=3000), Ask(window=8192)))
+    assert raised.value.limit == 2048
+
+
+@pytest.mark.slow
+def test_a_session_never_has_its_prompt_cut() -> None:
+    """Many windows of talk, and the server had nothing to cut (issue 4)."""
+    with ScriptedServer("It holds. " * 30) as server:
+        model = at(server)
+        with ContextManager(window=2048, tokenizer="chars", format="ollama") as ctx:
+            for turn in range(60):
+                ctx.add_message(role="user", content=f"Question {turn}: " + "of the roof? " * 15)
+                ctx.send(model)
+            assert ctx.compressions > 3
+    assert len(server.prompts) == 60
+    assert {request.cut for request in server.prompts} == {0}
+
+
+# --- what the server says of itself ---------------------------------------------------------------
+
+
+def test_limits_and_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Window, training and tools are read from `/api/show`, once (FR-14)."""
+    shows(
+        monkeypatch,
+        parameters="num_ctx 6963\nnum_ctx_extra 5",
+        model_info={"general.architecture": "qwen3", "qwen3.context_length": 40_960},
+        capabilities=["completion", "thinking"],
+    )
+    with ScriptedServer("ok") as server:
+        model = at(server)
+        assert model.abilities.tools is None
+        limits = run(model.limits())
+        assert (limits.default, limits.trained) == (6963, 40_960)
+        assert model.abilities.tools is False
+        run(model.complete(context("go")))
+        asked = [request.path for request in server.requests]
+    assert asked == ["/api/show", "/api/chat"]
+
+
+def test_a_server_that_shows_nothing_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not say is not known, and no reason to fail (FR-6)."""
+    table: Any = faces.LISTS
+    monkeypatch.delitem(table, "/api/show")
+    with ScriptedServer("ok") as server:
+        model = at(server)
+        assert said(run(model.complete(context("go")))).text == "ok"
+    assert model.abilities.tools is None
+
+
+def test_tools_are_withdrawn_at_run_time() -> None:
+    """Known from the server's own words; never dropped in silence (FR-14)."""
+    refusal = Failed(400, "registry.ollama.ai/library/qwen3:8b does not support tools")
+    asked = context("go", tools=(TOOL,))
+    with ScriptedServer(refusal, "ok") as server:
+        model = at(server)
+        with pytest.raises(ModelRefused, match="does not support tools"):
+            run(model.complete(asked))
+        assert model.abilities.tools is False
+        with pytest.raises(ModelRefused, match="does not support tools"):
+            run(heard(model.stream(asked)))
+        assert len(server.prompts) == 1
+        assert said(run(model.complete(context("go")))).text == "ok"
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Busy(retry_after=0.01), ModelUnavailable),
+        (Down(), ModelUnavailable),
+        (HangsUp(), ModelUnavailable),
+        (Hangs(), ModelUnavailable),
+        (BreaksOff(), ModelFailed),
+        (FailsMidway(), ModelFailed),
+        (HalfJson(), ModelFailed),
+        (NotJson(), ModelFailed),
+        (NoSuchModel(), ModelRefused),
+    ],
+    ids=lambda x: type(x).__name__ if not isinstance(x, type) else "",
+)
+def test_faults(fault: Any, expected: type[CompactError], streamed: bool) -> None:
+    """Each is one of our errors, says what happened, and the model can be asked again (FR-6)."""
+    with ScriptedServer(fault, "ok") as server:
+        model = at(server, timeout=1 if isinstance(fault, Hangs) else 30)
+
+        async def asked() -> str:
+            go = context("go")
+            with pytest.raises(expected) as raised:
+                await (heard(model.stream(go)) if streamed else model.complete(go))
+            assert "qwen3:8b" in str(raised.value)
+            return said(await model.complete(context("go"))).text
+
+        assert run(asked()) == "ok"
+
+
+def test_a_stream_that_just_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the line that says it is done, an answer is not whole (FR-6)."""
+
+    class Stops(faces.OllamaChat):
+        def stream(self, turn: faces.Turn) -> Iterator[bytes]:
+            yield next(iter(super().stream(turn)))
+
+    table: Any = faces.FACES
+    monkeypatch.setitem(table, "/api/chat", Stops())
+    with ScriptedServer("It holds, as was said.") as server:
+        with pytest.raises(ModelFailed, match="broke off"):
+            run(heard(at(server).stream(context("go"))))
+        assert len(server.prompts) == 1
+
+
+def test_cut_off_and_nobody_there() -> None:
+    """A token limit is told; a server that is not there may come back (FR-6)."""
+    with ScriptedServer(CutOff()) as server:
+        assert run(at(server).complete(context("go"))).finish == "length"
+    nowhere = OllamaChat("qwen3:8b", base_url="http://127.0.0.1:1")
+    with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        run(nowhere.complete(context("go")))
+
+
+def test_cancelling_leaves_the_model_usable() -> None:
+    """Cancellation passes through at any await (issue 4)."""
+    with ScriptedServer(Hangs(), "ok") as server:
+        model = at(server)
+
+        async def cancelled() -> str:
+            task = asyncio.create_task(model.complete(context("go")))
+            while not server.prompts:  # noqa: ASYNC110 - the server lives in another thread
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return said(await model.complete(context("go"))).text
+
+        assert run(cancelled()) == "ok"
+
+
+def test_only_an_active_context_is_sent() -> None:
+    """Neither a history nor a list of messages (FR-3)."""
+    wrong: Any = [{"role": "user", "content": "go"}]
+    model = OllamaChat("qwen3:8b")
+    for ask in (model.complete, model.count):
+        with pytest.raises(WrongLayer):
+            run(ask(wrong))
+
+
+def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`OLLAMA_HOST` names the server where the key does not (FR-14)."""
+    with ScriptedServer("ok") as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url.removeprefix("http://"))
+        model = OllamaChat("qwen3:8b")
+        assert model.name == "ollama:qwen3:8b"
+        assert said(run(model.complete(context("go")))).text == "ok"
+        assert at(server).name == f"ollama+{server.url}#qwen3:8b"
+
+
+def test_a_conversation_of_another_format() -> None:
+    """A session may go on with a model of another provider (C-3)."""
+    told = (
+        Message(role="assistant", content=(ToolCall("c1", "read", '{"path": "a.py"}'),)),
+        Message(role="tool", content=(ToolResult("c1", "code"),)),
+    )
+    asked = context("Read it.", *told)
+    with ScriptedServer("ok") as server:
+        run(at(server).complete(asked))
+        assert sent(server)["messages"] == prompt_of(asked, "ollama")

@@ -1,0 +1,256 @@
+"""Ageing that moves originals into the archive, and what is left to be found of them (A-2, A-5)."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from compact import CompactConfig, MemoryManager
+from compact.errors import StoreFailed
+from compact.messages.messages import Message
+from compact.messages.sessions import Entry
+from compact.store.archives import folder
+from compact.store.sqlite.store import SQLiteManager
+from compact.text.archived import ArchiveReport
+from compact.text.digests import AgeingReport, CompressionLevel
+from tests.session.test_ageing import ALL_AGE, DAY, by_id, put
+
+ARCHIVED, METADATA, SUMMARY = (
+    CompressionLevel.ARCHIVED,
+    CompressionLevel.METADATA,
+    CompressionLevel.SUMMARY,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteManager]:
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        put(store, "week", days=8)
+        put(store, "spring", days=91)
+        put(store, "marked", days=91, important=True)
+        yield store
+
+
+@pytest.fixture
+def memory(store: SQLiteManager) -> MemoryManager:
+    return MemoryManager(store, settings=ALL_AGE)
+
+
+def entry_at(at: datetime, text: str) -> Entry:
+    return Entry(Message(role="user", content=text, timestamp=at))
+
+
+def moved(report: AgeingReport) -> ArchiveReport:
+    assert report.archive is not None
+    return report.archive
+
+
+def said(memory: MemoryManager, name: str) -> list[str]:
+    entries = memory.store.read(f"{name}.b", 0, 10**6)
+    return [entry.message.text for entry in entries]
+
+
+def test_old_originals_go_into_the_archive_with_their_digest(memory: MemoryManager) -> None:
+    before = said(memory, "spring")
+    dry = memory.age(DAY, dry_run=True)
+    assert by_id(dry)["spring"].action == "write, archive"
+    assert dry.archive is None
+    assert memory.archived() == []
+    report = moved(memory.age(DAY))
+    assert [each.session_id for each in report.archived] == ["spring"]
+    assert report.bytes_after < report.bytes_before
+    digest = memory.digest("spring")
+    assert digest is not None
+    assert digest.level is SUMMARY
+    assert memory.archived()[0].digest == digest.text
+    assert said(memory, "spring") == before
+
+
+def test_a_second_run_reads_no_archive(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.age(DAY)
+    monkeypatch.setattr(folder, "originals_at", lambda *_: pytest.fail("it was read"))
+    again = memory.age(DAY)
+    assert {row.action for row in again.rows} == {"none"}
+    assert again.archive is None
+    assert by_id(again)["spring"].due is ARCHIVED
+
+
+def test_after_a_year_only_what_is_known_about_it_stands_in_the_database(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    memory.age(DAY)
+    long = memory.archived()[0].digest or ""
+    later = DAY + timedelta(days=300)
+    dry = by_id(memory.age(later, dry_run=True))["spring"]
+    assert (dry.action, dry.now, dry.due, dry.tokens_after) == ("write", SUMMARY, METADATA, 0)
+    row = by_id(memory.age(later))["spring"]
+    assert (row.action, row.tokens_before, row.tokens_after) == ("write", dry.tokens_before, 0)
+    told = memory.digest("spring")
+    assert told is not None
+    assert (told.level, told.text) == (METADATA, "")
+    assert told.about.entities
+    short = {each.session_id: each.digest or "" for each in memory.archived()}["spring"]
+    assert 0 < len(short) < len(long)
+    assert set(short.split(", ")) == {*told.about.topics, *told.about.entities}
+    assert by_id(memory.age(later))["spring"].action == "none"
+    assert store.integrity_check() == []
+
+
+def test_archived_sessions_are_found_by_what_they_say_in_short(memory: MemoryManager) -> None:
+    memory.describe("spring", title="Moorings of the quay", tags=["harbour"])
+    memory.age(DAY)
+    for query in ("mooring", "harbour"):
+        found = memory.search(query)
+        assert [each.session_id for each in found.archived] == ["spring"], query
+        assert "spring" not in {hit.session_id for hit in found.hits}
+    assert memory.search("zeppelin").archived == ()
+    memory.restore("spring")
+    assert memory.search("mooring").archived == ()
+    assert "spring" in {each.session_id for each in memory.search("mooring").sessions}
+
+
+def test_archives_of_other_scopes_are_not_found(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    put(store, "theirs", days=91, scope="theirs")
+    other = MemoryManager(store, scope="theirs", settings=ALL_AGE)
+    other.describe("theirs", title="Zeppelin")
+    other.age(DAY)
+    assert len(other.search("zeppelin").archived) == 1
+    assert memory.search("zeppelin").archived == ()
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_of_what_was_deleted_no_word_is_left(
+    memory: MemoryManager, store: SQLiteManager, is_back: bool
+) -> None:
+    memory.describe("spring", title="Zeppelin")
+    memory.age(DAY)
+    if is_back:
+        memory.restore("spring")
+    store.delete_session("spring")
+    assert memory.search("zeppelin").archived == ()
+    assert b"zeppelin" not in Path(store.path).read_bytes().lower()
+
+
+def test_what_cannot_be_archived_stays_and_is_told(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFailed("no space left")
+
+    monkeypatch.setattr(folder, "keep", full)
+    report = moved(memory.age(DAY))
+    assert report.failed == {"spring": "no space left"}
+    assert memory.archived() == []
+    monkeypatch.undo()
+    assert len(moved(memory.age(DAY)).archived) == 1
+
+
+def test_whoever_goes_on_with_an_archived_session_has_it_whole_again(memory: MemoryManager) -> None:
+    memory.age(DAY)
+    memory.describe("spring", important=True)
+    assert by_id(memory.age(DAY))["spring"].action == "none", "it stays where it is"
+    memory.archives.restore_conversation("spring", now=DAY - timedelta(days=10))
+    row = by_id(memory.age(DAY))["spring"]
+    assert (row.action, row.why) == ("drop", "marked as important")
+
+
+def test_a_memory_without_a_file_keeps_its_originals() -> None:
+    with SQLiteManager() as store:
+        memory = MemoryManager(store, settings=ALL_AGE)
+        put(store, "spring", days=91)
+        report = memory.age(DAY)
+        assert by_id(report)["spring"].action == "write, archive"
+        assert report.archive is None
+
+
+def test_the_schedule_archives_too(memory: MemoryManager) -> None:
+    ran: list[datetime] = []
+
+    def clock() -> datetime:
+        ran.append(DAY)
+        return DAY
+
+    schedule = memory.run_schedule(3600, clock=clock)
+    while not schedule.runs:
+        threading.Event().wait(0.01)
+    memory.close()
+    assert schedule.error is None
+    assert schedule.last is not None
+    assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+def test_archiving_many_leaves_what_is_kept_whole_and_says_so(store: SQLiteManager) -> None:
+    """A-6: what must be kept overrides age; who names a session gets it archived."""
+    memory = MemoryManager(store, settings=CompactConfig(retain_score=0.2))
+    report = memory.archive()
+    assert report.archived == ()
+    assert set(report.kept) == {"week", "spring", "marked"}
+    assert "importance 0." in report.kept["spring"]
+    assert report.kept["marked"] == "marked as important"
+    named = memory.archive(["spring"])
+    assert ([each.session_id for each in named.archived], named.kept) == (["spring"], {})
+    assert [each.session_id for each in memory.archive(older_than_days=0).archived] == []
+
+
+def test_days_that_are_asked_for_hold_for_what_is_fresh_by_the_settings(
+    memory: MemoryManager,
+) -> None:
+    report = memory.archive(older_than_days=7)
+    assert {each.session_id for each in report.archived} >= {"week", "spring"}
+
+
+def test_an_archive_always_says_something_in_short(memory: MemoryManager) -> None:
+    told: list[tuple[int, int]] = []
+    kept = memory.archive(["spring"], progress=lambda *done: told.append(done)).archived[0]
+    assert told == [(0, 1)]
+    digest = memory.digest("spring")
+    assert digest is not None
+    assert (digest.level, kept.digest) == (SUMMARY, digest.text)
+    assert json.loads(Path(kept.file).read_text("utf-8"))["digest"] == digest.text
+    assert [each.session_id for each in memory.search(digest.text.split()[-1]).archived]
+    assert by_id(memory.age(DAY))["spring"].action == "none", "it is not written again"
+
+
+def test_an_old_digest_is_not_what_an_archive_says(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    memory.age(DAY - timedelta(days=60))
+    store.append("spring.b", [entry_at(DAY - timedelta(days=90), "The zeppelin was sold.")])
+    kept = memory.archive(["spring"]).archived[0]
+    assert "zeppelin" in (kept.digest or "")
+
+
+def test_what_was_restored_by_hand_stays_until_it_is_old_again(memory: MemoryManager) -> None:
+    memory.age(DAY)
+    memory.archives.restore_conversation("spring", now=DAY)
+    for days in (0, 7):
+        row = by_id(memory.age(DAY + timedelta(days=days)))["spring"]
+        assert (row.age_days, row.due.value) == (days, "full")
+    assert "spring" not in {each.session_id for each in memory.archived()}
+    later = memory.age(DAY + timedelta(days=91))
+    assert "spring" in {each.session_id for each in moved(later).archived}
+
+
+@pytest.mark.parametrize("strange", [7, "some day", None])
+def test_somebody_elses_time_of_restoring_is_ignored(
+    memory: MemoryManager, store: SQLiteManager, strange: object
+) -> None:
+    store.describe("spring", title=None, metadata={"restored_at": strange})
+    assert by_id(memory.age(DAY, dry_run=True))["spring"].age_days == 91
+
+
+def test_what_was_restored_is_in_the_index_at_once(memory: MemoryManager) -> None:
+    memory.archive(["spring"])
+    memory.catch_up()
+    memory.restore("spring")
+    assert memory.status().unindexed == 0

@@ -1,0 +1,119 @@
+"""Blocking forms of async work: straight through, on a loop of their own, or refused by name
+(FR-5)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from compact.errors import BlockingCallInLoop
+from compact.session.running import blocking
+
+
+async def at_once() -> int:
+    return 7
+
+
+async def waits() -> str:
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+async def fails() -> None:
+    raise LookupError("inside")
+
+
+def test_what_does_not_wait_runs_in_this_thread():
+    """FR-5: without any loop, and inside a running one too."""
+    assert blocking.run(at_once(), waits=False, instead="x") == 7
+
+    async def inside() -> int:
+        return blocking.run(at_once(), waits=False, instead="x")
+
+    assert asyncio.run(inside()) == 7
+
+
+def test_what_waits_runs_on_the_one_background_loop():
+    """FR-5: the same for every caller."""
+    assert blocking.run(waits(), waits=True, instead="x") == "compact-loop"
+    assert blocking.run(waits(), waits=True, instead="x") == "compact-loop"
+    assert sum(t.name == "compact-loop" for t in threading.enumerate()) == 1
+
+
+def test_inside_a_running_loop_the_async_form_is_named():
+    """FR-5: rather than to block the loop."""
+
+    async def inside() -> None:
+        blocking.run(waits(), waits=True, instead="acompress(…)")
+
+    with pytest.raises(BlockingCallInLoop, match=r"await acompress\(…\)"):
+        asyncio.run(inside())
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_errors_come_through(waiting):
+    """FR-6: as they were raised."""
+    with pytest.raises(LookupError, match="inside"):
+        blocking.run(fails(), waits=waiting, instead="x")
+
+
+def test_a_summarizer_that_waits_unannounced_is_told():
+    """FR-6: it must say so, or nobody could run it."""
+    with pytest.raises(RuntimeError, match="never waits has waited"):
+        blocking.run(waits(), waits=False, instead="x")
+
+
+def test_an_interrupt_ends_the_work_too():
+    """(FR-6) An answer that nobody waits for any more is not appended behind a person's back."""
+    ended = threading.Event()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs may ignore it
+
+    async def works_on() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            blocking.run(works_on(), waits=True, instead="x")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.wait(60)
+
+
+ENDS_EARLY = """
+import atexit, time
+atexit.register(time.sleep, 1.0)  # runs after those of compact: what is begun late is begun in it
+import re2
+from compact.session.running import blocking
+from compact.session.running.off_loop import in_thread
+
+async def search():
+    until = time.monotonic() + 3.0
+    while time.monotonic() < until:
+        re2.compile(rb"(?:[a-z] [a-z]|x)+[0-9]").search(b"a b c d e f g " * 2_000_000)
+
+busy = {busy}
+blocking._background_loop().call_soon_threadsafe(time.sleep, busy)
+blocking.BackgroundJob(in_thread(search()))
+time.sleep(0.3 - busy)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", [0.0, 0.3], ids=["begun before the end", "begun at the end"])
+def test_an_end_of_the_interpreter_ends_what_is_done_in_the_background(busy):
+    """A thread that it ends within a search aborts the process: a program that had done all its
+    work ended with code -6.
+    """
+    program = ENDS_EARLY.replace("{busy}", str(busy))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

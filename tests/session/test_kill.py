@@ -1,0 +1,247 @@
+"""Any crash is harmless: a writer is killed at random instants, again and again (NFR-2, S-2, FR-5).
+
+Every message that was promised is there, byte for byte and in order; what is in force is what was
+in force before the last call or after it; the file is sound.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.messages.formats.known import format_named
+from compact.messages.provider_rules import violations
+from tests.session.crash_writer import WINDOW, digest
+from tests.sizes import seed, size
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = size(50, 300)
+MOST_LINES = 90
+"""So many promises a writer gives at most before it is killed: about two to a turn."""
+MOST_MOVES = 1_000
+"""Moves among which the compression is looked for that an undo took back."""
+PATIENCE = 60
+"""Seconds after which a writer hangs, on a machine that is busy with others."""
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks")
+
+
+class Crashes:
+    """A nursery of writers, the database they write to, and what they were promised."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.database = folder / "sessions.db"
+        self.ledger = folder / "ledger.jsonl"
+        self.ledger.touch()
+        self.rng = random.Random(number)
+        self.promised: dict[str, dict[int, str]] = defaultdict(dict)
+        """Branch → position → digest of the message that was promised to be there."""
+        self.prompts: dict[tuple[str, int], str] = {}
+        self.snapshots: set[str] = set()
+        self.compressions = self.undone = 0
+        self._read = 0
+        command = [sys.executable, "-m", "tests.session.crash_writer"]
+        self._nursery = subprocess.Popen(
+            [*command, str(self.database), str(self.ledger)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        )
+
+    def close(self) -> None:
+        self._nursery.communicate(timeout=60)
+
+    def let_die(self, session: str, kind: str) -> None:
+        """Let a writer work until it has committed a step of that kind: it dies of it."""
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)} {kind}\n")
+        self._nursery.stdin.flush()
+        int(self._nursery.stdout.readline())
+        assert self._nursery.stdout.readline() == "gone\n"
+
+    def kill_one(self, session: str) -> None:
+        """Let a writer work until it has given some promises, and kill it in what it does next.
+
+        How far it comes is counted in its promises, so that a busy machine changes nothing.
+        """
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        before = self.ledger.stat().st_size
+        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)}\n")
+        self._nursery.stdin.flush()
+        writer = int(self._nursery.stdout.readline())
+        lines, patience = self.rng.randint(1, MOST_LINES), time.monotonic() + PATIENCE
+        while self.lines_after(before) < lines:
+            assert time.monotonic() < patience, "the writer hangs"
+            time.sleep(0.001)
+        time.sleep(self.rng.random() * 0.01)
+        os.kill(writer, signal.SIGKILL)
+        assert self._nursery.stdout.readline() == "gone\n"
+
+    def lines_after(self, position: int) -> int:
+        """How many lines the ledger has that end after a position."""
+        with self.ledger.open("rb") as file:
+            file.seek(position)
+            return file.read().count(b"\n")
+
+    def read_ledger(self) -> list[dict[str, Any]]:
+        """What was promised since the last time; a line that was cut off was not."""
+        data = self.ledger.read_bytes()[self._read :]
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(data)
+        rows = [json.loads(line) for line in whole.splitlines()]
+        for row in rows:
+            if "new" in row:
+                for offset, one in enumerate(row["new"]):
+                    self.promised[row["branch"]][row["at"] + offset] = one
+            if "snapshot" in row:
+                self.snapshots.add(row["snapshot"])
+        return rows
+
+    def check(self, session: str, *, whole: bool) -> None:
+        """Hold the store to everything that was promised."""
+        rows = self.read_ledger()
+        with SQLiteManager(self.database) as store:
+            for branch in store.branches(session) if whole else ():
+                self.check_branch(store, branch.id)
+            if not whole:
+                self.check_branch(store, store.session(session).branch.id)
+            if whole:
+                assert store.integrity_check() == []
+            assert {s.id for s in store.snapshots(session)} >= {
+                row["snapshot"] for row in rows if "snapshot" in row
+            }
+        self.check_view(session, rows)
+
+    def check_branch(self, store: SQLiteManager, branch_id: str) -> None:
+        entries = store.read(branch_id, 0, 1_000_000)
+        wire = format_named("chat_completions")
+        found = [digest(wire.render((entry.message,))[0]) for entry in entries]
+        own = store.branch(branch_id)
+        if own.messages > own.fork:
+            last = entries[-1].message
+            assert not last.tool_calls, f"{branch_id} has half of what was appended at once"
+        for position, one in self.promised[branch_id].items():
+            assert position < len(found), f"{branch_id} lost what was at {position}"
+            assert found[position] == one, f"{branch_id} changed what was at {position}"
+
+    def check_view(self, session: str, rows: list[dict[str, Any]]) -> None:
+        """What is in force fits, keeps to the provider's rules, and is what was shown last or what
+        the next step put in force.
+        """
+        with ContextManager(window=WINDOW, store=self.database, session_id=session) as ctx:
+            shown = next((r for r in reversed(rows) if "prompt" in r), None)
+            later = rows[rows.index(shown) + 1 :] if shown else []
+            moved = any(set(r) & {"undone", "restored", "branched", "goals"} for r in later)
+            here = {"branch": ctx.branch_id, "under": [goal.text for goal in ctx.goals]}
+            if shown and not moved and here.items() <= shown.items():
+                self.check_shown(ctx, session, shown)
+            context = ctx.active_context()
+            assert context.tokens <= ctx.window.usable
+            assert not violations(context.sent, format_named("chat_completions").rules)
+            assert "Never order tiles without asking me first." in context.render_text()
+            self.compressions = max(self.compressions, ctx.compressions)
+
+    def check_shown(self, ctx: ContextManager, session: str, shown: dict[str, Any]) -> None:
+        """What was shown last is what is told of its position, whatever came later.
+
+        An undo may have been committed whose writer did not live to promise it. It holds from the
+        position where it was asked for, so the view is the one before the last compression: the
+        new one. Taken back, what was shown is there again.
+        """
+        moves = ctx.store.moves(session, WINDOW, most=MOST_MOVES)
+        undo = next((m for m in moves[:1] if m.kind == "undo" and m.at == shown["seen"]), None)
+        if undo is not None:
+            made = next(m for m in moves if m.kind == "compress" and m.projection_id == undo.before)
+            assert undo.projection_id == made.before, "the undo went back to another view"
+            ctx.redo()
+            self.undone += 1
+        before = ctx.context_at(shown["seen"])
+        same = digest(format_named("chat_completions").render(before.sent))
+        assert same == shown["prompt"], "the view is neither the old nor the new one"
+        if undo is not None:
+            ctx.undo()
+
+
+def torture(folder: Path, kills: int, number: int) -> Crashes:
+    crashes = Crashes(folder, number)
+    try:
+        for kill in range(kills):
+            session = f"roof-{kill // 100}"
+            crashes.kill_one(session)
+            crashes.check(session, whole=kill % 10 == 9 or kill == kills - 1)
+    finally:
+        crashes.close()
+    return crashes
+
+
+@pytest.mark.slow
+def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
+    """Twenty kills at random instants; more behind the marker, three hundred at night."""
+    crashes = torture(tmp_path, 20, 7)
+    assert sum(map(len, crashes.promised.values())) > 100
+    assert crashes.compressions > 10, "checkpoints had time to age and merge"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["compress", "undo", "restore"])
+def test_a_step_that_nobody_lived_to_promise_is_whole(tmp_path: Path, kind: str) -> None:
+    """A writer dies between a commit and its promise: the step counts, and what was shown before it
+    is told as it was shown.
+    """
+    crashes = Crashes(tmp_path, 14)
+    try:
+        for _ in range(3):
+            crashes.let_die("roof", kind)
+            with SQLiteManager(crashes.database) as store:
+                assert store.moves("roof", WINDOW, most=1)[0].kind == kind
+            crashes.check("roof", whole=True)
+    finally:
+        crashes.close()
+    assert crashes.undone == (3 if kind == "undo" else 0)
+
+
+@pytest.mark.slow
+def test_a_view_that_nobody_asked_for_is_found(tmp_path: Path) -> None:
+    """The check can fail: what was never shown was not shown, and a writer does one step only."""
+    crashes = Crashes(tmp_path, 14)
+    try:
+        crashes.let_die("roof", "undo")
+    finally:
+        crashes.close()
+    rows = crashes.read_ledger()
+    last = next(row for row in reversed(rows) if "prompt" in row)
+    crashes.check_view("roof", rows)
+    with ContextManager(window=WINDOW, store=crashes.database, session_id="roof") as ctx:
+        assert ctx.checkpoints
+        ctx.undo()
+    with pytest.raises(AssertionError, match="neither the old nor the new"):
+        crashes.check_view("roof", rows)
+    with pytest.raises(AssertionError, match="neither the old nor the new"):
+        crashes.check_view("roof", [*rows, {**last, "prompt": digest("another one")}])
+
+
+@pytest.mark.slow
+def test_many_killed_writers_break_no_promise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crashes = torture(tmp_path, KILLS, seed(11))
+    messages = sum(map(len, crashes.promised.values()))
+    with capsys.disabled():
+        print(
+            f"\n{KILLS} kills: {messages:,} promised messages on {len(crashes.promised)} branches, "
+            f"{len(crashes.snapshots)} snapshots, up to {crashes.compressions} compressions"
+        )
+    assert crashes.compressions > KILLS // 2
+    assert crashes.snapshots

@@ -1,0 +1,389 @@
+"""Searching all sessions of a scope, through the public API."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compact import ContextManager, MemoryManager
+from compact.errors import InvalidArgument, ModelFailed, ModelUnavailable, NotFound
+from compact.messages.messages import Message
+from compact.messages.sessions import Branch, Entry, Session
+from compact.store.sqlite.store import SQLiteManager
+from compact.testing import HashEmbedder
+from compact.text.found import SearchResult
+
+DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
+WORDS = ["harbour", "office", "moves", "winter", "berth", "licence", "crane", "roof"]
+
+
+def put(
+    store: SQLiteManager, name: str, *texts: str, scope: str = "default", at: datetime = DAY
+) -> None:
+    """A session in which people and a model take turns."""
+    session = Session(id=name, scope=scope, branch=Branch(id=name, session_id=name))
+    store.session(name, create=session)
+    store.append(name, [entry(text, n, at) for n, text in enumerate(texts)])
+
+
+def entry(text: str, number: int = 0, at: datetime = DAY) -> Entry:
+    role = ("user", "assistant")[number % 2]
+    return Entry(Message(role=role, content=text, timestamp=at + timedelta(minutes=number)))
+
+
+def found(result: SearchResult) -> list[tuple[str, int]]:
+    return [(hit.session_id, hit.position) for hit in result.hits]
+
+
+@pytest.fixture
+def store() -> SQLiteManager:
+    return SQLiteManager()
+
+
+def test_what_a_session_said_is_found_at_once() -> None:
+    """S-4: there is no second copy, and nothing to be brought in."""
+    with MemoryManager() as memory:
+        ctx = ContextManager(window=8_192, store=memory.store, session_id="yard")
+        ctx.add_message(role="user", content="The harbour office moves to Quay Street in May.")
+        ctx.add_message(role="assistant", content="Noted.")
+        hit = memory.search("where did the office move?").hits[0]
+        assert (hit.session_id, hit.position, hit.score) == ("yard", 0, 1.0)
+        assert [hit.text[start:stop] for start, stop in hit.highlights] == ["office", "moves"]
+        assert [each.text for each in hit.after] == ["Noted."]
+        assert hit.before == ()
+
+
+def test_an_answer_is_found_by_the_question_before_it(store: SQLiteManager) -> None:
+    put(store, "a", "Which crane do we hire?", "The blue one.", "Fine.")
+    put(store, "b", "The blue boat is sold.", "Good.")
+    memory = MemoryManager(store)
+    assert ("a", 1) in found(memory.search("which crane is hired", limit=2))
+    assert memory.search("which crane is hired").sessions[0].session_id == "a"
+
+
+@pytest.mark.parametrize("mine", ["default", "tenant"])
+def test_nothing_crosses_a_scope(store: SQLiteManager, mine: str) -> None:
+    """S-5: neither what is found nor what is told of it, whatever is asked for by name."""
+    put(store, "ours", "The crane is ours.", "The roof too.", scope="default")
+    put(store, "theirs", "The crane is theirs.", "The roof too.", scope="tenant")
+    other = {"default": "theirs", "tenant": "ours"}[mine]
+    memory = MemoryManager(store, scope=mine)
+    every = [memory.search("crane roof"), memory.search("crane", sessions=[other, "nowhere"])]
+    every.append(memory.search("crane", recent=True, about="theirs ours"))
+    assert other not in "".join(result.model_dump_json() for result in every)
+    assert found(every[1]) == []
+    for refused in (memory.session, memory.describe):
+        with pytest.raises(NotFound):
+            refused(other)
+    assert [each.id for each in memory.sessions()] != [other]
+
+
+def test_filters_choose_and_neighbours_still_speak(store: SQLiteManager) -> None:
+    put(store, "old", "Is the roof tight?", "The roof is tight.", at=DAY - timedelta(days=30))
+    put(store, "new", "Is the roof tight now?", "It is, said the roofer.", "Thanks.")
+    memory = MemoryManager(store)
+    assert {s for s, _ in found(memory.search("roof tight", sessions=["old"]))} == {"old"}
+    assert {p for _, p in found(memory.search("roof tight", roles=["assistant"]))} == {1}
+    assert {s for s, _ in found(memory.search("roof", since=DAY - timedelta(days=1)))} == {"new"}
+    assert {s for s, _ in found(memory.search("roof", until=DAY - timedelta(days=1)))} == {"old"}
+    assert [s.session_id for s in memory.search("roof", until=DAY - timedelta(1)).sessions] == [
+        "old"
+    ]
+    assert found(memory.search("roof", least_importance=0.5)) == []
+    marked = Message(role="user", content="The roof leaks.", importance_score=0.9)
+    store.append("new", [Entry(marked)])
+    assert found(memory.search("roof", least_importance=0.5)) == [("new", 3)]
+
+
+def test_a_month_that_is_named_is_looked_at_first(store: SQLiteManager) -> None:
+    for month in (1, 5, 9):
+        at = datetime(2026, month, 7, tzinfo=UTC)
+        put(store, f"m{month}", "We met at the harbour.", "With the crew.", at=at)
+    memory = MemoryManager(store)
+    assert memory.search("who met at the harbour in May 2026").hits[0].session_id == "m5"
+    assert memory.search("the harbour on 7 September").sessions[0].session_id == "m9"
+
+
+def test_boosts_are_bounded(store: SQLiteManager) -> None:
+    """They decide between messages that fit alike, and hide nothing."""
+    put(store, "old", "The crane is hired.", at=DAY - timedelta(days=400))
+    put(store, "new", "The crane is hired.", at=DAY)
+    put(store, "dock", "The crane is wintering.", at=DAY - timedelta(days=200))
+    memory = MemoryManager(store)
+    assert memory.search("crane hired", recent=True).hits[0].session_id == "new"
+    assert memory.search("crane", about="winter").hits[0].session_id == "dock"
+    plain = memory.search("crane hired")
+    for result in (
+        memory.search("crane hired", recent=True),
+        memory.search("crane hired", about="x"),
+    ):
+        assert sorted(found(result)) == sorted(found(plain))
+
+
+def test_only_the_branch_in_force_is_searched(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is red.", "Yes.", "Paint it green.", "Done.")
+    store.fork("a", 2)
+    branch = store.session("a").branch.id
+    store.append(branch, [entry("Paint it blue.", 2)])
+    memory = MemoryManager(store)
+    assert found(memory.search("green")) == []
+    assert found(memory.search("blue"))[0] == ("a", 2)
+    assert ("a", 0) in found(memory.search("roof"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "   ",
+        '"',
+        "AND OR NOT",
+        'roof" OR "x',
+        "NEAR(roof, 2)",
+        "roof*",
+        "-roof",
+        "(roof",
+        "the",
+    ],
+)
+def test_no_question_breaks_the_search(store: SQLiteManager, query: str) -> None:
+    put(store, "a", "The roof is tight.", "Good.")
+    result = MemoryManager(store).search(query)
+    assert result.query == query
+    assert bool(result.hits) == ("roof" in query or query == "the")
+
+
+def test_chinese_is_searched_by_its_letters(store: SQLiteManager) -> None:
+    put(store, "a", "港口办公室五月搬到码头街。", "好的。")
+    put(store, "b", "屋顶漏水。", "好的。")
+    memory = MemoryManager(store)
+    assert memory.search("办公室搬到哪里").hits[0].session_id == "a"
+
+
+def test_what_was_deleted_is_found_no_more(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is tight.")
+    put(store, "b", "The roof leaks.")
+    memory = MemoryManager(store)
+    assert len(found(memory.search("roof"))) == 2
+    store.delete_session("a")
+    assert found(memory.search("roof")) == [("b", 0)]
+
+
+def test_another_process_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "chat.db"
+    with MemoryManager(file) as memory, SQLiteManager(file) as other:
+        assert memory.search("roof").hits == ()
+        put(other, "a", "The roof is tight.")
+        assert found(memory.search("roof")) == [("a", 0)]
+        other.append("a", [entry("The roof leaks.", 1)])
+        assert len(found(memory.search("roof"))) == 2
+
+
+def test_an_index_that_cannot_catch_up_is_told_of(tmp_path: Path) -> None:
+    """A file that nobody may write: what is missing is not searched, and that is said."""
+    file = tmp_path / "chat.db"
+    with SQLiteManager(file) as store:
+        put(store, "a", "The roof is tight.")
+        assert MemoryManager(store).search("roof").complete
+        put(store, "b", "The roof leaks.")
+        blocked = SQLiteManager(file, busy_timeout=0.05)
+        with store._pool.write(), blocked:
+            result = MemoryManager(blocked).search("roof")
+    assert not result.complete
+    assert found(result) == [("a", 0)]
+
+
+def test_a_session_is_titled_marked_and_tagged(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is tight.")
+    memory = MemoryManager(store)
+    memory.describe("a", title="The roof", important=True, tags=["yard", "2026", "yard"])
+    told = memory.describe("a", important=False)
+    assert told.title == "The roof"
+    assert told.metadata == {"important": False, "tags": ["2026", "yard"]}
+    assert memory.search("roof").hits[0].title == "The roof"
+
+
+def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> None:
+    put(store, "late", "One.", "Two.", at=DAY + timedelta(hours=14, minutes=59))
+    put(store, "early", "Three.", at=DAY - timedelta(days=2))
+    put(store, "theirs", "Four.", scope="tenant")
+    store.describe("early", title="Early", metadata={})
+    memory = MemoryManager(store)
+    told = [(str(e.day), e.session_id, e.title, e.messages) for e in memory.timeline()]
+    assert told == [
+        ("2026-02-27", "early", "Early", 1),
+        ("2026-03-01", "late", None, 1),
+        ("2026-03-02", "late", None, 1),
+    ]
+    since = memory.timeline(since=DAY)
+    assert [e.session_id for e in since] == ["late", "late"]
+    assert memory.timeline(until=DAY - timedelta(days=9)) == []
+
+
+def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            memory.search("roof", **wrong)
+    with pytest.raises(InvalidArgument, match="index"):
+        MemoryManager(ContextManager(window=8_192).store)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "append", "new", "fork", "delete", "search"]),
+        st.integers(0, 5),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    ),
+    max_size=14,
+)
+
+
+@given(steps=STEPS)
+def test_what_is_known_follows_what_is_stored(steps: list[tuple[str, int, list[str]]]) -> None:
+    """Whatever came before, a search finds what one by a manager that knows nothing yet finds; and
+    that is all messages in force that share a word.
+    """
+    store = SQLiteManager()
+    memory = MemoryManager(store)
+    for number, (step, which, words) in enumerate(steps):
+        names = sorted(each.id for each in store.sessions())
+        name = names[which % len(names)] if names else ""
+        if step == "new" or not names:
+            put(store, f"s{number}", " ".join(words))
+        elif step == "append":
+            store.append(store.session(name).branch.id, [entry(" ".join(words), which)])
+        elif step == "fork":
+            store.fork(store.session(name).branch.id, which % 2)
+        elif step == "delete":
+            store.delete_session(name)
+        result = memory.search(" ".join(words), limit=99)
+        expected = {
+            (each.id, position)
+            for each in store.sessions()
+            for position, one in enumerate(store.read(each.branch.id, 0, 99))
+            if set(words) & set(one.message.text.split())
+        }
+        assert expected <= set(found(result))
+        assert _anew(store, result.query) == found(result)
+    store.close()
+
+
+def _anew(store: SQLiteManager, query: str) -> list[tuple[str, int]]:
+    store._memory._known.clear()
+    return found(MemoryManager(store).search(query, limit=99))
+
+
+class FailingEmbedder(HashEmbedder):
+    """Embeds what is stored, and no question."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+        if query:
+            raise ModelUnavailable("the server is down", model="hash")
+        return super().embed(texts, query=query)
+
+
+def test_where_the_embedder_fails_words_are_searched_and_the_result_says_so(
+    tmp_path: Path,
+) -> None:
+    with MemoryManager(tmp_path / "chat.db", embedder=FailingEmbedder(16)) as memory:
+        memory.store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
+        memory.store.append("a", [Entry(Message(role="user", content="the mooring on the quay"))])
+        assert memory.embed() == 1
+        found = memory.search("mooring")
+        assert found.method == "lexical"
+        assert "the server is down" in (found.failed or "")
+        assert [hit.position for hit in found.hits] == [0]
+        assert memory.search("mooring", method="lexical").failed is None
+
+
+class BrokenEmbedder(HashEmbedder):
+    """One of somebody's own that cannot say anything of itself either."""
+
+    @property
+    def version(self) -> str:
+        raise ConnectionError("no route")
+
+    @version.setter
+    def version(self, value: str) -> None:
+        pass
+
+
+def without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compact.models.providers.minilm._installed", lambda: None)
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    ["ollama:nomic-embed-text", "minilm", BrokenEmbedder()],
+    ids=["ollama", "minilm", "own"],
+)
+def test_an_embedder_that_is_down_leaves_search_by_words(
+    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch, embedder: Any
+) -> None:
+    without_weights(monkeypatch)
+    put(store, "a", "The crane is hired.")
+    memory = MemoryManager(store, embedder=embedder)
+    result = memory.search("crane")
+    assert (found(result), result.method) == ([("a", 0)], "lexical")
+    assert result.failed
+    status = memory.status()
+    assert (status.unembedded, bool(status.embedder_failed)) == (None, True)
+    with pytest.raises(ModelFailed):
+        memory.embed()
+
+
+class OwnEmbedder(HashEmbedder):
+    """Answers questions with whatever it is told to."""
+
+    answer: Any = None
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+        if query and isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer if query else super().embed(texts)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ConnectionError("no route"), ValueError("wrong"), [[0.0] * 64], [[1.0]], [["x"] * 64], []],
+    ids=["down", "wrong", "zeros", "short", "words", "nothing"],
+)
+def test_whatever_an_embedder_of_ones_own_does_words_are_searched(
+    store: SQLiteManager, answer: Any
+) -> None:
+    put(store, "a", "The crane is hired.")
+    own = OwnEmbedder()
+    memory = MemoryManager(store, embedder=own)
+    memory.embed()
+    own.answer = answer
+    result = memory.search("crane")
+    assert (found(result), result.method) == ([("a", 0)], "lexical")
+    assert "hash" in (result.failed or "")
+
+
+def test_a_question_longer_than_the_embedders_window_is_searched_by_its_beginning(
+    store: SQLiteManager,
+) -> None:
+    put(store, "a", "The crane is hired.")
+    memory = MemoryManager(store, embedder=HashEmbedder(window=5))
+    memory.embed()
+    result = memory.search("crane " * 40)
+    assert (result.method, result.failed) == ("hybrid", None)
+
+
+def test_a_long_catch_up_tells_how_far_it_is(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
+        said = (Entry(Message(role="user", content=f"berth {number}")) for number in range(1_200))
+        memory.store.append("a", list(said))
+        assert memory.status().unindexed == 1_200
+        assert memory.catch_up(lambda done, every: told.append((done, every)))
+        assert told == [(500, 1_200), (1_000, 1_200), (1_200, 1_200)]
+        assert memory.status().unindexed == 0

@@ -1,0 +1,408 @@
+"""One session, many models: switching in mid-session, room for answers, trust (FR-11, FR-13,
+FR-14, C-9).
+"""
+
+import itertools
+
+import pytest
+
+from compact import CompactPolicy, ContextManager, Patience, wiring
+from compact.errors import ContextOverflow, InvalidConfig, UnknownModel
+from compact.messages.asking import Limits
+from compact.messages.checkpoints import Summary
+from compact.messages.events import Event, ModelChanged, TrustFaded
+from compact.messages.levels import Caps
+from compact.messages.tiers import TierSettings
+from compact.testing import ScriptedModel
+from compact.text.prompts import Note, PromptParts
+from tests.doors.talking import Retelling, turns
+
+TALK = "The keeper of the lamp house counts the ships that pass by the northern light. "
+
+
+def fill(ctx, turns):
+    for i in range(turns):
+        ctx.add_message(role="user", content=f"Question {i}: {TALK * 2}")
+        ctx.add_message(role="assistant", content=f"Answer {i}: {TALK * 3}")
+
+
+def test_a_local_model_is_set_up_for_what_its_row_says():
+    """(FR-14) And the server is told so, as `num_ctx`."""
+    ctx = ContextManager("ollama:llama3.2:3b", 8_192)
+    assert ctx.window.size == 6_963
+    model = ScriptedModel("ok")
+    ctx.add_message(role="user", content="hello")
+    ctx.send(model)
+    assert model.asks[0].window == 6_963
+
+
+def test_an_answer_has_its_room_and_thinking_has_more():
+    """(FR-13) By model; the answer is asked for within that room."""
+    plain, thinking = ContextManager("gpt-4o"), ContextManager("o3")
+    assert 0 < plain.window.output_reserve < thinking.window.output_reserve
+    assert ContextManager(window=8_192).window.output_reserve == 0
+    model = ScriptedModel("ok")
+    plain.add_message(role="user", content="hello")
+    plain.send(model)
+    assert model.asks[0].max_tokens == plain.window.output_reserve
+
+
+def test_a_model_that_thinks_in_a_small_window_has_what_the_prompt_leaves():
+    """(FR-13) An eighth of a small window would end in the middle of a thought."""
+    ctx = ContextManager("ollama:qwen3:8b")
+    ctx.add_message(role="user", content="Why is the sky blue?")
+    model = ScriptedModel("ok")
+    ctx.send(model)
+    fill(ctx, 60)
+    ctx.add_message(role="user", content=TALK * 140)
+    ctx.send(model)
+    window, reserve = ctx.window, ctx.window.output_reserve
+    free, full = (ask.max_tokens or 0 for ask in model.asks)
+    assert free > 5 * reserve
+    assert full < free
+    for room, context in zip((free, full), model.contexts, strict=True):
+        assert reserve <= room <= window.size - context.tokens
+
+
+def test_what_a_person_reserves_counts_for_every_model():
+    ctx = ContextManager("o3", policy=CompactPolicy(output_reserve=1_234))
+    assert ctx.window.output_reserve == 1_234
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "level", "share"), [("ollama:qwen2.5:1.5b", "moderate", 0.8), ("gpt-4o", "detailed", 1)]
+)
+def test_a_summary_is_asked_for_as_large_as_its_writer_can_write(key, level, share, monkeypatch):
+    """(FR-13) Level and cap follow from the size of the model that writes."""
+    asked = []
+
+    class Listening:
+        name, waits = key, False
+
+        async def summarize(self, request):
+            asked.append(request)
+            raise ValueError("never mind")
+
+    monkeypatch.setattr(wiring, "summarizer", lambda *_, **__: Listening())
+    ctx = ContextManager(window=32_768, tokenizer="o200k", summarizer=key)
+    fill(ctx, 400)
+    ctx.get_context_for_model()
+    assert {request.level for request in asked} == {level}
+    cap = share * Caps(ctx.window.usable).of(level)
+    assert 0.88 * cap < asked[-1].max_tokens <= cap
+    assert {checkpoint.level for checkpoint in ctx.checkpoints} == {level}
+
+
+def test_a_session_goes_on_with_another_model():
+    """(C-9) Smaller and larger windows, to and fro: nothing overflows, nothing is lost."""
+    events: list[Event] = []
+    ctx = ContextManager("gpt-4o", on_event=events.append)
+    ctx.set_goals(["Count every ship"])
+    fill(ctx, 60)
+    before = ctx.active_context()
+    assert not ctx.checkpoints
+    ctx.set_model("ollama:llama3.2:3b", 4_096)
+    small = ctx.active_context()
+    assert small.tokens <= ctx.window.usable < 4_096
+    assert ctx.checkpoints
+    assert "Count every ship" in small.render_text()
+    ctx.set_model("gpt-4o")
+    assert ctx.active_context().messages == before.messages
+    assert ctx.active_context().tokens == before.tokens
+    assert len(ctx.history) == 120
+    assert [(e.model, e.window) for e in events if isinstance(e, ModelChanged)] == [
+        ("ollama:llama3.2:3b", 3_482),
+        ("gpt-4o", 128_000),
+    ]
+
+
+def test_what_is_sent_after_a_switch_is_for_the_new_model():
+    ctx = ContextManager("gpt-4o")
+    fill(ctx, 60)
+    ctx.set_model("claude-sonnet-4-5", 6_000)
+    model = ScriptedModel("ok")
+    ctx.send(model)
+    assert model.contexts[0].tokens <= 6_000
+    assert model.asks[0].window == 6_000
+
+
+def test_a_switch_to_nothing_known_changes_nothing():
+    ctx = ContextManager("gpt-4o")
+    with pytest.raises(UnknownModel, match="window="):
+        ctx.set_model("nobody-knows-it")
+    assert ctx.window.size == 128_000
+    ctx.set_model("nobody-knows-it", 5_000)
+    assert ctx.window.size == 5_000
+
+
+def _on_another_tokenizer() -> ContextManager:
+    ctx = ContextManager("gpt-4o", 8_000)
+    ctx.sync([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}])
+    ctx.set_model("claude-sonnet-4-5", 8_000)
+    return ctx
+
+
+def _shown(ctx):
+    return [message.text for message in ctx.active_context().messages]
+
+
+def test_a_branch_is_for_every_tokenizer():
+    """(C-9, FR-5) What is said on a branch is said to the model that was switched to as well."""
+    ctx = _on_another_tokenizer()
+    branch = ctx.branch(at=1)
+    ctx.add_message(role="assistant", content="another two")
+    assert ctx.branch_id == branch.id
+    assert _shown(ctx) == ["one", "another two"]
+    ctx.set_model("gpt-4o", 8_000)
+    assert _shown(ctx) == ["one", "another two"]
+
+
+def test_what_was_said_after_a_switch_is_counted_at_once():
+    """(C-9, FR-2) By the tokenizer that the prompt will be counted by."""
+    ctx = _on_another_tokenizer()
+    ctx.add_message(role="user", content=TALK * 20)
+    used = ctx.budget.used_tokens
+    assert used == ctx.active_context().tokens > 20 * 10
+
+
+def test_the_system_prompt_that_is_shown_is_the_one_that_is_sent():
+    """(FR-16, C-9) Another tokenizer may leave out what fitted by the first one."""
+    notes = tuple(
+        Note(name=f"skill {i}", text="naïve Größenänderung 修理屋顶 " * 8) for i in range(3)
+    )
+    ctx = ContextManager("gpt-4o", 8_000, prompt=PromptParts(skills=notes))
+    ctx.add_message(role="user", content="hello")
+    before = ctx.system_prompt
+    ctx.set_model("claude-sonnet-4-5", 8_000)
+    prompt = ctx.system_prompt
+    assert before is not None
+    assert prompt is not None
+    assert prompt.included != before.included
+    assert prompt.text in _shown(ctx)[0]
+
+
+def test_going_back_is_for_every_tokenizer():
+    ctx = _on_another_tokenizer()
+    start = ctx.snapshot()
+    ctx.add_message(role="user", content="three")
+    ctx.restore(start)
+    ctx.add_message(role="user", content="another three")
+    assert _shown(ctx) == ["one", "two", "another three"]
+    ctx.undo()
+    assert _shown(ctx) == ["one", "two", "three"]
+    ctx.redo()
+    assert _shown(ctx) == [message.text for message in ctx.history]
+    assert _shown(ctx)[-1] == "another three"
+
+
+def test_an_edited_list_is_for_every_tokenizer():
+    ctx = _on_another_tokenizer()
+    given = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "2"}]
+    ctx.sync(given)
+    ctx.sync([*given, {"role": "user", "content": "three"}])
+    assert _shown(ctx) == ["one", "2", "three"]
+
+
+class Trained(ScriptedModel):
+    """Says what it was made for."""
+
+    def __init__(self, name, tokens):
+        super().__init__("ok", name=name)
+        self._tokens = tokens
+
+    async def limits(self):
+        return Limits(trained=self._tokens)
+
+
+def test_one_models_smaller_window_is_not_anothers():
+    """(C-9) To and fro; both were asked for the same size."""
+    ctx = ContextManager("ollama:tiny:1b", 4_096)
+    ctx.add_message(role="user", content="hello")
+    tiny, usual = Trained("ollama:tiny:1b", 2_048), Trained("ollama:usual:7b", 32_768)
+    ctx.send(tiny)
+    assert ctx.window.size == 2_048
+    ctx.set_model("ollama:usual:7b", 4_096)
+    ctx.send(usual)
+    assert usual.asks[0].window == 2_867
+    ctx.set_model("ollama:tiny:1b", 4_096)
+    ctx.send(tiny)
+    assert tiny.asks[1].window == 2_048
+
+
+def test_a_window_that_turns_out_smaller_than_its_reserve_still_holds_a_prompt():
+    """(C-7) A model's reserve is for the window it is said to have; a server may have less."""
+    ctx = ContextManager("gpt-5")
+    assert ctx.window.output_reserve == 128_000
+    ctx.add_message(role="user", content="hello")
+    smaller = ContextOverflow("too large", limit=100_000)
+    assert ctx.send(ScriptedModel(smaller, "hello back")).text == "hello back"
+    assert ctx.window.size == 100_000
+    assert ctx.window.usable >= 50_000
+
+
+def test_a_reserve_that_leaves_nothing_to_a_prompt_is_refused(tmp_path):
+    """(C-7, FR-6) When it is said, not as a prompt that cannot fit."""
+    file = tmp_path / "chat.db"
+    with pytest.raises(InvalidConfig, match="4,096 tokens leave none of a window of 4,000"):
+        ContextManager(window=4_000, store=file, policy=CompactPolicy(output_reserve=4_096))
+    assert not file.exists()
+    ctx = ContextManager("gpt-4o", policy=CompactPolicy(output_reserve=4_096))
+    with pytest.raises(InvalidConfig, match="output_reserve"):
+        ctx.set_model("ollama:llama3.2:3b", 4_096)
+    assert ctx.window.size == 128_000
+    ctx.add_message(role="user", content="hello")
+    assert ctx.send(ScriptedModel("hello back")).text == "hello back"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
+def test_a_wrong_size_is_refused(wrong):
+    ctx = ContextManager()
+    with pytest.raises((TypeError, ValueError), match="window"):
+        ctx.set_model("gpt-4o", wrong)
+
+
+def test_a_tiers_thresholds_hold_in_its_windows_only():
+    """(FR-11) A change of tier keeps the state."""
+    tiers = {1: TierSettings(trigger_ratio=0.5, target_ratio=0.3)}
+    ctx = ContextManager(window=8_192, tiers=tiers)
+    assert ctx.window.trigger_ratio == 0.7
+    ctx.set_model("any", 4_000)
+    assert (ctx.window.trigger_ratio, ctx.window.target_ratio) == (0.5, 0.3)
+
+
+def test_trust_fades_and_a_person_is_told_once():
+    """(FR-13) After five compressions with a model of three billions and a little."""
+    events: list[Event] = []
+    writes = Retelling()
+    ctx = ContextManager("ollama:llama3.2:3b", 4_096, on_event=events.append, summarizer=writes)
+    assert ctx.reliability is not None
+    first, number = ctx.reliability.score, 0
+    while ctx.compressions < 7:
+        ctx.add_messages(list(turns(1, start=number)))
+        number += 1
+        ctx.get_context_for_model()
+    assert ctx.reliability.score == pytest.approx(first * 0.9**7)
+    told = [e for e in events if isinstance(e, TrustFaded)]
+    assert len(told) == 1
+    assert told[0].compressions == ctx.reliability.warn_after
+    assert "larger model" in told[0].warning
+    assert ContextManager().reliability is None
+
+
+def test_a_context_that_code_wrote_in_between_is_no_reason_to_tell_it_again():
+    """(FR-13) Stories are refused for a while, until none is in force; then they pass again."""
+
+    class Refused(Retelling):
+        refused = False
+
+        async def summarize(self, request):
+            if self.refused:
+                return Summary(text="All is well.", made_by=self.name)
+            return await super().summarize(request)
+
+    events: list[Event] = []
+    writes, number = Refused(), itertools.count()
+    ctx = ContextManager("qwen2.5:1.5b", 3_000, on_event=events.append, summarizer=writes)
+
+    def is_warned_of():
+        return ctx.reliability is not None and ctx.reliability.warning is not None
+
+    def talks_until(done):
+        for _ in range(60):
+            if ctx.checkpoints and done({c.made_by for c in ctx.checkpoints}):
+                return
+            ctx.add_messages(list(turns(1, start=next(number))))
+            ctx.get_context_for_model()
+        raise AssertionError("set up wrongly")
+
+    talks_until(lambda makers: "retelling" in makers and is_warned_of())
+    writes.refused = True
+    talks_until(lambda makers: makers == {"extractive"})
+    assert not is_warned_of()
+    writes.refused = False
+    talks_until(lambda makers: "retelling" in makers)
+    assert is_warned_of()
+    assert len([e for e in events if isinstance(e, TrustFaded)]) == 1
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("model", "window"), [("nobodys-1.5b", 4_096), ("qwen2.5:1.5b", 4_096), ("qwen2.5:1.5b", 3_000)]
+)
+def test_a_smaller_model_that_takes_over_is_warned_of(model, window):
+    """(FR-13) Of a context that its predecessor could still rely on: once, in whatever window."""
+    events: list[Event] = []
+    writes, number = Retelling(), itertools.count()
+    ctx = ContextManager("gpt-4o", 4_096, on_event=events.append, summarizer=writes)
+    while ctx.compressions < 7:
+        ctx.add_messages(list(turns(1, start=next(number))))
+        ctx.get_context_for_model()
+    assert not [e for e in events if isinstance(e, TrustFaded)]
+    ctx.set_model(model, window)
+    for _ in range(40):
+        ctx.add_messages(list(turns(1, start=next(number))))
+        ctx.get_context_for_model()
+    assert ctx.compressions > 8
+    told = [e for e in events if isinstance(e, TrustFaded)]
+    assert len(told) == 1
+    assert told[0].compressions >= 7
+
+
+def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
+    made = []
+
+    def asked(keys, emit, patience, book):
+        made.append(list(keys))
+        return ScriptedModel("here")
+
+    monkeypatch.setattr("compact.wiring.asked_model", asked)
+    with ContextManager("ollama:llama3.2:3b", summarizer="extractive") as ctx:
+        ctx.add_message(role="user", content="hello")
+        assert ctx.send().text == "here"
+        ctx.send()
+        ctx.set_model("gpt-4o")
+        ctx.send()
+        ctx.send("anthropic:claude-sonnet-4-5")
+    assert made == [["ollama:llama3.2:3b"], ["gpt-4o"], ["anthropic:claude-sonnet-4-5"]]
+
+
+def test_the_writing_of_summaries_follows_from_who_writes_them():
+    """(FR-13) A small summarizer is asked for less."""
+    ctx = ContextManager(window=8_192, summarizer="ollama:qwen2.5:1.5b")
+    assert ctx._session.state.policy_for(8_192).new_level == "moderate"
+    assert ctx._session.state.summarizer.name == "ollama:qwen2.5:1.5b"
+    assert ctx._session.state.waits
+
+
+def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_path):
+    file = tmp_path / "chat.db"
+    with pytest.raises(UnknownModel, match="extractive"):
+        ContextManager(window=8_192, store=file, summarizer="extractve")
+    assert not file.exists()
+
+
+def test_patience_and_fallbacks_come_from_the_session(monkeypatch):
+    """(FR-6) A session says how long its models are asked, and who answers in their place."""
+    made = []
+
+    def asked(keys, emit, patience, book):
+        made.append((list(keys), patience.attempts))
+        return ScriptedModel("here")
+
+    monkeypatch.setattr("compact.wiring.asked_model", asked)
+    with ContextManager(
+        "ollama:llama3.2:3b",
+        fallbacks=["openai:gpt-4o", "ollama:llama3.2:3b"],
+        patience=Patience(attempts=2),
+        summarizer="extractive",
+    ) as ctx:
+        ctx.add_message(role="user", content="hello")
+        ctx.send()
+        ctx.send("openai:gpt-4o")
+    assert made == [
+        (["ollama:llama3.2:3b", "openai:gpt-4o"], 2),
+        (["openai:gpt-4o", "ollama:llama3.2:3b"], 2),
+    ]
+    with pytest.raises(UnknownModel, match="nobody knows"):
+        ContextManager(window=4_096, fallbacks=["nobody knows this: one"])

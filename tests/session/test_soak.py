@@ -1,0 +1,136 @@
+"""Random sessions that do whatever an application may do (K-13, FR-3, NFR-2, C-9).
+
+Random windows from 4k to a million, models that change in mid-session, forks, undo, lists that are
+sent whole and edited, goals, pins; both wire formats, in memory and in SQLite. After each prompt:
+it fits by an exact count, a provider would take it, what never leaves is there word for word. The
+only exception is `CannotFit`, and then the floor really does not fit.
+
+A seed is a session: `SEED=17` plays that one alone.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from compact import CannotFit, ContextManager, SQLiteManager
+from compact.messages.protocols import SessionStore
+from compact.store.inmemory import InMemoryStore
+from tests import checker
+from tests.session.playing import Player
+from tests.sizes import seed, size
+
+QUICK, LONG = size(8, 40), size(30, 1_000)
+STEPS = (10, 20, 40, 80)
+"""How many things are done in a session."""
+
+
+def store_for(number: int, folder: Path) -> SessionStore:
+    """In memory, in a SQLite file, or in SQLite without one."""
+    match number % 4:
+        case 1:
+            return SQLiteManager(folder / f"{number}.db", durability="normal")
+        case 3:
+            return SQLiteManager()
+    return InMemoryStore()
+
+
+def played(number: int, folder: Path) -> Counter[str]:
+    """What happened in a session that was played from its seed to its end."""
+    with closing(store_for(number, folder)) as store:
+        try:
+            player = Player(number, store)
+            player.play(player.r.choice(STEPS))
+        except Exception as error:
+            error.add_note(f"session {number}: SEED={number} pytest {Path(__file__).name}")
+            raise
+        player.count[type(store).__name__] += 1
+        player.count[player.wire] += 1
+        return player.count
+
+
+def soak(numbers: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
+    """Play the sessions of these seeds; what happened in all of them together."""
+    count: Counter[str] = Counter()
+    chosen = os.environ.get("SEED")
+    for number in numbers if chosen is None else [int(chosen)]:
+        count += played(number, folder)
+        count["sessions"] += 1
+    with capsys.disabled():
+        print(f"\n  {dict(count.most_common())}")
+    if chosen is not None:
+        pytest.skip(f"only session {chosen} was played; it holds")
+    return count
+
+
+@pytest.mark.slow
+def test_random_sessions_hold(tmp_path, capsys):
+    """K-13: a handful of them; more behind the marker, a thousand at night."""
+    count = soak(range(QUICK), tmp_path, capsys)
+    assert count["compressions"] > 3 * QUICK
+    missing = [a.__name__ for a in Player.ACTIONS if not count[a.__name__]]
+    assert not missing, "everything was done at least once"
+    for kind in ("InMemoryStore", "SQLiteManager", "chat_completions", "anthropic"):
+        assert count[kind] >= QUICK // 4, kind
+
+
+@pytest.mark.slow
+def test_many_random_sessions_hold(tmp_path, capsys):
+    """K-13: the whole soak."""
+    first = seed(0)
+    count = soak(range(first, first + LONG), tmp_path, capsys)
+    assert count["compressions"] > 3 * LONG
+    assert count["cannot fit"], "some floors do not fit"
+
+
+def test_a_player_sees_an_error_that_is_not_true():
+    """A floor that fits is no reason to give up."""
+    player = Player(0, InMemoryStore())
+    player.opened(8_192)
+    player.talk()
+    with pytest.raises(AssertionError, match="it would fit"):
+        player.cannot(CannotFit({"pins": 9_000}, 7_168), 8_192)
+
+
+def test_a_player_believes_an_error_that_is_true():
+    """A pasted text that is larger than the window cannot be shortened."""
+    player = Player(0, InMemoryStore())
+    player.opened(4_096)
+    player.ctx.add_message(role="user", content="word and " * 3_000)
+    with pytest.raises(CannotFit) as raised:
+        player.ctx.get_context_for_model()
+    player.cannot(raised.value, 4_096)
+    assert player.count["cannot fit"] == 1
+
+
+def test_a_player_sees_a_prompt_that_lost_a_pin(monkeypatch):
+    """The judges are not blind."""
+    player = Player(0, InMemoryStore())
+    player.opened(8_192)
+    player.ctx.add_message({"role": "user", "content": "keep", "metadata": {"pinned": True}})
+    player.ctx.add_message(role="user", content="something newer")
+    player.prompt()
+    given = player.ctx.get_context_for_model()[1:]
+    monkeypatch.setattr(ContextManager, "get_context_for_model", lambda self: given)
+    with pytest.raises(AssertionError, match="'keep'"):
+        player.prompt()
+
+
+@pytest.mark.parametrize("calls", [1, 8, 40])
+def test_what_answers_open_calls_is_counted(calls):
+    """FR-3: calls that wait for their results have notes in their place, and those take room."""
+    asked = [
+        {"id": f"call_{i}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+        for i in range(calls)
+    ]
+    for words in range(0, 3_000, 150):
+        ctx = ContextManager(window=4_096, tokenizer="o200k")
+        ctx.add_message(role="user", content="What is it?")
+        ctx.add_message(role="assistant", content="word " * words)
+        ctx.add_message({"role": "assistant", "content": None, "tool_calls": asked})
+        prompt = ctx.get_context_for_model()
+        assert checker.prompt_tokens(prompt) <= ctx.window.usable, words
+        assert ctx.budget.used_tokens == ctx.active_context().tokens

@@ -1,0 +1,299 @@
+"""Several callers at once: threads, tasks and managers of one session (US-1, FR-5, NFR-2)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.errors import CannotFit, StoreFailed
+from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.events import StageStarted
+from compact.messages.protocols import SessionStore
+from compact.session.views.emergency_ladder import make_fit
+from compact.store.inmemory import InMemoryStore
+from compact.testing import ScriptedSummarizer
+from tests import checker
+from tests.doors.talking import verbatim
+from tests.session.playing import cover_faults
+
+WINDOW = 4_096
+PRIMING = 3
+"""Tokens that start the answer; they count as used."""
+Dict = dict[str, Any]
+
+
+class Slow(ScriptedSummarizer):
+    """Writes when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__("All about roofs.")
+        self.entered, self.open = asyncio.Event(), asyncio.Event()
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        self.entered.set()
+        await self.open.wait()
+        return await super().summarize(request)
+
+
+@pytest.fixture(params=["in memory", "SQLite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    if request.param == "in memory":
+        yield InMemoryStore()
+        return
+    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as kept:
+        yield kept
+
+
+def session(store: SessionStore, window: int = WINDOW, **options: Any) -> ContextManager:
+    return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k", **options)
+
+
+def fill(ctx: ContextManager, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * 10)
+        ctx.add_message(role="assistant", content=f"Answer {i}: " + "it holds. " * 20)
+
+
+def assert_sound(ctx: ContextManager, prompt: list[Dict]) -> None:
+    """What was told is what is there, it fits, and every message has its place. Those that are sent
+    as one are counted apart.
+    """
+    apart = [{"role": m.role, "content": m.text} for m in ctx._session.view.context().messages]
+    tokens = checker.prompt_tokens(apart)
+    assert checker.prompt_tokens(prompt) <= tokens <= ctx.window.usable
+    assert "\n\n".join(m["content"] for m in prompt) == "\n\n".join(m["content"] for m in apart)
+    assert ctx.budget.used_tokens == tokens + PRIMING
+    assert cover_faults(ctx) == []
+
+
+def while_it_waits(store: SessionStore, act: Callable[[ContextManager], object]) -> ContextManager:
+    """A session on which something was done while a compression waited for its summary."""
+
+    async def meanwhile() -> ContextManager:
+        slow = Slow()
+        ctx = session(store, summarizer=slow)
+        fill(ctx, 0, 40)
+        task = asyncio.create_task(ctx.aget_context_for_model())
+        await slow.entered.wait()
+        act(ctx)
+        slow.open.set()
+        await task
+        assert_sound(ctx, await ctx.aget_context_for_model())
+        return ctx
+
+    return asyncio.run(meanwhile())
+
+
+@pytest.mark.slow
+def test_eight_threads_talk_in_one_session(store: SessionStore) -> None:
+    """One manager, eight threads: every message is there in its thread's order, and no prompt that
+    any of them is given is too large."""
+    ctx = session(store)
+
+    def talk(who: int) -> None:
+        for i in range(20):
+            ctx.add_message(role="user", content=f"{who}.{i}: " + "what of the roof? " * 20)
+            prompt = ctx.get_context_for_model()
+            assert checker.prompt_tokens(prompt) <= ctx.window.usable
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(talk, range(8)))
+    said = [m.text.split(":")[0] for m in ctx.history]
+    for who in range(8):
+        assert [t for t in said if t.startswith(f"{who}.")] == [f"{who}.{i}" for i in range(20)]
+    assert len(said) == 160
+    assert ctx.compressions > 3
+    assert_sound(ctx, ctx.get_context_for_model())
+
+
+def test_an_edited_past_while_a_summary_is_written(store: SessionStore) -> None:
+    """What was proposed over the old branch is void, and the session opens again."""
+
+    def edit(ctx: ContextManager) -> None:
+        listed = [{"role": m.role, "content": m.text} for m in ctx.history][:20]
+        ctx.sync([*listed, {"role": "user", "content": "no, something else"}])
+
+    ctx = while_it_waits(store, edit)
+    assert ctx.branch_id == "s~2"
+    assert ctx.compressions == 0
+    assert len(ctx.history) == 21
+    again = session(store)
+    assert again.get_context_for_model() == ctx.get_context_for_model()
+
+
+def test_an_undo_while_a_summary_is_written_counts(store: SessionStore) -> None:
+    """Where the undone state is too large, it is compressed anew, over what is there then."""
+    first = session(store)
+    fill(first, 100, 130)
+    first.get_context_for_model()
+    made = first.checkpoints
+    ctx = while_it_waits(store, lambda ctx: ctx.undo())
+    assert made
+    assert not {c.id for c in made} & {c.id for c in ctx.checkpoints}
+
+
+def test_goals_that_are_set_while_a_summary_is_written_are_counted(store: SessionStore) -> None:
+    ctx = while_it_waits(store, lambda ctx: ctx.set_goals(["Get the roof done. " * 30]))
+    assert "Get the roof done." in str(ctx.get_context_for_model())
+
+
+def test_a_pin_that_is_set_while_a_summary_is_written_stays_in_view(store: SessionStore) -> None:
+    ctx = while_it_waits(store, lambda ctx: ctx.pin(ctx.history[7]))
+    pinned = ctx.history[7]
+    assert verbatim([{"role": pinned.role, "content": pinned.text}], ctx.get_context_for_model())
+
+
+def test_many_messages_that_come_while_a_summary_is_written_fit_too(store: SessionStore) -> None:
+    """The prompt is measured when it is taken, not when the compression began."""
+    ctx = while_it_waits(store, lambda ctx: fill(ctx, 40, 90))
+    assert ctx.compressions >= 2
+
+
+def test_a_report_does_not_let_a_stale_compression_through(store: SessionStore) -> None:
+    """Two managers: the second one's compression counts, whatever the first one learned since."""
+
+    def act(ctx: ContextManager) -> None:
+        session(store).get_context_for_model()
+        ctx.record_usage(2_000)
+
+    ctx = while_it_waits(store, act)
+    assert ctx.compressions == 1
+    assert [m.kind for m in store.moves("s", most=9)] == ["compress"]
+
+
+def test_who_only_reads_does_not_switch_the_session_back(store: SessionStore) -> None:
+    """A process that is still on the old branch compresses its own view; the branch in force is
+    the one that somebody chose."""
+    old = session(store)
+    fill(old, 0, 10)
+    old.get_context_for_model()
+    chosen = session(store)
+    chosen.branch(at=6)
+    chosen.add_message(role="user", content="the newest words")
+    fill(old, 10, 60)
+    old.get_context_for_model()
+    assert old.compressions
+    again = session(store)
+    assert again.branch_id == chosen.branch_id
+    assert again.history[-1].text == "the newest words"
+    again.undo()
+    assert again.branch_id == "s", "an undo steps over what was chosen, not over the other's view"
+
+
+def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No `Superseded` reaches who asked for a prompt (FR-3, FR-10)."""
+    tries: list[object] = []
+
+    async def overtaken(state: Any, view: Any, error: Any) -> Any:
+        if not tries:
+            session(store).get_context_for_model()
+        tries.append(error)
+        return await make_fit(state, view, error)
+
+    ctx = session(store)
+    fill(ctx, 0, 40)
+    failing = [CannotFit({"prompt": 1}, 2)]
+    propose = ctx._session.view.propose
+
+    async def failing_once(*given: Any, **more: Any) -> Any:
+        if failing:
+            raise failing.pop()
+        return await propose(*given, **more)
+
+    monkeypatch.setattr("compact.session.prompt_sender.make_fit", overtaken)
+    monkeypatch.setattr(ctx._session.view, "propose", failing_once)
+    assert_sound(ctx, ctx.get_context_for_model())
+    assert ctx.compressions == 1
+
+
+@pytest.mark.slow
+def test_a_refusal_is_about_the_prompt_that_was_taken_last(store: SessionStore) -> None:
+    """The window of another model is corrected, and only that one (FR-3)."""
+    ctx = session(store, 8_192)
+    fill(ctx, 0, 150)
+    large = ctx.get_context_for_model("gpt-4o")
+    assert checker.prompt_tokens(large) > 10_000
+    ctx.report_overflow("maximum context length is 10000 tokens, however you requested 15000")
+    assert checker.prompt_tokens(ctx.get_context_for_model("gpt-4o")) < 10_000
+    assert ctx.window.size == 8_192
+
+
+def test_a_restore_that_fails_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Branch, goals and view change in one transaction or not at all (FR-10, NFR-2)."""
+    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
+        ctx = session(store)
+        ctx.set_goals(["the old goal"])
+        fill(ctx, 0, 5)
+        kept = ctx.snapshot()
+        ctx.set_goals(["the new goal"])
+        fill(ctx, 5, 40)
+        before = ctx.get_context_for_model()
+
+        def fails(*_: object) -> None:
+            raise StoreFailed("no space")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("compact.store.sqlite.changes.record_rows", fails)
+            with pytest.raises(StoreFailed):
+                ctx.restore(kept)
+        for each in (ctx, session(store)):
+            assert each.branch_id == "s"
+            assert [g.text for g in each.goals] == ["the new goal"]
+            assert each.get_context_for_model() == before
+        ctx.restore(kept)
+        assert [g.text for g in ctx.goals] == ["the old goal"]
+        assert len(ctx.history) == 10
+        ctx.undo()
+        assert [g.text for g in ctx.goals] == ["the new goal"]
+        assert ctx.get_context_for_model() == before
+
+
+def test_goals_of_two_writers_are_both_kept(store: SessionStore) -> None:
+    """Each change is an entry of its own: none undoes another one's."""
+    one, two = session(store), session(store)
+    for i in range(20):
+        (one if i % 2 else two).set_goals([f"goal {i}"])
+        (two if i % 2 else one).add_message(role="user", content="and?")
+    one._session.state.catch_up()
+    assert [[g.text for g in one._session.state.log.goals_at(i).goals] for i in range(20)] == [
+        [f"goal {i}"] for i in range(20)
+    ]
+
+
+def test_what_was_asked_for_is_done_once(store: SessionStore) -> None:
+    """A compression that is asked for where one was due is that one: one undo takes it back. Where
+    nothing is left to do, nothing is done (K-6)."""
+    ctx = session(store)
+    fill(ctx, 0, 40)
+    plan = ctx.compress_conversation()
+    assert ctx.compressions == 1
+    assert plan.tokens_before is not None
+    assert plan.tokens_before > ctx.window.trigger
+    for _ in range(2):
+        assert ctx.compress_conversation(1.0).unchanged
+    assert len(store.moves("s", most=9)) == 1
+    ctx.undo()
+    assert ctx.checkpoints == ()
+
+
+def test_an_event_that_asks_for_a_prompt_is_refused_and_nothing_hangs() -> None:
+    refused: list[str] = []
+
+    def ask(event: object) -> None:
+        if isinstance(event, StageStarted):
+            with pytest.raises(RuntimeError) as caught:
+                ctx.get_context_for_model()
+            refused.append(str(caught.value))
+
+    ctx = ContextManager(window=WINDOW, tokenizer="o200k", on_event=ask)
+    fill(ctx, 0, 60)
+    assert_sound(ctx, ctx.get_context_for_model())
+    assert "while one is being made" in refused[0]
