@@ -2,7 +2,7 @@
 
 Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and
 one scan of the roles finds what may never be pruned; so a plan over 100,000 messages costs what it
-keeps. Where one may cut lives in `messages.boundaries`; what is kept in `engine.partition`.
+keeps. Where one may cut lives in `messages.boundaries`; what is kept in `engine.groups`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pipeline: a compression as its six stages. Start reading here."""
+"""The pipeline: a compression as its six  Start reading here."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from compact.engine import preparing, reporting, stages, telling
+from compact.engine import shorten
+from compact.engine.checkpoint import RECEIPT, draft
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.gate.rules import Judged
+from compact.engine.gate.rules import STANDS_IN as STANDS_IN
+from compact.engine.gate.rules import Judged, by_person, judged_or_extracted
+from compact.engine.groups import groups_of
 from compact.engine.history import History
-from compact.engine.plan import Plan
-from compact.engine.reporting import STANDS_IN as STANDS_IN
-from compact.engine.standing import ONE_CALL, Standing
-from compact.engine.telling import Answer
-from compact.engine.values import Budget, Selection, Task
+from compact.engine.identify import ONE_CALL, Budget, Selection, Standing, identify
+from compact.engine.plan import Plan, Rung, plan_of
+from compact.engine.prepare import Task, newest, prepare
+from compact.engine.summarize import Answer, all_asked, is_down
+from compact.engine.update import exchanged, pieces_in_order, update
+from compact.engine.validate import report, validate
 from compact.errors import NotFound, SummaryRejected, failing_at
 from compact.messages import clock_and_ids
+from compact.messages.alternation import seams_of
 from compact.messages.checkpoints import Checkpoint
+from compact.messages.context import ActiveContext
 from compact.messages.events import (
     STAGES,
     Event,
@@ -28,6 +34,7 @@ from compact.messages.events import (
     SummaryCreated,
     TokenEstimate,
 )
+from compact.messages.messages import Message
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import Emit, Summarizer
 from compact.messages.sessions import Piece
@@ -102,11 +109,11 @@ async def compress(
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
         overhead = budget.overhead_tokens
-        _, counted = preparing.newest(history, range(at), budget.limit - overhead)
+        _, counted = newest(history, range(at), budget.limit - overhead)
         total = overhead + counted
         emit(_estimate(history, budget, total, complete=total <= budget.limit))
-        if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
-            pieces = stages.pieces_in_order(history, fits.context)
+        if total <= budget.limit and (fits := unchanged(history, budget, total)):
+            pieces = pieces_in_order(history, fits.context)
             return Proposal(fits, at, number, pieces=pieces)
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
@@ -115,16 +122,16 @@ async def compress(
         standing = replace(standing, by_model=summarizer.waits, by_code=by_code)
         selection, at = _selected(history, policy, budget, standing)
     with _stage("prepare", emit):
-        tasks = preparing.prepare(selection)
+        tasks = prepare(selection)
     with _stage("summarize", emit):
-        texts = await telling.all_asked(summarizer, [task.request for task in tasks], emit)
+        texts = await all_asked(summarizer, [task.request for task in tasks], emit)
     with _stage("checkpoint", emit):
         drafts = [(t, _judged(t, x, selection, emit)) for t, x in zip(tasks, texts, strict=True)]
     with _stage("update", emit):
-        context, pieces = stages.update(selection, drafts)
+        context, pieces = update(selection, drafts)
     with _stage("validate", emit):
-        stages.validate(context, selection)
-        plan = reporting.report(selection, context)
+        validate(context, selection)
+        plan = report(selection, context)
     stand_ins = [x for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)]
     return Proposal(
         plan,
@@ -136,7 +143,7 @@ async def compress(
         asked=sum(1 for task in tasks if task.request is not None),
         replaced=len(stand_ins),
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
-        is_down=any(map(telling.is_down, texts)),
+        is_down=any(map(is_down, texts)),
         news=tuple(_news(selection, plan)),
         drafted=Drafted(selection, drafts),
     )
@@ -160,14 +167,14 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
             raise NotFound(f"checkpoint {id!r} holds no story of this proposal that can be edited")
         request = task.request.model_copy(update={"max_tokens": rooms[id]})
         count, size = selection.history.counter, task.source_tokens
-        judged = telling.by_person(story, request, count, source_tokens=size)
+        judged = by_person(story, request, count, source_tokens=size)
         if not judged.accepted:
             raise SummaryRejected(f"the summary given for {id} cannot be used: {judged.reason}")
-        others[id] = stages.draft(selection, task, judged)
+        others[id] = draft(selection, task, judged)
     own, before = selection.history.own, proposal.plan.context
-    context, pieces = stages.exchanged(before, proposal.pieces, others, own)
-    stages.validate(context, selection)
-    plan = reporting.report(selection, context)
+    context, pieces = exchanged(before, proposal.pieces, others, own)
+    validate(context, selection)
+    plan = report(selection, context)
     return replace(proposal, plan=plan, pieces=pieces, news=tuple(_news(selection, plan)))
 
 
@@ -191,7 +198,7 @@ def _tasks(proposal: Proposal) -> dict[str, Task]:
     if proposal.drafted is None:
         return {}
     selection, rows = proposal.drafted
-    return {stages.draft(selection, *row).id: row[0] for row in rows}
+    return {draft(selection, *row).id: row[0] for row in rows}
 
 
 def _selected(
@@ -202,7 +209,7 @@ def _selected(
     """
     for _ in range(3):
         at = len(history)
-        selection = stages.identify(history, policy, budget, standing)
+        selection = identify(history, policy, budget, standing)
         if len(history) == at:
             break
     return selection, at
@@ -211,9 +218,9 @@ def _selected(
 def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Judged:
     """What may stand in for the task's source."""
     if task.request is None:
-        return stages.RECEIPT
+        return RECEIPT
     history = selection.history
-    return telling.judged(
+    return judged_or_extracted(
         written,
         task.request,
         history.counter,
@@ -264,4 +271,38 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
         tokens_after=plan.tokens_after,
         kept=plan.count("kept") + plan.count("pinned"),
         pinned=plan.count("pinned"),
+    )
+
+
+def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
+    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
+
+    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
+    """
+    before, notes = total, 0
+    messages: list[tuple[int | None, Message]] = []
+    for group in groups_of(history):
+        whole = [history.shown(i) for i in group]
+        shown, places = shorten.closed(whole), {m.id: i for i, m in zip(group, whole, strict=True)}
+        if shown != whole:
+            total -= sum(history.tokens(i) for i in group)
+            total += sum(map(history.counter.message, shown))
+            notes += 1
+        messages += [(places.get(message.id), message) for message in shown]
+    if total > budget.limit:
+        return None
+    why = "calls without a result were answered by a note, results without a call became one"
+    closing = Rung(name="close", why=why, messages=notes, freed=before - total)
+    return plan_of(
+        history,
+        ActiveContext(
+            messages=tuple(message for _, message in messages),
+            seams=seams_of(messages) if notes else (),
+            tokens=total,
+        ),
+        limit=budget.limit,
+        tokens_before=before,
+        floor=budget.floor({}),
+        rungs=(closing,) if notes else (),
+        fates=dict.fromkeys(range(len(history)), "kept"),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
+from compact.engine.history import History
 from compact.errors import NotFound
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
@@ -158,3 +159,48 @@ class Plan(BaseModel, frozen=True, defer_build=True):
             lines.append(f"{rung.name}: {rung.why} ({freed})")
         lines += [c.written for c in self.context.checkpoints if c.seconds is not None]
         return "\n".join(lines)
+
+
+def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
+    """A plan with the fields that follow from the history and the context, and the given ones."""
+    said = {"why": _unread(history), **said}
+    return Plan(
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+        **said,
+    )
+
+
+def _unread(history: History) -> str:
+    """What is lost where another provider is asked than the one that compacted the history."""
+    at = history.newest_compaction
+    if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
+        return ""
+    return (
+        f"message {at:,} is a provider's own compaction, and sealed: the model that is asked now "
+        "cannot read it, and is told so"
+    )
+
+
+def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
+    """The plan where nothing is done: the context is within the limit, or as `why` says."""
+    return plan_of(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
+
+
+def weighed(plan: Plan, asked: int) -> Plan:
+    """The plan of a compression somebody asked for; it says why more is left than asked."""
+    if plan.why or plan.tokens_after <= asked:
+        return plan
+    return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
+
+
+def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
+    """Why a context of so many tokens is not made smaller."""
+    parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
+    return (
+        f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
+        f" ({parts}); the others are the newest messages and what stands in for those before"
+    )

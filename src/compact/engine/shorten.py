@@ -4,7 +4,7 @@ id.
 `masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed`
 answers calls that nobody answered and gives results without a call a voice, so that no provider
 refuses the prompt. Which message is shortened, and how far, is decided by who asks:
-`engine.ladder` for what is in view, `engine.aside`, `session.recall`.
+`engine.ladder` for what is in view, `put_aside`, `session.recall`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compact.engine.stubs import stub
 from compact.messages.arguments import json_or, leaves
 from compact.messages.budget import even_share
 from compact.messages.characters import with_texts
 from compact.messages.formats.known import format_named
 from compact.messages.messages import (
+    Image,
     Message,
     MessageMetadata,
+    Opaque,
     Part,
     Text,
     Thinking,
@@ -30,6 +31,7 @@ from compact.messages.messages import (
     ToolResult,
 )
 from compact.messages.tokens import TokenCounter
+from compact.patterns import regex
 from compact.text.said_within import words_within
 
 STUB_TOKENS = 48
@@ -446,3 +448,70 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
     if note.role != "tool":
         return note
     return note.model_copy(update={"role": "user", "wire": None, "wire_format": None})
+
+
+TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
+"""Characters that may say what was done, and what came of it, and of a line that is read for it."""
+_PATH = regex(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
+_FOLDERS = regex(r"(?:[\w.@-]+/)+")
+
+
+def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
+    """What stands in for a tool's output: id, tool, target, outcome or beginning, and size."""
+    from compact.text.outcomes import command_of, outcome_of, target_of
+
+    lines = result.text.strip().splitlines()
+    name, target = call.name if call else result.name or "tool", target_of(call) if call else ""
+    outcome = str(outcome_of(result, call) or "")
+    if not outcome and (call is None or not target or command_of(call)):
+        outcome = f"begins: {lines[0].strip()[:LINE_CHARS]}" if lines else "(no text)"
+    if len(outcome) > OUTCOME_CHARS:
+        outcome = _FOLDERS.sub("", outcome)
+    is_path = bool(_PATH.fullmatch(target))
+    tool = f"{name} `{_short(target, TARGET_CHARS, tail=is_path)}`" if target else name
+    about = [tool, _short(outcome, OUTCOME_CHARS), f"{tokens:,} tokens, {len(lines):,} lines"]
+    return f"[output {result.call_id} masked · {' · '.join(filter(None, about))}]"
+
+
+def _short(text: str, most: int, *, tail: bool = False) -> str:
+    """The text within so many characters, its tail or its head."""
+    if len(text) <= most:
+        return text
+    return f"…{text[1 - most :]}" if tail else f"{text[: most - 1].rstrip()}…"
+
+
+def put_aside(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
+    """The message as it is shown when it is put aside: within `max_tokens` as far as clipping its
+    texts can bring it there; where that cannot, a line stands in the place of what has no head and
+    tail, such as a picture or a document, the largest first.
+    """
+    short = clipped(message, max_tokens, counter)
+    if isinstance(short.content, str):
+        return short
+    parts = list(short.content)
+    for whole in sorted(message.parts, key=counter.part, reverse=True):
+        if counter.message(short) <= max_tokens:
+            break
+        at = next((i for i, part in enumerate(parts) if part is whole), None)
+        if at is not None:
+            line = _left_out(parts[at], message, counter)
+            if counter.part(line) < counter.part(parts[at]):
+                parts[at] = line
+                short = message.with_parts(parts)
+    return short
+
+
+def _left_out(part: Part, message: Message, counter: TokenCounter) -> Part:
+    """What stands in the place of a part that has no head and tail; every other part itself."""
+    kind = part.raw.get("type", part.type) if part.raw else part.type
+    what = "pictures" if isinstance(part, ToolResult) else kind
+    line = f"[… {what} of about {counter.part(part):,} tokens left out; the whole is message "
+    line += f"{message.id} …]"
+    match part:
+        case Image() | Opaque():
+            return Text(line)
+        case ToolResult(images=[_, *_]):
+            text = f"{part.text}\n{line}" if part.text else line
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case _:
+            return part

@@ -10,12 +10,18 @@ for nothing is measured on text that it was not made from (docs/evidence.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.gate import echoes, form, ground, work_log
 from compact.engine.gate.summary_source import RuleResult, SummarySource
-from compact.messages.checkpoints import Summary, SummaryRequest, Verdict
+from compact.engine.summarize import Answer
+from compact.errors import CompactError
+from compact.messages.checkpoints import PERSON, Summary, SummaryRequest, Verdict
+from compact.messages.events import SummaryReplaced
+from compact.messages.protocols import Emit
 from compact.messages.tokens import TokenCounter
+from compact.secrets.redaction import Known, redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +143,77 @@ def _verdict(rule: Rule, source: SummarySource) -> Verdict:
     passed, detail, share = rule.check(source)
     rounded = None if share is None else round(share, 4)
     return Verdict(rule=rule.name, passed=passed, detail=detail, share=rounded)
+
+
+STANDS_IN = "stands in"
+"""The rule that says why a summary is not the one that was asked for."""
+
+
+def judged_or_extracted(
+    written: Answer,
+    request: SummaryRequest,
+    counter: TokenCounter,
+    *,
+    source_tokens: int | None,
+    secrets: Known,
+    emit: Emit,
+) -> Judged:
+    """What may stand in for the request's messages: the story that was told, else the one by
+    extraction. The verdicts say why it is not the first. The engine's own is not judged: who made
+    it is known.
+    """
+    if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
+        return Judged(written, ())
+    found = None
+    room = request.stand_in_tokens or request.max_tokens
+    larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
+    extracted = ExtractiveSummarizer(counter).extracted(larger)
+    if isinstance(written, Summary):
+        size = _size_of(request, counter, source_tokens)
+        found = judge(written, request, counter, extracted=extracted, source_tokens=size)
+        if found.accepted:
+            return _marked(found)
+        why = found.reason
+        if written.asked_again:
+            why += f"; asked again: {written.asked_again}"
+    else:
+        why = _failure(written) if written is not None else "nothing was written"
+    rules = found.rejected_by if found else ()
+    emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
+    told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
+    return Judged(extracted, (verdict,), instead_of=found)
+
+
+def _marked(found: Judged) -> Judged:
+    """The story, and behind it what the work log says otherwise."""
+    if not found.marks:
+        return found
+    marks = "".join(f"\n\n[The work log says otherwise: {mark}]" for mark in found.marks)
+    return replace(
+        found, summary=found.summary.model_copy(update={"text": found.summary.text + marks})
+    )
+
+
+def by_person(
+    text: str, request: SummaryRequest, counter: TokenCounter, *, source_tokens: int | None
+) -> Judged:
+    """A person's words as what may stand in for the request's messages, if the gate lets them."""
+    return judge(
+        Summary(text=text, made_by=PERSON),
+        request,
+        counter,
+        extracted=None,
+        source_tokens=_size_of(request, counter, source_tokens),
+        rules=RULES_FOR_PERSONS,
+    )
+
+
+def _size_of(request: SummaryRequest, counter: TokenCounter, known: int | None) -> int:
+    """Tokens of what is summarized, counted where they are not known."""
+    return sum(map(counter.message, request.messages)) if known is None else known
+
+
+def _failure(error: Exception) -> str:
+    """Our errors are sentences; what others raise is told with its kind."""
+    return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"

@@ -1,10 +1,9 @@
-"""The stage `prepare`: what the summarizer is asked for, for what is newly covered and for what
-ages.
-"""
+"""The stage *prepare*: what the summarizer is asked for: new checkpoints, and older ones anew."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -13,17 +12,37 @@ from compact.engine.aging import LEAST_CAP, Rewrite
 from compact.engine.composition import REFERENCE_TOKENS, Composer
 from compact.engine.forms import ClosedMessages, forms_of
 from compact.engine.history import History
-from compact.engine.layout import Layout
+from compact.engine.identify import Selection, counted, parts_of
+from compact.engine.ladder import Layout
 from compact.engine.seen import InView, Seen, WhenAsked
-from compact.engine.standing import Standing
-from compact.engine.values import Selection, Task
 from compact.messages.checkpoints import Checkpoint, Level, SummaryRequest
-from compact.messages.levels import LEAST, LEVELS, level_at, older
+from compact.messages.levels import LEAST
 from compact.messages.message_redaction import redact_text
 from compact.messages.messages import Message
-from compact.messages.policy import CompactPolicy
 from compact.text.modes import KindWeights, weights_of
 from compact.text.speakers import own_words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A checkpoint to write: what the summarizer is asked for, and what it will stand in for."""
+
+    level: Level
+    request: SummaryRequest | None
+    """None where a receipt is enough."""
+    source_tokens: int | None
+    """Tokens of what it is made from; None where not all were counted."""
+    sources: tuple[Checkpoint, ...] = ()
+    """Checkpoints it takes the place of."""
+    positions: Sequence[int] = ()
+    """Messages it stands in for that no checkpoint has covered."""
+    part: tuple[int, int] | None = None
+    """Where its span begins and ends where it is one of several; the end is not part of it."""
+    unread: int = 0
+    """How many of them were left unread."""
+    room: int = 0
+    """Tokens that the checkpoint may take without its heading, where it holds the record, too."""
+
 
 Indices = TypeVar("Indices", list[int], range)
 MOST_READ = 1_000_000
@@ -36,9 +55,6 @@ STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
 longer ones go round."""
 REBUILD = 2
 """Usable windows that may be read again to write an aged checkpoint from history."""
-LOT = 0.6
-"""Share of the usable window that one compression of a lived session covers, about: what the target
-leaves below the window."""
 SLACK = 12
 """Tokens kept free for the heading's counts to change by a digit."""
 
@@ -68,11 +84,6 @@ def _newly_covered(selection: Selection) -> list[int]:
     layout = selection.layout
     released = sorted(i for i in layout.spared if i not in layout.held)
     return released + layout.covered()
-
-
-def counted(history: History, positions: Sequence[int]) -> int:
-    """Tokens of the messages at these positions."""
-    return sum(map(history.tokens, positions))
 
 
 def composer_of(selection: Selection) -> Composer:
@@ -106,37 +117,6 @@ def _staying(selection: Selection) -> list[ClosedMessages]:
     """The checkpoints that stay as they are."""
     stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
     return forms_of(selection.history).standing(stays)
-
-
-def parts_of(
-    history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
-) -> list[tuple[Level, Sequence[int]]]:
-    """What is newly covered in the parts that become a checkpoint each, the oldest first.
-
-    A session that was loaded whole is told as if it had been lived: each part has the level that it
-    would have by now, had the session been compressed each time that its window was full. What is
-    older than the last level begins is not counted.
-    """
-    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
-        return [(policy.new_level, new)]
-    parts: list[tuple[Level, Sequence[int]]] = []
-    after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
-    last = policy.new_level
-    for place in range(len(new) - 1, -1, -1):
-        level = older(policy.new_level, level_at(after // lot))
-        if level != last and place + 1 < end:
-            parts.append((last, new[place + 1 : end]))
-            end = place + 1
-        last = level
-        if level == LEVELS[-1]:
-            break
-        after += history.tokens(new[place])
-    parts.append((last, new[:end]))
-    (level, oldest), *others = parts[::-1]
-    if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
-        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
-        return others
-    return [(level, oldest), *others]
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:

@@ -1,0 +1,330 @@
+"""The stage *identify*: what stays in view, in which form, and which checkpoints age.
+
+What a session has covered stays covered (`Standing`). The ladder lays out the rest (`ladder.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from compact.engine.aging import LEAST_CAP, Ageing, Pressure, age
+from compact.engine.chronology.notes import Notes, notes_of
+from compact.engine.composition import Composer
+from compact.engine.forms import ClosedMessages
+from compact.engine.history import History
+from compact.engine.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder, Layout
+from compact.engine.seen import Seen
+from compact.errors import CannotFit
+from compact.messages.checkpoints import (
+    Checkpoint,
+    Level,
+)
+from compact.messages.levels import LEVELS, Caps, level_at, older
+from compact.messages.messages import Message
+from compact.messages.own_text import headed
+from compact.messages.policy import CompactPolicy
+from compact.messages.sessions import Projection, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
+
+    limit: int
+    overhead: Mapping[str, int]
+    """By part: tool schemas, a system prompt beside the messages, goals, the reply's priming."""
+    hard: int | None = None
+    """What the prompt may grow to for the sake of its newest group; None where the limit is all
+    there is. A session aims at a limit below: it will grow again, so that there is no need to use
+    the limit up either."""
+
+    words: int = 0
+    """What the newest messages of a person may take before everything else, if anything."""
+
+    @property
+    def overhead_tokens(self) -> int:
+        """Tokens of what stands beside the messages."""
+        return sum(self.overhead.values())
+
+    def floor(self, parts: Mapping[str, int]) -> dict[str, int]:
+        """Parts of the history's floor together with what stands beside it."""
+        return {k: parts.get(k, 0) + self.overhead.get(k, 0) for k in {**parts, **self.overhead}}
+
+    @property
+    def fill(self) -> bool:
+        """Whether to use the limit up, clipping at the cut."""
+        return self.hard is None
+
+
+class Wanted(NamedTuple):
+    """What somebody wants a compression to come to."""
+
+    tokens: int
+    why: str = ""
+    """Why no less is wanted, where that is all there is."""
+
+
+NO_CAPS = Caps(usable=0)
+"""Of a single call, which has one checkpoint that never ages; tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state a session's next compression goes on from."""
+
+    caps: Caps = NO_CAPS
+    number: int = 0
+    """How many compressions there were."""
+    cut: int = 0
+    """Everything before it is covered and stays so, except ..."""
+    kept: frozenset[int] = frozenset()
+    """... these positions, which have been in view all along."""
+    live: tuple[Checkpoint, ...] = ()
+    """The checkpoints in view, oldest span first."""
+    record: Message | None = None
+    """The standing record in view."""
+    tokens: int = 0
+    """Tokens of the prompt as it is."""
+    pressure: Pressure = "none"
+    goals: tuple[str, ...] = ()
+    """The words of the open goals: no summary may call them done."""
+    open_tasks: tuple[str, ...] = ()
+    """The words of what is still to do for them."""
+    by_model: bool = False
+    """Whether a model tells the stories."""
+    by_code: bool = False
+    """Whether nobody tells any: the record is all there is."""
+
+    @property
+    def by_record(self) -> bool:
+        """Whether the record tells all that is covered, as nobody writes stories of its spans."""
+        return self.is_session and self.by_code
+
+    @property
+    def is_session(self) -> bool:
+        """Whether there is a session: a single call has no caps and nothing behind it."""
+        return self.caps is not NO_CAPS
+
+
+ONE_CALL = Standing()
+"""Where a single call stands."""
+
+
+def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:
+    """Where a session stands that goes on from a projection; None is the bare history."""
+    if projection is None:
+        return Standing(caps, tokens=tokens)
+    kept, record = frozenset(projection.kept), _record_of(projection)
+    live = projection.checkpoints
+    return Standing(caps, projection.number, projection.cut, kept, live, record, tokens)
+
+
+def _record_of(projection: Projection) -> Message | None:
+    """The record that a projection shows."""
+    return record_in(piece.message for piece in projection.pieces if isinstance(piece, Shown))
+
+
+def record_in(messages: Iterable[Message]) -> Message | None:
+    """The standing record among these messages."""
+    ours = (m for m in messages if m.metadata.source == "checkpoint")
+    return next((m for m in ours if headed(m.text) == "Record"), None)
+
+
+def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
+    """What another window takes over of a projection: its oldest checkpoints, as far as they stand
+    in for nothing from position `before` on.
+    """
+    taken = [c for c in projection.checkpoints if c.span.last < before]
+    if len(taken) == len(projection.checkpoints):
+        return standing_of(projection, caps, tokens=tokens)
+    kept, cut = left_by(taken)
+    record = _record_of(projection)
+    return Standing(caps, projection.number, cut, kept, tuple(taken), record, tokens)
+
+
+def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
+    """What neighbouring checkpoints leave in view of their span, and where it ends.
+
+    Positions between two spans have been in view all along.
+    """
+    kept: set[int] = set()
+    cut = checkpoints[0].span.first if checkpoints else 0
+    for checkpoint in checkpoints:
+        kept.update(range(cut, checkpoint.span.first))
+        kept.update(checkpoint.kept)
+        kept.difference_update(checkpoint.released)
+        cut = checkpoint.span.last + 1
+    return frozenset(kept), cut
+
+
+@dataclass(slots=True)
+class Selection:
+    """What `identify` chose, and the ladder that can still change it."""
+
+    history: History
+    policy: CompactPolicy
+    ladder: Ladder
+    layout: Layout
+    budget: Budget
+    standing: Standing
+    ageing: Ageing
+    notes: Notes | None = None
+    """What was taken down of the whole history; None where nothing is summarized."""
+    record: int = 0
+    """Tokens that are set aside for the record of a session."""
+    seen: tuple[list[ClosedMessages], Seen] | None = None
+    """What was in view when somebody asked last, and what a reader saw then."""
+    composed: tuple[Seen, Composer] | None = None
+    """What composes the record beside that."""
+
+
+RECEIPT_TOKENS = 64
+"""Tokens set aside for it and its heading."""
+LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
+"""Tokens set aside for a single call's checkpoint, at least and at most, before the instructions
+that it must carry: more of them tell more of what is not in view, and leave less in view."""
+LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
+"""The most that a single call's checkpoint may take of a small limit, and of a large one."""
+SMALL_LIMIT = (3_000, 8_000)
+"""Limits up to which a checkpoint may take the first of these shares, and from which the second."""
+TALK_SHARE = 0.7
+"""The share of a checkpoint of plain talk."""
+SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
+"""Largest shares of what lies above the floor: of a session's checkpoints, of its record beside
+them, and of a record that tells all there is."""
+MOST_PERSONS = 500
+"""Messages of a person that are asked for instructions when room is set aside for them."""
+LOT = 0.6
+"""Share of the usable window that one compression of a lived session covers, about: what the target
+leaves below the window."""
+
+
+def identify(
+    history: History, policy: CompactPolicy, budget: Budget, standing: Standing
+) -> Selection:
+    """Choose what stays in view. What a session has covered stays covered. A limit that is below
+    what may not be shortened is raised to `budget.hard`.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds the limit, raised or not.
+    """
+    limit = budget.limit - budget.overhead_tokens
+    hard = (budget.hard or budget.limit) - budget.overhead_tokens
+    ageing, record = Ageing(()), 0
+    notes = notes_of(history, known=standing.record) if policy.summarizes else None
+    ladder = Ladder(history, policy, notes.work.stale if notes else ())
+
+    def reserve(above: int) -> int:
+        nonlocal ageing, record
+        if notes is None or not standing.is_session:
+            most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
+            is_talk = notes is not None and notes.is_plain_talk
+            return min(_reserve(history, policy, limit, is_talk=is_talk), most)
+        new = LEAST_CHECKPOINT
+        if not standing.by_record:
+            new = min(_cap_of_new(history, policy, standing), max(new, above // 3))
+        room = min(standing.caps.together, int(above * SESSION_SHARE)) - new
+        ageing = age(
+            standing.live,
+            number=standing.number + 1,
+            caps=standing.caps,
+            room=room,
+            pressure=standing.pressure,
+        )
+        left = max(0, above - ageing.tokens - new - ladder.unseen(empty))
+        caps, most = standing.caps, int(above * RECORD_SHARE)
+        record = min(caps.record, most, left)
+        if standing.by_record:
+            most = int(above * ALONE_SHARE)
+            record = min(caps.record + room - ageing.tokens, most, left)
+        return ageing.tokens + new + record
+
+    empty = Layout(limit, since=standing.cut, spared=standing.kept)
+    try:
+        told = notes is not None and not (
+            standing.is_session or standing.by_model or notes.is_plain_talk
+        )
+        layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words, told=told)
+    except CannotFit as error:
+        if budget.limit < (most := budget.hard or 0):
+            return identify(history, policy, replace(budget, limit=most), standing)
+        raise CannotFit(budget.floor(error.floor), budget.limit) from None
+    if all(i in layout.held for i in range(layout.cut)):
+        ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
+    return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
+
+
+def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
+    """Tokens that what is newly covered may take, of a session loaded whole in its parts."""
+    levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
+    return min(sum(map(standing.caps.of, levels)), standing.caps.together)
+
+
+def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
+    """Tokens set aside for the one checkpoint of a single call: its share, and room for the
+    instructions it must carry; of plain talk, every sentence of which may matter, more.
+    """
+    if not policy.summarizes:
+        return RECEIPT_TOKENS
+    if is_talk:
+        return min(int(TALK_SHARE * limit), MOST_RESERVE)
+    share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
+    most = int(policy.instruction_share * limit)
+    demand = min(_instruction_tokens(history, most), most)
+    return min(share + demand, int(_largest_share(limit) * limit))
+
+
+def _largest_share(limit: int) -> float:
+    """The most a checkpoint may take: less of a larger limit, where more can be shown as it was."""
+    small, large = SMALL_LIMIT
+    way = min(1.0, max(0.0, (limit - small) / (large - small)))
+    return LARGEST_SHARE + way * (LARGE_LIMIT_SHARE - LARGEST_SHARE)
+
+
+def _instruction_tokens(history: History, most: int) -> int:
+    """About how many tokens a person's instructions would take, counted no further than `most`."""
+    total = 0
+    for position in islice(history.persons(), MOST_PERSONS):
+        total += history.instruction_tokens(position)
+        if total > most:
+            break
+    return total
+
+
+def counted(history: History, positions: Sequence[int]) -> int:
+    """Tokens of the messages at these positions."""
+    return sum(map(history.tokens, positions))
+
+
+def parts_of(
+    history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
+) -> list[tuple[Level, Sequence[int]]]:
+    """What is newly covered in the parts that become a checkpoint each, the oldest first.
+
+    A session that was loaded whole is told as if it had been lived: each part has the level that it
+    would have by now, had the session been compressed each time that its window was full. What is
+    older than the last level begins is not counted.
+    """
+    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
+        return [(policy.new_level, new)]
+    parts: list[tuple[Level, Sequence[int]]] = []
+    after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
+    last = policy.new_level
+    for place in range(len(new) - 1, -1, -1):
+        level = older(policy.new_level, level_at(after // lot))
+        if level != last and place + 1 < end:
+            parts.append((last, new[place + 1 : end]))
+            end = place + 1
+        last = level
+        if level == LEVELS[-1]:
+            break
+        after += history.tokens(new[place])
+    parts.append((last, new[:end]))
+    (level, oldest), *others = parts[::-1]
+    if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
+        return others
+    return [(level, oldest), *others]
