@@ -6,7 +6,8 @@ from itertools import takewhile
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.gate.rules import Judged
-from compact.engine.identify import Selection, counted, left_by
+from compact.engine.identify import Selection, counted
+from compact.engine.inputs import left_by
 from compact.engine.prepare import Task, composer_of
 from compact.messages.checkpoints import (
     IN_RECORD,

@@ -24,13 +24,12 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Literal
 
 from compact.engine import shorten
-from compact.engine.aging import Pressure
 from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
 from compact.engine.groups import Group, group_at, recent_from
 from compact.engine.history import History
@@ -648,46 +647,3 @@ class Layout:
             start = held + 1
         found.extend(range(start, self.cut))
         return found
-
-
-ROLL_OVER_SHARE = 0.15
-"""Share of the usable window that a rolled-over session aims at."""
-
-
-@dataclass(frozen=True, slots=True)
-class LadderRung:
-    """One rung: what it tightens."""
-
-    name: str
-    pressure: Pressure
-    keep: Mapping[str, int] = field(default_factory=dict)
-    """Counts of the policy, and what each is lowered to."""
-    tight: bool = False
-    """Whether an oversized newest group is clipped to the limit."""
-    rolls_over: bool = False
-    bare: bool = False
-    """Whether a receipt alone stands for what is not shown."""
-
-    def tightened(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy as this rung has it."""
-        changes: dict[str, object] = {k: min(getattr(policy, k), n) for k, n in self.keep.items()}
-        if self.rolls_over:
-            changes["pin_first_request"] = False
-        if self.bare:
-            changes["strategy"] = "off"
-        return policy.model_copy(update=changes)
-
-
-def _keep(users: int, turns: int, pairs: int) -> Mapping[str, int]:
-    return {"keep_user_messages": users, "keep_recent_turns": turns, "keep_tool_pairs": pairs}
-
-
-RUNGS: Sequence[LadderRung] = (
-    LadderRung("lower checkpoints", "lower"),
-    LadderRung("merge checkpoints", "merge"),
-    LadderRung("summarize user messages", "merge", {"keep_user_messages": 1}),
-    LadderRung("lower keep counts", "merge", _keep(1, 2, 1)),
-    LadderRung("clip", "merge", _keep(1, 1, 0), tight=True),
-    LadderRung("roll over", "merge", _keep(3, 1, 0), tight=True, rolls_over=True),
-    LadderRung("receipt", "merge", _keep(1, 1, 0), tight=True, rolls_over=True, bare=True),
-)

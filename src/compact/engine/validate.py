@@ -7,10 +7,8 @@ from itertools import islice
 
 from compact.engine.gate.rules import STANDS_IN
 from compact.engine.groups import partition, turns
-from compact.engine.identify import (
-    Selection,
-    record_in,
-)
+from compact.engine.identify import Selection
+from compact.engine.inputs import record_in
 from compact.engine.ladder import Form, Layout
 from compact.engine.plan import Fate, Plan, Reason, Rung, RungName, plan_of
 from compact.errors import SummaryRejected

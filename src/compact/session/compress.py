@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from compact import wiring
 from compact.engine import pipeline
 from compact.engine.history import History, Item
-from compact.engine.identify import Budget
+from compact.engine.inputs import Budget
 from compact.engine.pipeline import Proposal
 from compact.engine.plan import Plan
 from compact.errors import CompactError, InvalidArgument

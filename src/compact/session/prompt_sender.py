@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from compact.engine.identify import Wanted
+from compact.engine.inputs import Wanted
 from compact.engine.plan import Plan
 from compact.errors import (
     CannotFit,

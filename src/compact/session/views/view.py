@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.identify import Budget, Wanted
-from compact.engine.ladder import LadderRung
+from compact.engine.inputs import Budget, LadderRung, Wanted
 from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.messages.characters import all_carried
