@@ -33,7 +33,7 @@ from compact.engine import shorten
 from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
 from compact.engine.groups import Group, group_at, recent_from
 from compact.engine.history import History
-from compact.engine.plan import Reason
+from compact.engine.plan import Cause, Reason
 from compact.errors import CannotFit
 from compact.messages.alternation import GAP_TOKENS
 from compact.messages.boundaries import may_cut_before
@@ -398,14 +398,13 @@ class Ladder:
                     self._spare -= more
                     room = verbatim = room + more
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
-            new = new and not self._is_stale(piece)
-            if new and piece.tokens <= min(verbatim, room):
+            is_stale = self._is_stale(piece)
+            piece.cause = "overtaken" if is_stale else "large" if new else "old"
+            output_room = min(verbatim if layout.tail else max(verbatim, unseen), room)
+            piece.room = output_room if piece.pairs else room
+            if new and not is_stale and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
-            elif (
-                not layout.tail
-                and piece.pairs
-                and self._clip(piece, min(max(verbatim, unseen), room))
-            ):
+            elif not layout.tail and piece.pairs and self._clip(piece, output_room):
                 verbatim -= piece.tokens
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
@@ -561,6 +560,10 @@ class Piece:
     """The message whose words stay as they are, whatever becomes of the others."""
     why: Reason = "recent"
     """Why it is in view."""
+    cause: Cause = "large"
+    """Why a recent one is shortened, if it is."""
+    room: int = 0
+    """Tokens that were left for a recent one."""
     held: int | None = None
     """The position that it is held for; the others cannot be parted from it."""
     forms: GroupForms | None = None

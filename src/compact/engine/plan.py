@@ -20,6 +20,7 @@ Reason = Literal[
     "system", "pin", "newest words", "words", "first request", "checkpoint", "important", "recent",
     "room", "compaction",
 ]  # fmt: skip
+Cause = Literal["old", "overtaken", "large"]
 REASONS: Mapping[Reason, str] = {
     "system": "the system prompt stays word for word",
     "pin": "it is pinned",
@@ -28,11 +29,11 @@ REASONS: Mapping[Reason, str] = {
     "first request": "it is the session's first request",
     "checkpoint": "it stands in for what came before this history",
     "important": "it is marked important",
-    "recent": "it is among the newest messages",
+    "recent": "",
     "room": "there was room for it",
     "compaction": "it is a provider's own compaction of everything before it",
 }
-"""Why a message is in view, in words."""
+"""Why a message is in view, in words; of the newest messages `steps` says it."""
 _FORMS: Mapping[str, str] = {
     "masked": "of its tool output a stub is shown",
     "clipped": "there was room for head and tail only",
@@ -70,6 +71,8 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
     """Position of a message in view → the reason, and the position of the message it is kept for.
     The two differ if they cannot be separated, like a call and its result."""
+    steps: Mapping[int, str] = Field(default_factory=dict)
+    """Position of one of the newest messages → what a rung did, and the tokens it decided by."""
     why: str = ""
     """Why less was done than requested."""
     context: ActiveContext
@@ -99,8 +102,9 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
 
     def why_of(self, position: int) -> str:
-        """The fate of the message at this position, and why: `kept: it is among the newest
-        messages`.
+        """The fate of the message at this position, and why: `masked: tool output older than the
+        newest 4 pairs; 1,240 of 3,000 tokens were needed`. Tokens are those of its group, word for
+        word, and of the room that was left for it.
 
         Raises:
             NotFound: the history had no such message.
@@ -113,10 +117,15 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         if fate == "covered":
             held = (c for c in self.context.checkpoints if position in c.covered())
             checkpoint = next(held, None)
-            return f"covered: {checkpoint.id} stands in for it" if checkpoint else "covered"
+            if checkpoint is None:
+                return "covered"
+            size = f"{checkpoint.span.messages:,} messages in {checkpoint.token_count:,} of "
+            return f"covered: {checkpoint.id} stands in for {size}{self.limit:,} tokens"
         if position not in self.reasons:
             return f"{fate}: everything fits"
         reason, of = self.reasons[position]
+        if position in self.steps:
+            return f"{fate}: {self.steps[position]}"
         why = REASONS[reason]
         if of != position:
             why = f"it cannot be parted from message {of}: {why}"

@@ -9,7 +9,7 @@ from compact.engine.gate.rules import STANDS_IN
 from compact.engine.groups import partition, turns
 from compact.engine.identify import Selection
 from compact.engine.inputs import record_in
-from compact.engine.ladder import Form, Layout
+from compact.engine.ladder import Form, Layout, Piece
 from compact.engine.plan import Fate, Plan, Reason, Rung, RungName, plan_of
 from compact.errors import SummaryRejected
 from compact.messages.checkpoints import (
@@ -60,6 +60,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         rungs=tuple(rungs),
         fates=_fates(selection),
         reasons=_reasons(selection),
+        steps=dict(_steps(selection)),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
     )
 
@@ -79,6 +80,28 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
         for piece in selection.layout.pieces()
         for i in piece.positions
     }
+
+
+def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
+    """What a rung did to each of the newest messages, and the tokens it decided by."""
+    for piece in selection.layout.pieces():
+        if piece.why == "recent":
+            needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
+            what = _step(piece, selection.policy.keep_tool_pairs)
+            yield from ((i, f"{what}; {needed}") for i in piece.positions)
+
+
+def _step(piece: Piece, pairs: int) -> str:
+    is_small = piece.whole.tokens <= piece.room
+    if piece.form == "verbatim":
+        return "among the newest messages that fit" if is_small else "in room that others left"
+    if piece.form == "clipped":
+        return "head and tail in room that others left" if is_small else "only head and tail fit"
+    if piece.cause == "old":
+        return f"tool output older than the newest {pairs} pairs"
+    if piece.cause == "overtaken":
+        return "tool output that was written over or read again since"
+    return "tool output larger than the room for it"
 
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
