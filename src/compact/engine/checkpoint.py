@@ -1,4 +1,4 @@
-"""The stage *checkpoint*: a judged story becomes a checkpoint with its span, level and size."""
+"""The stage *checkpoint*: a judged story becomes a checkpoint with a span, a level and a size."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from compact.messages.messages import SYSTEM_ROLES
 from compact.secrets.redaction import redact
 
 RECEIPT = Judged(Summary(text="Earlier messages are not shown.", made_by="receipt"), ())
-"""What stands in for a span that nobody summarizes: the heading says how much is not shown."""
+"""Stands in for a span that nobody summarizes. The heading says how many messages are hidden."""
 
 
 def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
-    """The checkpoint of what was asked for and written."""
+    """Return the checkpoint for a task and its judged story."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
     said = _text_of(selection, task, summary)
@@ -60,21 +60,18 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
 
 
 def _is_in_record(selection: Selection, task: Task, summary: Summary) -> bool:
-    """Whether the session's record tells what a checkpoint covers: nobody else wrote of it."""
     by_code = task.request is not None and summary.made_by == ExtractiveSummarizer.name
     persons = any(c.is_by_person for c in task.sources)
     return selection.standing.by_record and by_code and not persons
 
 
 def _maker_of(task: Task, summary: Summary) -> str:
-    """Who wrote a checkpoint: a person, too, who wrote what it was made from."""
     if summary.made_by != PERSON and any(c.is_by_person for c in task.sources):
         return f"{PERSON}, {summary.made_by}"
     return summary.made_by
 
 
 def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
-    """What a checkpoint says: its story; a single call's holds record and lists, too."""
     if task.request is None:
         return summary.text
     if selection.standing.is_session:
@@ -86,7 +83,7 @@ def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
 
 
 def _after(selection: Selection) -> str:
-    """How what is in view joins: what stands below in full, and what of before it is kept."""
+    """Say what stands below the checkpoint in full, and how much before it is kept."""
     layout = selection.layout
     kept = sum(1 for i in layout.held if selection.history.is_person(i) and i < layout.cut)
     where = "between them" if kept > 1 else "around it"
@@ -96,7 +93,7 @@ def _after(selection: Selection) -> str:
 
 
 def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tuple[int, ...]]:
-    """What a checkpoint stands in for: its span, what of it stayed in view, and what before it."""
+    """Return the span, the positions in it that stay in view, and the released ones before it."""
     layout, history, sources = selection.layout, selection.history, task.sources
     kept, cut = left_by(sources)
     since = layout.since if selection.standing.live else 0
@@ -126,7 +123,7 @@ def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tup
 
 
 def _leading(selection: Selection) -> int:
-    """How many system messages the history begins with that stay in view."""
+    """Count the system messages at the start of the history that stay in view."""
     layout, history = selection.layout, selection.history
     is_shown = (i in layout.held and history[i].role in SYSTEM_ROLES for i in range(layout.cut))
     return sum(1 for _ in takewhile(bool, is_shown))

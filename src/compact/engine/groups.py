@@ -36,7 +36,7 @@ class Group:
 
 
 def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group]:
-    """The groups before `stop` (a legal cut), newest first, read as they are asked for."""
+    """Yield the groups before `stop` (a legal cut), newest first."""
     end = len(history) if stop is None else stop
     while end > 0:
         start = end - 1
@@ -47,7 +47,7 @@ def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group
 
 
 def group_at(history: History, position: int) -> Group:
-    """The group that the message at `position` belongs to."""
+    """Return the group of the message at `position`."""
     start, stop = position, position + 1
     while start > 0 and not may_cut_before(history, start):
         start -= 1
@@ -57,13 +57,13 @@ def group_at(history: History, position: int) -> Group:
 
 
 def groups_of(history: History) -> list[Group]:
-    """All groups in the order of the log."""
+    """Return all groups in the order of the log."""
     return list(groups_from_end(history))[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Which part each position belongs to. What is pinned is pinned wherever it stands."""
+    """The part of each position. A pinned message is pinned wherever it stands."""
 
     pinned: frozenset[int]
     recent: range
@@ -71,7 +71,7 @@ class Partition:
     messages: int
 
     def sizes(self) -> dict[str, int]:
-        """How many messages each part has; together all of them."""
+        """Return how many messages each part has."""
         recent = len(self.recent) - sum(1 for i in self.pinned if i in self.recent)
         tool_io = len(self.tool_io - self.pinned)
         rest = self.messages - len(self.pinned) - recent - tool_io
@@ -84,7 +84,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """The turns, newest first; what stands before the first person's words is the oldest."""
+    """Yield the turns, newest first. All before the first words of a person is the oldest turn."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)
@@ -94,7 +94,7 @@ def turns(history: History) -> Iterator[range]:
 
 
 def recent_from(history: History, keep: int) -> int:
-    """The position at which the newest `keep` turns start."""
+    """Return the position at which the newest `keep` turns start."""
     start = len(history)
     for count, turn in enumerate(turns(history)):
         if count == keep:
@@ -104,7 +104,7 @@ def recent_from(history: History, keep: int) -> int:
 
 
 def partition(history: History, policy: CompactPolicy, *, since: int = 0) -> Partition:
-    """Which part each message belongs to; tool I/O is looked for from `since` on."""
+    """Return the part of each message. Tool I/O is looked for from `since` on."""
     start = recent_from(history, policy.keep_recent_turns)
     tool_io: set[int] = set()
     pairs = 0

@@ -1,6 +1,6 @@
-"""The stage *identify*: what stays in view, in which form, and which checkpoints age.
+"""The stage *identify*: choose what stays in view and in which form, and which checkpoints age.
 
-What a session has covered stays covered (`Standing`). The ladder lays out the rest (`ladder.py`).
+What a session has covered stays covered (`inputs.Standing`). `ladder.py` lays out the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compact.messages.policy import CompactPolicy
 
 @dataclass(slots=True)
 class Selection:
-    """What `identify` chose, and the ladder that can still change it."""
+    """The choice of `identify`, and the ladder that can still change it."""
 
     history: History
     policy: CompactPolicy
@@ -35,44 +35,43 @@ class Selection:
     standing: Standing
     ageing: Ageing
     notes: Notes | None = None
-    """What was taken down of the whole history; None where nothing is summarized."""
+    """Notes on the whole history. None if nothing is summarized."""
     record: int = 0
-    """Tokens that are set aside for the record of a session."""
+    """Tokens reserved for the record of a session."""
     seen: tuple[list[ClosedMessages], Seen] | None = None
-    """What was in view when somebody asked last, and what a reader saw then."""
+    """The view when it was last asked for, and what it says."""
     composed: tuple[Seen, Composer] | None = None
-    """What composes the record beside that."""
+    """What composes the record for that view."""
 
 
 RECEIPT_TOKENS = 64
-"""Tokens set aside for it and its heading."""
+"""Tokens reserved for a receipt with its heading."""
 LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
-"""Tokens set aside for a single call's checkpoint, at least and at most, before the instructions
-that it must carry: more of them tell more of what is not in view, and leave less in view."""
+"""Least and most tokens reserved for the checkpoint of a single call, without the instructions it
+must carry. A larger reserve tells more of what is hidden and shows less."""
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
-"""The most that a single call's checkpoint may take of a small limit, and of a large one."""
+"""Largest share of a small limit and of a large one for the checkpoint of a single call."""
 SMALL_LIMIT = (3_000, 8_000)
-"""Limits up to which a checkpoint may take the first of these shares, and from which the second."""
+"""Limits in tokens. Up to the first the first share holds, from the second on the second."""
 TALK_SHARE = 0.7
-"""The share of a checkpoint of plain talk."""
+"""Share of the limit for a checkpoint of plain talk."""
 SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
-"""Largest shares of what lies above the floor: of a session's checkpoints, of its record beside
-them, and of a record that tells all there is."""
+"""Largest shares of what lies above the floor: for a session's checkpoints, for the record beside
+them, and for a record that stands alone."""
 MOST_PERSONS = 500
-"""Messages of a person that are asked for instructions when room is set aside for them."""
+"""Messages of a person that are searched for instructions."""
 LOT = 0.6
-"""Share of the usable window that one compression of a lived session covers, about: what the target
-leaves below the window."""
+"""Share of the usable window that one compression of a session covers, about."""
 
 
 def identify(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> Selection:
-    """Choose what stays in view. What a session has covered stays covered. A limit that is below
-    what may not be shortened is raised to `budget.hard`.
+    """Choose what stays in view. A limit below what may not be shortened is raised to
+    `budget.hard`.
 
     Raises:
-        CannotFit: what may not be shortened exceeds the limit, raised or not.
+        CannotFit: what may not be shortened exceeds that too.
     """
     limit = budget.limit - budget.overhead_tokens
     hard = (budget.hard or budget.limit) - budget.overhead_tokens
@@ -121,14 +120,14 @@ def identify(
 
 
 def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
-    """Tokens that what is newly covered may take, of a session loaded whole in its parts."""
+    """Most tokens for what is newly covered, in all parts of a session that was loaded whole."""
     levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
     return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
-    """Tokens set aside for the one checkpoint of a single call: its share, and room for the
-    instructions it must carry; of plain talk, every sentence of which may matter, more.
+    """Tokens reserved for the checkpoint of a single call. It has a share, and room for the
+    instructions it must carry. Plain talk gets more, as each sentence may matter.
     """
     if not policy.summarizes:
         return RECEIPT_TOKENS
@@ -141,14 +140,14 @@ def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bo
 
 
 def _largest_share(limit: int) -> float:
-    """The most a checkpoint may take: less of a larger limit, where more can be shown as it was."""
+    """A smaller share of a larger limit, as more messages can be shown as they were."""
     small, large = SMALL_LIMIT
     way = min(1.0, max(0.0, (limit - small) / (large - small)))
     return LARGEST_SHARE + way * (LARGE_LIMIT_SHARE - LARGEST_SHARE)
 
 
 def _instruction_tokens(history: History, most: int) -> int:
-    """About how many tokens a person's instructions would take, counted no further than `most`."""
+    """Estimate the tokens of a person's instructions, up to a little over `most`."""
     total = 0
     for position in islice(history.persons(), MOST_PERSONS):
         total += history.instruction_tokens(position)
@@ -158,18 +157,17 @@ def _instruction_tokens(history: History, most: int) -> int:
 
 
 def counted(history: History, positions: Sequence[int]) -> int:
-    """Tokens of the messages at these positions."""
+    """Return the tokens of the messages at these positions."""
     return sum(map(history.tokens, positions))
 
 
 def parts_of(
     history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
 ) -> list[tuple[Level, Sequence[int]]]:
-    """What is newly covered in the parts that become a checkpoint each, the oldest first.
-
-    A session that was loaded whole is told as if it had been lived: each part has the level that it
-    would have by now, had the session been compressed each time that its window was full. What is
-    older than the last level begins is not counted.
+    """Split what is newly covered into the parts that become a checkpoint each, oldest first. A
+    session that was loaded whole is treated as if it had been compressed each time its window was
+    full: each part has the level that it would have by now. What is older than the start of the
+    last level is not counted.
     """
     if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
         return [(policy.new_level, new)]

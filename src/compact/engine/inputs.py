@@ -1,6 +1,6 @@
 """What goes into a compression beside the history: the budget, and where a session stands.
 
-Also the emergency rungs, which tighten both (FR-10). A session imports this module, not the engine.
+The emergency rungs tighten both (FR-10). A session imports this module without the engine.
 """
 
 from __future__ import annotations
@@ -20,57 +20,56 @@ from compact.messages.sessions import Projection, Shown
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
+    """The limit of a prompt, and the tokens that stand beside its messages."""
 
     limit: int
     overhead: Mapping[str, int]
-    """By part: tool schemas, a system prompt beside the messages, goals, the reply's priming."""
+    """Tokens by part: tool schemas, a separate system prompt, goals, the priming of the reply."""
     hard: int | None = None
-    """What the prompt may grow to for the sake of its newest group; None where the limit is all
-    there is. A session aims at a limit below: it will grow again, so that there is no need to use
-    the limit up either."""
+    """The prompt may grow to this for its newest group. None if the limit is final. A session aims
+    below the window, as it will grow again."""
 
     words: int = 0
-    """What the newest messages of a person may take before everything else, if anything."""
+    """Tokens that the newest messages of a person may take before everything else."""
 
     @property
     def overhead_tokens(self) -> int:
-        """Tokens of what stands beside the messages."""
+        """Tokens that stand beside the messages."""
         return sum(self.overhead.values())
 
     def floor(self, parts: Mapping[str, int]) -> dict[str, int]:
-        """Parts of the history's floor together with what stands beside it."""
+        """Return the tokens of the floor by part, with what stands beside the messages."""
         return {k: parts.get(k, 0) + self.overhead.get(k, 0) for k in {**parts, **self.overhead}}
 
     @property
     def fill(self) -> bool:
-        """Whether to use the limit up, clipping at the cut."""
+        """Whether to use up the limit by clipping at the cut."""
         return self.hard is None
 
 
 class Wanted(NamedTuple):
-    """What somebody wants a compression to come to."""
+    """The size that a caller wants from a compression."""
 
     tokens: int
     why: str = ""
-    """Why no less is wanted, where that is all there is."""
+    """Why it is no smaller."""
 
 
 NO_CAPS = Caps(usable=0)
-"""Of a single call, which has one checkpoint that never ages; tokens."""
+"""Caps of a single call: its one checkpoint never ages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state a session's next compression goes on from."""
+    """The state that the next compression of a session goes on from."""
 
     caps: Caps = NO_CAPS
     number: int = 0
     """How many compressions there were."""
     cut: int = 0
-    """Everything before it is covered and stays so, except ..."""
+    """Everything before this position is covered, except `kept`."""
     kept: frozenset[int] = frozenset()
-    """... these positions, which have been in view all along."""
+    """Positions before the cut that are in view."""
     live: tuple[Checkpoint, ...] = ()
     """The checkpoints in view, oldest span first."""
     record: Message | None = None
@@ -79,31 +78,31 @@ class Standing:
     """Tokens of the prompt as it is."""
     pressure: Pressure = "none"
     goals: tuple[str, ...] = ()
-    """The words of the open goals: no summary may call them done."""
+    """The words of the open goals. No summary may call them done."""
     open_tasks: tuple[str, ...] = ()
-    """The words of what is still to do for them."""
+    """The words of their open tasks."""
     by_model: bool = False
-    """Whether a model tells the stories."""
+    """Whether a model writes the stories."""
     by_code: bool = False
-    """Whether nobody tells any: the record is all there is."""
+    """Whether code writes them."""
 
     @property
     def by_record(self) -> bool:
-        """Whether the record tells all that is covered, as nobody writes stories of its spans."""
+        """Whether the record alone says what is covered, as code writes no stories of spans."""
         return self.is_session and self.by_code
 
     @property
     def is_session(self) -> bool:
-        """Whether there is a session: a single call has no caps and nothing behind it."""
+        """Whether this is a session. A single call has no caps and no past."""
         return self.caps is not NO_CAPS
 
 
 ONE_CALL = Standing()
-"""Where a single call stands."""
+"""The state of a single call."""
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:
-    """Where a session stands that goes on from a projection; None is the bare history."""
+    """Return the state of a session after a projection. None is the bare history."""
     if projection is None:
         return Standing(caps, tokens=tokens)
     kept, record = frozenset(projection.kept), _record_of(projection)
@@ -112,19 +111,18 @@ def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> St
 
 
 def _record_of(projection: Projection) -> Message | None:
-    """The record that a projection shows."""
     return record_in(piece.message for piece in projection.pieces if isinstance(piece, Shown))
 
 
 def record_in(messages: Iterable[Message]) -> Message | None:
-    """The standing record among these messages."""
+    """Return the standing record among these messages."""
     ours = (m for m in messages if m.metadata.source == "checkpoint")
     return next((m for m in ours if headed(m.text) == "Record"), None)
 
 
 def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
-    """What another window takes over of a projection: its oldest checkpoints, as far as they stand
-    in for nothing from position `before` on.
+    """Return what another window takes over of a projection. These are its oldest checkpoints, up
+    to the first that covers a position from `before` on.
     """
     taken = [c for c in projection.checkpoints if c.span.last < before]
     if len(taken) == len(projection.checkpoints):
@@ -135,8 +133,7 @@ def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> 
 
 
 def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
-    """What neighbouring checkpoints leave in view of their span, and where it ends.
-
+    """Return the positions that adjacent checkpoints leave in view, and where their span ends.
     Positions between two spans have been in view all along.
     """
     kept: set[int] = set()
@@ -155,20 +152,20 @@ ROLL_OVER_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class LadderRung:
-    """One rung: what it tightens."""
+    """One emergency rung: what it tightens."""
 
     name: str
     pressure: Pressure
     keep: Mapping[str, int] = field(default_factory=dict)
-    """Counts of the policy, and what each is lowered to."""
+    """Fields of the policy, and the values that they are lowered to."""
     tight: bool = False
     """Whether an oversized newest group is clipped to the limit."""
     rolls_over: bool = False
     bare: bool = False
-    """Whether a receipt alone stands for what is not shown."""
+    """Whether only a receipt stands for what is hidden."""
 
     def tightened(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy as this rung has it."""
+        """Return the policy as this rung has it."""
         changes: dict[str, object] = {k: min(getattr(policy, k), n) for k, n in self.keep.items()}
         if self.rolls_over:
             changes["pin_first_request"] = False
@@ -190,3 +187,5 @@ RUNGS: Sequence[LadderRung] = (
     LadderRung("roll over", "merge", _keep(3, 1, 0), tight=True, rolls_over=True),
     LadderRung("receipt", "merge", _keep(1, 1, 0), tight=True, rolls_over=True, bare=True),
 )
+"""From mild to drastic. `session.views.emergency_ladder` takes a snapshot before each, and measures
+it. None touches the system prompt, goals, pins or the newest message of a person."""

@@ -1,4 +1,4 @@
-"""The stage *prepare*: what the summarizer is asked for: new checkpoints, and older ones anew."""
+"""The stage *prepare*: the requests to the summarizer, for new checkpoints and for aged ones."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from compact.text.speakers import own_words_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A checkpoint to write: what the summarizer is asked for, and what it will stand in for."""
+    """A checkpoint to write: the request, and what the checkpoint will stand in for."""
 
     level: Level
     request: SummaryRequest | None
     """None where a receipt is enough."""
     source_tokens: int | None
-    """Tokens of what it is made from; None where not all were counted."""
+    """Tokens of what it is made from. None if not all were counted."""
     sources: tuple[Checkpoint, ...] = ()
-    """Checkpoints it takes the place of."""
+    """Checkpoints that it replaces."""
     positions: Sequence[int] = ()
-    """Messages it stands in for that no checkpoint has covered."""
+    """Messages that no earlier checkpoint covers."""
     part: tuple[int, int] | None = None
-    """Where its span begins and ends where it is one of several; the end is not part of it."""
+    """Start and end of the span if it is one of several. The end is not included."""
     unread: int = 0
-    """How many of them were left unread."""
+    """How many of the messages were not read."""
     room: int = 0
-    """Tokens that the checkpoint may take without its heading, where it holds the record, too."""
+    """Tokens for the checkpoint without its heading, if it also holds the record."""
 
 
 Indices = TypeVar("Indices", list[int], range)
 MOST_READ = 1_000_000
-"""Tokens of a session that are read for one checkpoint, the newest ones; a session that was
-imported whole may have more. The summary says what was not read."""
+"""Tokens of a session that are read for one checkpoint, the newest ones. An imported session may
+have more. The summary says what was not read."""
 MOST_OF_SOURCE = 0.25
-"""Of the tokens that it stands for: what a summary that is told in full takes at most, by far."""
+"""A summary that is told in full takes at most this share of its source."""
 STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
-"""A model's story takes at most this part of the tokens that it tells of, and so many tokens:
-longer ones go round."""
+"""A story by a model takes at most this part of its source, and at most so many tokens. Longer
+stories repeat themselves."""
 REBUILD = 2
-"""Usable windows that may be read again to write an aged checkpoint from history."""
+"""An aged checkpoint is written from the history if its span is at most so many usable windows."""
 SLACK = 12
-"""Tokens kept free for the heading's counts to change by a digit."""
+"""Tokens left free, because counts in the heading may grow by a digit."""
 
 
 def prepare(selection: Selection) -> list[Task]:
-    """The checkpoints to write: for what is newly covered, and for those that age."""
+    """Return the checkpoints to write: for what is newly covered, and for what ages."""
     live = selection.standing.live
     new = _newly_covered(selection)
     if not selection.policy.summarizes:
@@ -80,14 +80,14 @@ def prepare(selection: Selection) -> list[Task]:
 
 
 def _newly_covered(selection: Selection) -> list[int]:
-    """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
+    """Return in order the positions that leave the view and have no checkpoint yet."""
     layout = selection.layout
     released = sorted(i for i in layout.spared if i not in layout.held)
     return released + layout.covered()
 
 
 def composer_of(selection: Selection) -> Composer:
-    """What composes the record for what is in view."""
+    """Return what composes the record for the view."""
     assert selection.notes is not None, "a summary is asked for"
     seen = _seen(selection)
     if selection.composed is None or selection.composed[0] is not seen:
@@ -106,7 +106,6 @@ def composer_of(selection: Selection) -> Composer:
 
 
 def _seen(selection: Selection) -> Seen:
-    """What a reader sees of the history now."""
     shapes = [piece.shape for piece in selection.layout.pieces()]
     if selection.seen is None or selection.seen[0] != shapes:
         selection.seen = shapes, Seen([shape.visible for shape in shapes])
@@ -114,14 +113,14 @@ def _seen(selection: Selection) -> Seen:
 
 
 def _staying(selection: Selection) -> list[ClosedMessages]:
-    """The checkpoints that stay as they are."""
+    """The checkpoints that are not rewritten."""
     stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
     return forms_of(selection.history).standing(stays)
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
-    """The checkpoints of what is newly covered: one, or of a session that was loaded whole one for
-    each level, within its cap; the newest may take what the others leave.
+    """Return the tasks for what is newly covered. Usually that is one. A session that was loaded
+    whole gets one for each level, within its cap. The newest may take what the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
     if not standing.is_session:
@@ -144,7 +143,6 @@ def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
 
 
 def _summary_of_call(selection: Selection, new: list[int]) -> Task:
-    """The one checkpoint of a single call."""
     layout, source = selection.layout, counted(selection.history, new)
     composer = composer_of(selection)
     room = _wanted(_room_of_new(selection, source), source, composer.weights)
@@ -160,7 +158,6 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
 def _summary_of_part(
     selection: Selection, new: list[int], level: Level, cap: int, part: tuple[int, int] | None
 ) -> Task:
-    """The checkpoint of a session's newly covered messages, or of a part of them."""
     standing, notes = selection.standing, selection.notes
     composer = composer_of(selection)
     read, source = newest(selection.history, new, MOST_READ)
@@ -202,8 +199,8 @@ def _request(
 
 
 def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
-    """The messages at these positions as they may be told of. What notes were taken of gives
-    nothing away that is not known; so it is read again only where somebody looks.
+    """Return the redacted messages at these positions, lazily where notes were taken of them. Their
+    secrets are known then, so reading them again finds no new one.
     """
     history, notes = selection.history, selection.notes
     messages = WhenAsked(lambda: [history.redacted(i) for i in positions])
@@ -213,15 +210,15 @@ def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Messa
 
 
 def _asked_of_model(selection: Selection, cap: int) -> int:
-    """Tokens that the summarizer is asked for: a small model writes badly at length, the extracted
-    story that may stand in for its does not.
+    """Tokens that a model is asked for. A small model writes badly at length; the extracted story
+    does not.
     """
     share = selection.policy.level_share
     return min(cap, max(LEAST[selection.policy.new_level], int(cap * share)))
 
 
 def _room_of_new(selection: Selection, source: int) -> int:
-    """Tokens that what is said of the newly covered messages may take, its heading left out."""
+    """Tokens for the new checkpoint, without its heading."""
     layout, standing = selection.layout, selection.standing
     heading = _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
@@ -235,7 +232,7 @@ def _room_of_new(selection: Selection, source: int) -> int:
 
 
 def _wishes(selection: Selection) -> dict[str, Any]:
-    """What every request says of how its summary is wanted."""
+    """The fields that every request has: strategy, mode, guidance, goals."""
     policy, standing = selection.policy, selection.standing
     redacted = partial(redact_text, known=selection.history.secrets)
     return {
@@ -248,18 +245,14 @@ def _wishes(selection: Selection) -> dict[str, Any]:
 
 
 def _wanted(room: int, source: int, weights: KindWeights) -> int:
-    """Tokens of the room that are to be used; less than all of it also where all that there is to
-    say would take less.
-    """
+    """Tokens to use of the room. Fewer where the source has little to say."""
     if weights.room < 1:
         room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
     return max(24, room)
 
 
 def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
-    """The newest of these positions up to the one that exceeds so many tokens, in order, and their
-    tokens.
-    """
+    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
     total, start = 0, len(positions)
     while start > 0 and total <= most:
         start -= 1
@@ -268,8 +261,9 @@ def newest(history: History, positions: Indices, most: int) -> tuple[Indices, in
 
 
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
-    """An aged checkpoint: written from history where that is not too much to read again, else from
-    the checkpoints themselves, as is what a person wrote; and from the messages at `more`.
+    """Return the task for an aged checkpoint and the messages at `more`. It is written from the
+    history where that is not too much to read again. Otherwise, and for the words of a person, it
+    is written from the checkpoints.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     kept = _redacted_view(selection)  # first: what it gives away is known
@@ -303,7 +297,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
 
 
 def _answers(layout: Layout, history: History) -> dict[str, str]:
-    """What a person, whose message stays in view, said to a message that does not."""
+    """Return what a person in view answered to a message that leaves the view."""
     found: dict[str, str] = {}
     for position in layout.held:
         asked = position - 1
@@ -322,7 +316,7 @@ def _heading_tokens(selection: Selection) -> int:
 
 
 def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> InView:
-    """These checkpoints and behind them what is in view, without secrets, as it may be told of."""
+    """Return these checkpoints and the view behind them, without secrets."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]
     same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))

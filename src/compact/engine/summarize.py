@@ -1,4 +1,4 @@
-"""The stage *summarize*: the summarizer is asked for each story. The only stage that may wait."""
+"""The stage *summarize*: ask the summarizer for each story. Only this stage may wait."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from compact.messages.events import ErrorRaised
 from compact.messages.protocols import Emit, Summarizer
 
 Answer = Summary | Exception | None
-"""What a summarizer wrote, or how it failed; None where nothing was asked for."""
+"""A summary, or the error that the summarizer raised. None where nothing was asked for."""
 
 
 async def all_asked(
     summarizer: Summarizer, requests: Iterable[SummaryRequest | None], emit: Emit
 ) -> list[Answer]:
-    """What the summarizer wrote for each request, or how it failed. One that does not answer is
-    asked no more: the same became of the requests after that.
+    """Ask for each request; return the answers. A summarizer that does not answer is not asked
+    again: the later requests get the same error.
     """
     answers, down = list[Answer](), None
     for request in requests:
@@ -31,14 +31,14 @@ async def all_asked(
 
 
 def is_down(answer: Answer) -> bool:
-    """Whether nobody answered, so that asking for another story is in vain as well."""
+    """Whether the summarizer did not answer, so that asking again is useless."""
     return isinstance(answer, Exception) and not isinstance(
         answer, ContextOverflow | SummaryRejected
     )
 
 
 async def asked(summarizer: Summarizer, request: SummaryRequest, emit: Emit) -> Answer:
-    """What the summarizer wrote, or how it failed."""
+    """Ask for one summary; return it, or the error."""
     try:
         return await summarizer.summarize(request)
     except Exception as error:  # noqa: BLE001 - somebody else's code: a session goes on without it

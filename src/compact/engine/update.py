@@ -1,4 +1,7 @@
-"""The stage *update*: the new context, each checkpoint at the start of its span, and its recipe."""
+"""The stage *update*: build the new context, each checkpoint at the start of its span.
+
+The pieces are the recipe to build the same context again.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +27,29 @@ from compact.messages.sessions import CheckpointRef, Piece
 from compact.secrets.redaction import redact
 
 RECORD_HEADING = 60
-"""Tokens of what stands above a record's first section, at most."""
+"""The most tokens above the first section of a record."""
 LEAST_RECORD = 160
-"""Tokens that a record may take also where the target leaves less, as long as the usable window has
-them: with fewer it could name nothing."""
+"""Tokens that a record may take even where the target leaves less, if the usable window has them.
+With fewer it could not name anything."""
 WORTH_FILLING = 0.03
-"""Share of the limit above which spare room is filled with more of what was said: a lower one uses
-the room better, and has more checkpoints written twice."""
+"""Share of the limit. More spare room than this is filled with more messages. A lower share uses
+the room better, and writes more checkpoints twice."""
 REDRAFT_PART = 14
-"""Part of its tokens that a checkpoint has left over when it is written again for what is in view
-then: what it says may join in another way, and no rule is to be lost by it.
-"""
+"""A checkpoint may grow by this part of its tokens when it is written again for another view. Lines
+may join in another way then, and no rule may be lost by that."""
 SHRINKS = 4
-"""How often a checkpoint or a record is written, each time in less room, before a receipt stands in
-for it, or nothing."""
+"""How often a checkpoint or record is written again in less room. After that a receipt stands in
+for the checkpoint, and the record is left out."""
 FILLS = 3
-"""How often room that is left is filled with more of what was said."""
+"""How often spare room is filled with more messages."""
 MOST_RECORD = 3
-"""How many times what is set aside for it the record may take where the target leaves it."""
+"""The record may take this many times its reserve where the target leaves the room."""
 
 
 def update(
     selection: Selection, written: Sequence[tuple[Task, Judged]]
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
-    """The new context: checkpoints, what is in view, spare room used; and its recipe."""
+    """Return the new context and its recipe. Spare room is used first."""
     layout = selection.layout
     checkpoints = _live(selection, [_fitting(selection, *row) for row in written])
     record = _record(selection, checkpoints)
@@ -78,8 +80,8 @@ def _filled(
     checkpoints: list[Checkpoint],
     record: Message | None,
 ) -> list[Checkpoint]:
-    """Use the room that is left for more of what was said; the checkpoints afterwards. Where a
-    single call's then covers less, it is written again, and what that leaves free is used, too.
+    """Show more messages in spare room; return the checkpoints. A checkpoint of a single call that
+    covers less now is written again. What that frees is used too.
     """
     layout, ladder, fill = selection.layout, selection.ladder, selection.budget.fill
     beside = selection.history.counter.message(record) if record else 0
@@ -101,7 +103,7 @@ def _filled(
 
 
 def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
-    """The standing record of a session, in its room and in what the target leaves."""
+    """Return the standing record of a session, within its reserve and what the target leaves."""
     standing = selection.standing
     if not (selection.policy.summarizes and standing.is_session and checkpoints):
         return None
@@ -131,7 +133,6 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """The live checkpoints afterwards, oldest span first."""
     replaced = {parent for c in made for parent in c.parents}
     stays = [s for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     if not selection.policy.summarizes:
@@ -143,7 +144,7 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
 def _redrafted(
     selection: Selection, written: Sequence[tuple[Task, Judged]], before: Checkpoint
 ) -> list[Checkpoint]:
-    """A single call's checkpoint over what is covered now, hardly larger than before."""
+    """Write the checkpoint of a single call again for what is covered now."""
     ((task, judged),) = written
     covered = selection.layout.covered()
     if not covered:
@@ -154,8 +155,8 @@ def _redrafted(
 
 
 def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
-    """The checkpoint; a single call's in less room where it takes more than there is, as some
-    tokenizers count lines higher together than alone, and at last as a receipt.
+    """Return the checkpoint, in less room while that of a single call is too large. Some tokenizers
+    count joined lines higher than each line alone. The last resort is a receipt.
     """
     layout = selection.layout
     for _ in range(SHRINKS):
@@ -170,9 +171,9 @@ def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
 def _shown(
     selection: Selection, checkpoints: Sequence[Checkpoint], record: Message | None = None
 ) -> list[tuple[int | None, Message]]:
-    """The messages in view and the checkpoints, in the order of the log, each with its position,
-    also where it is shortened; None for what we made. The record stands at the cut, so that what
-    was shown before stays as it was.
+    """Return what is in view, in the order of the log, each message with its position. Shortened
+    messages keep their position; our own have None. The record stands at the cut, so that what was
+    shown before does not change.
     """
     history = selection.history
     read = history.compacted  # what stands before it, its provider does not read
@@ -191,14 +192,13 @@ def _shown(
 def _placed(
     history: History, positions: Sequence[int], messages: Sequence[Message]
 ) -> list[tuple[int | None, Message]]:
-    """Messages that are shown of some positions, each with the one it stands for."""
     by_id = {history[i].id: i for i in positions}
     as_said = {id(history.shown(i)): i for i in positions}
     return [(as_said.get(id(m), by_id.get(m.id)), m) for m in messages]
 
 
 def pieces_in_order(history: History, context: ActiveContext) -> tuple[Piece, ...]:
-    """The recipe of a context that shows the whole history, calls closed."""
+    """Return the recipe of a context that shows the whole history, calls closed."""
     return pieces_of(_placed(history, range(len(history)), context.messages), history)
 
 
@@ -208,7 +208,7 @@ def exchanged(
     others: Mapping[str, Checkpoint],
     own: OwnText,
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
-    """The same context and recipe with other checkpoints in the places of some, by their ids."""
+    """Return the context and recipe with other checkpoints in place of those with the same ids."""
     before = [c for c in context.checkpoints if c.id in others]
     more = sum(others[c.id].token_count - c.token_count for c in before)
     told = context.model_copy(

@@ -1,4 +1,4 @@
-"""The stage *validate*: the new context fits and is legal; the plan says what was done."""
+"""The stage *validate*: the new context fits and is legal. The plan then says what was done."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from compact.messages.provider_rules import violations
 
 
 def validate(context: ActiveContext, selection: Selection) -> None:
-    """Prove that the context fits and keeps to the provider's rules.
+    """Check that the context fits and keeps the rules of the provider.
 
     Raises:
-        SummaryRejected: it does not; the context before stays as it was.
+        SummaryRejected: it does not; the context before stays.
     """
     limit = max(selection.budget.hard or 0, selection.budget.limit)
     if context.tokens > limit:
@@ -39,11 +39,11 @@ def validate(context: ActiveContext, selection: Selection) -> None:
 MOST_NAMED = 10
 """Positions that one line of a plan names."""
 LONGEST_REASON = 200
-"""Characters of the reason why it is not."""
+"""Characters of the reason why no model wrote the summary."""
 
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
-    """The plan that says what was done, rung by rung."""
+    """Return the plan that says, rung by rung, what was done."""
     history, budget = selection.history, selection.budget
     before = selection.standing.tokens if selection.standing.is_session else None
     if before is None and history.counted() == len(history):
@@ -83,7 +83,7 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 
 def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
-    """What a rung did to each of the newest messages, and the tokens it decided by."""
+    """Yield for each of the newest messages the rung and the tokens that decided."""
     for piece in selection.layout.pieces():
         if piece.why == "recent":
             needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
@@ -170,7 +170,6 @@ def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
 
 
 def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
-    """What the standing record takes more than the one before."""
     before, record = selection.standing.record, record_in(context.messages)
     count = selection.history.counter.message
     tokens = count(record) if record else 0
@@ -180,8 +179,8 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
 
 
 def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
-    """What is left of what was freed in all: rungs count the messages as they were said, earlier
-    compressions had shortened some of them already.
+    """Yield what the rungs do not account for. Rungs count messages as they were said. Earlier
+    compressions may have shortened some of them.
     """
     rest = freed - sum(rung.freed or 0 for rung in rungs)
     if rest:
@@ -192,8 +191,8 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
 
 
 def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Why fewer turns and messages of a person are kept than the policy wants, and of how many
-    messages that is said.
+    """Yield why fewer turns and messages of a person are kept than the policy wants, and of how
+    many.
     """
     layout, wanted = selection.layout, selection.policy.keep_recent_turns
     newest = islice(turns(selection.history), wanted)
@@ -208,7 +207,7 @@ def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
 
 
 def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
-    """What the policy or a mark keeps, and for which there was no room."""
+    """Yield what the policy or a mark keeps and there was no room for."""
     history, layout = selection.history, selection.layout
     first = history.first_request() if selection.policy.pin_first_request else None
     if first is not None and not layout.is_gone(first) and _is_covered(first, layout):
