@@ -42,7 +42,7 @@ from compact.messages.sessions import Piece
 
 
 class Drafted(NamedTuple):
-    """What a proposal was made from, kept so that a person may write some of it."""
+    """The parts of a proposal, kept so that a person may rewrite stories."""
 
     selection: Selection
     rows: Sequence[tuple[Task, Judged]]
@@ -50,35 +50,34 @@ class Drafted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a compression yields: the plan with its context, and the recipe to make it again.
-
-    Nothing is in force before whoever asked commits it.
+    """The result of a compression: the plan with its context, and the recipe. Nothing is in force
+    until the caller commits it.
     """
 
     plan: Plan
     at: int
-    """How many messages the history had when it was asked for."""
+    """How many messages the history had at the start."""
     number: int = 1
-    """How many compressions led to it, those of another window among them whose checkpoints it has
-    taken over: their age goes on counting."""
+    """How many compressions led to it, including those of another window whose checkpoints it took
+    over."""
     cut: int = 0
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     asked: int = 0
     """Summaries that the summarizer was asked for."""
     replaced: int = 0
-    """Summaries that the extractive one stands in for: none came, or the gate refused it."""
+    """Summaries that the extractive one replaces: none came, or the gate refused it."""
     failed: int = 0
-    """Those among them that were not just too long: they count as failures of the summarizer."""
+    """Those that count as failures of the summarizer: all that were not just too long."""
     is_down: bool = False
     """Whether the summarizer did not answer at all."""
     news: tuple[Event, ...] = ()
-    """What whoever puts it in force tells then."""
+    """Events for when it comes into force."""
     drafted: Drafted | None = field(default=None, repr=False)
-    """What it was made from; None where everything fits."""
+    """Its parts. None if everything fits."""
 
     def tell(self, emit: Emit) -> None:
-        """Say what was done, once it is in force."""
+        """Emit the events, once it is in force."""
         for event in self.news:
             emit(event.model_copy(update={"at": clock_and_ids.now()}))
 
@@ -97,15 +96,14 @@ async def compress(
     emit: Emit,
     standing: Standing = ONE_CALL,
 ) -> Proposal:
-    """Fit the history into the budget. What fits comes back unchanged.
-
-    `standing` is where a session stands: what its earlier compressions covered stays covered, and
-    its checkpoints age.
+    """Fit the history into the budget. A history that fits comes back unchanged. `standing` is the
+    state of a session. What its earlier compressions covered stays covered, and its checkpoints
+    age.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant.
-        CompressionFailed: a stage broke. Each of them says at which stage; nothing was changed.
+        CompressionFailed: a stage broke. The error names the stage. Nothing was changed.
     """
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
@@ -151,12 +149,12 @@ async def compress(
 
 
 def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
-    """The proposal with what a person wrote, by the ids of new checkpoints, in the place of their
-    stories: judged by the gate, counted, and within the same budget.
+    """Return the proposal with stories by a person, by the ids of new checkpoints. The gate judges
+    them within the same budget.
 
     Raises:
-        NotFound: it makes no such checkpoint, or one that is only a receipt.
-        SummaryRejected: the gate refuses a story, or the context no longer fits; the text says why.
+        NotFound: there is no such checkpoint, or it is only a receipt.
+        SummaryRejected: the gate refuses a story, or the context no longer fits.
     """
     found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
     if found is None or not stories:
@@ -180,9 +178,7 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
 
 
 def rooms_of(proposal: Proposal) -> dict[str, int]:
-    """Tokens that a person's story may have, by the ids of the new checkpoints that hold one: as
-    many as one of its level, where it was asked to be shorter.
-    """
+    """Return the tokens for a story by a person, by checkpoint id: at least those of its level."""
     if proposal.drafted is None:
         return {}
     caps = proposal.drafted.selection.standing.caps
@@ -195,7 +191,6 @@ def rooms_of(proposal: Proposal) -> dict[str, int]:
 
 
 def _tasks(proposal: Proposal) -> dict[str, Task]:
-    """What was asked for, by the ids of the new checkpoints."""
     if proposal.drafted is None:
         return {}
     selection, rows = proposal.drafted
@@ -205,8 +200,8 @@ def _tasks(proposal: Proposal) -> dict[str, Task]:
 def _selected(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> tuple[Selection, int]:
-    """What is chosen of how many messages. It is chosen again where another thread appended
-    meanwhile; whoever appends at every try makes a mixture, which is refused as a draft.
+    """Choose again, up to twice, if another thread appended meanwhile. Afterwards the mixture is
+    refused when it is committed.
     """
     for _ in range(3):
         at = len(history)
@@ -217,7 +212,6 @@ def _selected(
 
 
 def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Judged:
-    """What may stand in for the task's source."""
     if task.request is None:
         return RECEIPT
     history = selection.history
@@ -233,7 +227,7 @@ def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Ju
 
 @contextmanager
 def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
-    """Say that a stage begins; whatever it raises becomes one of ours that says at which stage."""
+    """Announce a stage; an error in it becomes one that names the stage."""
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
     with failing_at(stage):
         yield
@@ -276,9 +270,8 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
 
 
 def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
-    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
-
-    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
+    """Return the plan for a prompt of `total` tokens that fits. Only unanswered calls are closed.
+    None if it no longer fits with them closed.
     """
     before, notes = total, 0
     messages: list[tuple[int | None, Message]] = []

@@ -171,7 +171,7 @@ class Plan(BaseModel, frozen=True, defer_build=True):
 
 
 def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
-    """A plan with the fields that follow from the history and the context, and the given ones."""
+    """Return a plan; fields that follow from history and context are filled in."""
     said = {"why": _unread(history), **said}
     return Plan(
         tokens_after=context.tokens,
@@ -184,7 +184,7 @@ def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # n
 
 
 def _unread(history: History) -> str:
-    """What is lost where another provider is asked than the one that compacted the history."""
+    """Say what is lost if the model that is asked is not of the provider that compacted."""
     at = history.newest_compaction
     if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
         return ""
@@ -195,19 +195,19 @@ def _unread(history: History) -> str:
 
 
 def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
-    """The plan where nothing is done: the context is within the limit, or as `why` says."""
+    """Return the plan if nothing is done: the context fits, or `why` says the reason."""
     return plan_of(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
 
 
 def weighed(plan: Plan, asked: int) -> Plan:
-    """The plan of a compression somebody asked for; it says why more is left than asked."""
+    """Return the plan of a requested compression; it says why more is left than asked."""
     if plan.why or plan.tokens_after <= asked:
         return plan
     return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
 
 
 def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
-    """Why a context of so many tokens is not made smaller."""
+    """Say why a context of so many tokens is not made smaller."""
     parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
     return (
         f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
