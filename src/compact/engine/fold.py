@@ -185,7 +185,9 @@ class Fold:
         return [(None, found)]
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
-        """Return a counter for the messages of a projection; whole ones use counts of the history."""
+        """Return a counter for the messages of a projection, by known counts where they are
+        whole.
+        """
         runs = (piece for piece in projection.pieces if isinstance(piece, Run))
         whole = {position for run in runs for position in range(run.first, run.last + 1)}
 

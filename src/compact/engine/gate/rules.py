@@ -1,10 +1,9 @@
 """The gate: judges a story before it may stand in for messages. Pure: no I/O, no model.
 
-Start reading at `RULES`. It judges and refuses, and changes nothing. It does not guess what a line
-means to do: an order that a model copied out of a page is told as the past, in a fenced part that
-says it is for reference only, and never stands in a person's sections, which code writes. Stories
-by extraction are not judged: who made them is known. What each detector misses and whom it alarms
-for nothing is measured on text that it was not made from (docs/evidence.md).
+Start at `RULES`. The gate refuses and changes nothing. It does not guess what a line means to do:
+an order that a model copied from a page is told as the past, in a part that is marked as reference,
+and never in the sections of a person, which code writes. Extracted stories are not judged.
+docs/evidence.md says what each detector misses and where it is wrong.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What its maker is asked for where it broke this rule; empty where asking is no help."""
+    """What the model is asked for if it broke this rule. Empty if asking is no help."""
     holds_for_persons: bool = False
-    """Whether it also holds for what a person wrote. Whether a story is true and enough is asked of
-    a model's only: a person has read it, and means it."""
+    """Whether it also holds for the words of a person. Whether a story is true and enough is asked
+    only of a model."""
     refuses: bool = True
-    """Whether a story that breaks it may not stand in; else its maker is asked once, and then it
-    stands with a mark."""
+    """Whether a story that breaks it is refused. Otherwise the model is asked once, and the story
+    then stands with a mark."""
 
 
 RULES: Sequence[Rule] = (
@@ -72,50 +71,50 @@ RULES: Sequence[Rule] = (
     Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
     Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
 )
-"""In the order they are asked. What looks the whole source up comes last."""
+"""In the order they are checked. Rules that search the whole source come last."""
 MARKED = frozenset(rule.name for rule in RULES if not rule.refuses)
 RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A story as it was written, and what each rule found."""
+    """A story as it was written, and the verdict of each rule."""
 
     summary: Summary
     verdicts: tuple[Verdict, ...]
-    """One of each rule, in the order of `RULES`."""
+    """One for each rule, in the order of `RULES`."""
     instead_of: Judged | None = None
-    """The story that it stands in for."""
+    """The refused story that it replaces."""
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """The rules for which it may not stand in."""
+        """The rules that refuse it."""
         return tuple(v.rule for v in self.verdicts if not v.passed and v.rule not in MARKED)
 
     @property
     def accepted(self) -> bool:
-        """Whether it may stand in: no rule refuses it."""
+        """Whether no rule refuses it."""
         return not self.rejected_by
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is too long, and nothing is wrong for which no asking again would help."""
+        """Whether it is too long, and asking again could mend it."""
         is_over = "cap" in self.rejected_by or self.summary.finish == "length"
         return is_over and bool(self.wishes)
 
     @property
     def reason(self) -> str:
-        """Why it may not, in words; empty where it may."""
+        """Why it is refused, in words. Empty if it is not."""
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What is told behind it where it stands in."""
+        """What is said behind it where it stands in."""
         return tuple(x.detail for x in self.verdicts if not x.passed and x.rule in MARKED)
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What its maker may be asked for once more; none where no asking helps."""
+        """What the model may be asked for once more. Empty if asking is no help."""
         names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
         broken = [rule for rule in RULES if rule.name in names]
         return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
@@ -130,10 +129,8 @@ def judge(
     source_tokens: int,
     rules: Sequence[Rule] = RULES,
 ) -> Judged:
-    """Hold a story to the rules. Never raises, whatever was written.
-
-    `source_tokens` is the size of all it stands in for; `extracted` is the story by extraction that
-    takes its place where it may not.
+    """Hold a story to the rules. Never raises. `source_tokens` is the size of all that it stands in
+    for. `extracted` is the story that replaces it if it is refused.
     """
     source = SummarySource(summary, request, counter, source_tokens, extracted)
     return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
@@ -158,9 +155,8 @@ def judged_or_extracted(
     secrets: Known,
     emit: Emit,
 ) -> Judged:
-    """What may stand in for the request's messages: the story that was told, else the one by
-    extraction. The verdicts say why it is not the first. The engine's own is not judged: who made
-    it is known.
+    """Return what may stand in for the messages: the written story, or else the extracted one. Its
+    verdicts then say why. A story that code wrote is not judged.
     """
     if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
         return Judged(written, ())
@@ -186,7 +182,6 @@ def judged_or_extracted(
 
 
 def _marked(found: Judged) -> Judged:
-    """The story, and behind it what the work log says otherwise."""
     if not found.marks:
         return found
     marks = "".join(f"\n\n[The work log says otherwise: {mark}]" for mark in found.marks)
@@ -198,7 +193,7 @@ def _marked(found: Judged) -> Judged:
 def by_person(
     text: str, request: SummaryRequest, counter: TokenCounter, *, source_tokens: int | None
 ) -> Judged:
-    """A person's words as what may stand in for the request's messages, if the gate lets them."""
+    """Judge a story that a person wrote."""
     return judge(
         Summary(text=text, made_by=PERSON),
         request,
@@ -210,10 +205,9 @@ def by_person(
 
 
 def _size_of(request: SummaryRequest, counter: TokenCounter, known: int | None) -> int:
-    """Tokens of what is summarized, counted where they are not known."""
     return sum(map(counter.message, request.messages)) if known is None else known
 
 
 def _failure(error: Exception) -> str:
-    """Our errors are sentences; what others raise is told with its kind."""
+    """Our errors are sentences. Others are shown with their type."""
     return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"
