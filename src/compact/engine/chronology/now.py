@@ -1,5 +1,5 @@
-"""What stands now, as far as code can read it off: what was asked last, what is still to do, how
-the checks came out, where the work stands. The most needed first.
+"""The present, as far as code can read it: the last request, open tasks, the outcome of checks,
+branch and commit. The most needed first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
-"""Checks, the newest, files that were written since one of them, files that another line names, and
-tasks that are told."""
+"""Checks, the newest; files written since one of them; files that another line names; tasks."""
 ASKED_TOKENS, POINTED = 60, 12
-"""Tokens of what was asked last, and words that show which of the messages in view it is."""
+"""Tokens of the last request, and words that identify it if it is in view."""
 
 
 def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
-    """What stands now, line by line."""
+    """Yield the present line by line."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
     if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
@@ -56,7 +55,7 @@ def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
 
 
 def _is_answered(notes: Notes, asked: Item) -> bool:
-    """Whether the assistant had the last word, with no call to follow."""
+    """Whether the assistant had the last word, with no call after it."""
     last, work = notes.items.rows[-1], notes.work
     is_said = last.kind in ("said", "closing") and last.position > asked.position
     return is_said and not work.waiting and last.position > work.last
