@@ -266,7 +266,7 @@ class Fold:
         for call_id in due:
             self._open.pop(call_id, None)
         if self._open and shown.text:
-            (shown,) = shorten.joined(self._note(), shown)
+            (shown,) = shorten.joined(self._noted_now().message, shown)
             self._open = {}
         return shown, tokens if shown is message else self._history.counter.message(shown)
 
@@ -296,9 +296,6 @@ class Fold:
         self._open = {}
         self._push(note.message, note.tokens, None)
 
-    def _note(self) -> Message:
-        return self._noted_now().message
-
     def _noted_now(self) -> _Note:
         asker, calls = self._asker, list(self._open.values())
         assert asker is not None, "open calls have a message that made them"
@@ -315,7 +312,7 @@ class Fold:
 
     def placed(self) -> list[tuple[int | None, Message]]:
         """Return the messages without goals and opening, each with its position."""
-        note = [(None, self._note())] if self._open else []
+        note = [(None, self._noted_now().message)] if self._open else []
         return [*zip(self._places, self._messages, strict=True), *note]
 
     def shown_whole(self) -> frozenset[int]:
@@ -340,7 +337,7 @@ class Fold:
             return copied(render([message for _, message in self.sent(self._all_placed())]))
         out = self._rendered.copies()
         if self._open:
-            out += copied(render((self._note(),)))
+            out += copied(render((self._noted_now().message,)))
         if self._goals:
             leading = self._leading_system()
             out[leading:leading] = copied(render(self._goals))

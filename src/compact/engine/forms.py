@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import is_
 
 from compact.engine import shorten
 from compact.engine.chronology.composing import count_ahead
@@ -53,7 +54,7 @@ class ClosedMessages:
                 history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, known)
                 for m in self.messages
             ]
-            same = all(map(_same, told, self.messages))
+            same = all(map(is_, told, self.messages))
             self._told = len(known), self if same else ClosedMessages(told, self.tokens)
         return self._told[1]
 
@@ -67,7 +68,7 @@ class GroupForms:
 
     def is_of(self, said: Sequence[Message]) -> bool:
         """Whether it was made of these same objects."""
-        return len(said) == len(self.said) and all(map(_same, said, self.said))
+        return len(said) == len(self.said) and all(map(is_, said, self.said))
 
     @cached_property
     def whole(self) -> ClosedMessages:
@@ -202,7 +203,7 @@ def masked(
         else m
         for m in messages
     ]
-    if all(map(_same, shorter, messages)):
+    if all(map(is_, shorter, messages)):
         return shape
     return ClosedMessages(shorter, sum(map(history.counter.message, shorter)))
 
@@ -214,7 +215,3 @@ def may_shorten(message: Message, spared: Message | None) -> bool:
     if spared is not None and message.id == spared.id and not spared.text:
         return False  # also where it is text by now, since its call is not in view
     return message.role != "user" or speaker_of(message) != "checkpoint"
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other

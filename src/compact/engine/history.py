@@ -11,7 +11,7 @@ import bisect
 import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -26,6 +26,7 @@ from compact.secrets.redaction import Known
 from compact.text.speakers import marked, may_be_persons, own_words_of
 
 Item = Message | Mapping[str, Any]
+Indices = TypeVar("Indices", list[int], range)
 
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
@@ -305,6 +306,15 @@ class History:
         return True
 
 
+def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
+    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
+    total, start = 0, len(positions)
+    while start > 0 and total <= most:
+        start -= 1
+        total += history.tokens(positions[start])
+    return positions[start:], total
+
+
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     noticed = (
         i
@@ -333,19 +343,16 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
     return found
 
 
-def _fixed(item: Mapping[str, Any]) -> bool:
-    return _flagged(item) or _compacts(item)
-
-
 def _compacts(item: Mapping[str, Any]) -> bool:
     """Whether it is or holds a provider's own compaction."""
     content = item.get("content")
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
-def _flagged(item: Mapping[str, Any]) -> bool:
+def _fixed(item: Mapping[str, Any]) -> bool:
     metadata = metadata_in(item)
-    return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
+    is_flagged = isinstance(metadata, Mapping) and any(_is_set(metadata.get(x)) for x in FLAGS)
+    return is_flagged or _compacts(item)
 
 
 def _is_set(flag: object) -> bool:

@@ -80,6 +80,120 @@ FILL_LEAST = 40
 """Tokens. Less room is not worth a clip."""
 
 
+Form = Literal["verbatim", "masked", "clipped"]
+
+
+@dataclass(slots=True)
+class Piece:
+    """Messages of one group in view, in their form, closed as providers accept them."""
+
+    positions: tuple[int, ...]
+    """Positions in the history. The other messages of the group are in another piece."""
+    start: int
+    """Where the group starts."""
+    shape: ClosedMessages
+    """How they are shown."""
+    whole: ClosedMessages
+    """The messages word for word."""
+    pairs: int = 0
+    """Tool results among them."""
+    form: Form = "verbatim"
+    spared: Message | None = None
+    """The message that keeps its words whatever happens to the others."""
+    why: Reason = "recent"
+    """Why it is in view."""
+    cause: Cause = "large"
+    """Why a recent one is shortened, if it is."""
+    room: int = 0
+    """Tokens that were left for a recent one."""
+    held: int | None = None
+    """The position that it is held for; the others cannot be separated from it."""
+    forms: GroupForms | None = None
+    """The forms of the group, if the piece is all of it."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages as they are shown."""
+        return self.shape.messages
+
+    @property
+    def tokens(self) -> int:
+        """Their tokens."""
+        return self.shape.tokens
+
+    def show(self, shape: ClosedMessages, form: Form) -> None:
+        """Take another form."""
+        self.shape, self.form = shape, form
+
+
+@dataclass(slots=True)
+class Layout:
+    """What is in view. The ladder fills it."""
+
+    limit: int
+    """Tokens for the view and the checkpoint together."""
+    since: int = 0
+    """Everything before this position stays covered, except `spared`."""
+    spared: frozenset[int] = frozenset()
+    """Positions before `since` that have been in view all along."""
+    cut: int = 0
+    """Everything before this position that is not held is covered."""
+    held: dict[int, Piece] = field(default_factory=dict)
+    """What stays beside the tail, by position: system prompt, pins, messages of a person."""
+    tail: list[Piece] = field(default_factory=list)
+    """The newest groups, newest first, without what is held."""
+    floor: dict[str, int] = field(default_factory=dict)
+    """Tokens of what may not be shortened, by part."""
+    recent: int = 0
+    """Start of the recent turns that the policy wants; the cut may come after it."""
+    users_kept: int = 0
+    users_wanted: int = 0
+    marked: list[int] = field(default_factory=list)
+    """Positions of important messages that did not fit beside the tail."""
+    tokens: int = 0
+    """Tokens in view, without the checkpoint."""
+
+    def is_gone(self, position: int) -> bool:
+        """Whether a message was covered by an earlier compression."""
+        return position < self.since and position not in self.spared
+
+    def hold(self, piece: Piece) -> None:
+        """Keep a piece in view beside the tail."""
+        self.held.update(dict.fromkeys(piece.positions, piece))
+        self.tokens += piece.tokens + (
+            GAP_TOKENS if piece.pairs else 0
+        )  # may need a word behind it
+
+    def reach(self, piece: Piece) -> None:
+        """Let the tail begin with this piece."""
+        self.tail.append(piece)
+        self.tokens += piece.tokens
+        self.cut = piece.start
+
+    def reshape(self, piece: Piece, shape: ClosedMessages, form: Form) -> None:
+        """Give a piece in view another form."""
+        self.tokens += shape.tokens - piece.tokens
+        piece.show(shape, form)
+
+    def pieces(self) -> list[Piece]:
+        """Return everything in view in the order of the log."""
+        rows = [p for p in (*self.beside(), *self.tail) if p.positions]
+        return sorted(rows, key=lambda piece: piece.positions[0])
+
+    def beside(self) -> list[Piece]:
+        """Return each held piece once."""
+        return list({id(piece): piece for piece in self.held.values()}.values())
+
+    def covered(self) -> list[int]:
+        """Return the positions from `since` on that the checkpoint stands in for, in order."""
+        found, start = list[int](), self.since
+        for held in sorted(i for i in self.held if start <= i < self.cut):
+            found.extend(range(start, held))
+            start = held + 1
+        found.extend(range(start, self.cut))
+        return found
+
+
 class Ladder:
     """One run of the ladder over a history."""
 
@@ -444,9 +558,8 @@ class Ladder:
             if excess <= 0:
                 piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
                 return True
-            longest = max(
-                chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None
-            )
+            weights = {i: sizes[i] * (2 if messages[i].tool_results else 1) for i in chosen}
+            longest = max(weights, key=weights.__getitem__, default=None)  # results before words
             if longest is None:
                 break
             words = piece.spared is None
@@ -507,121 +620,3 @@ def _is_held(tail: Sequence[Piece]) -> bool:
     and the answer before them is the newest group.
     """
     return not any(piece.positions for piece in tail)
-
-
-def _worth_clipping(message: Message, tokens: int) -> int:
-    return tokens * (2 if message.tool_results else 1)
-
-
-Form = Literal["verbatim", "masked", "clipped"]
-
-
-@dataclass(slots=True)
-class Piece:
-    """Messages of one group in view, in their form, closed as providers accept them."""
-
-    positions: tuple[int, ...]
-    """Positions in the history. The other messages of the group are in another piece."""
-    start: int
-    """Where the group starts."""
-    shape: ClosedMessages
-    """How they are shown."""
-    whole: ClosedMessages
-    """The messages word for word."""
-    pairs: int = 0
-    """Tool results among them."""
-    form: Form = "verbatim"
-    spared: Message | None = None
-    """The message that keeps its words whatever happens to the others."""
-    why: Reason = "recent"
-    """Why it is in view."""
-    cause: Cause = "large"
-    """Why a recent one is shortened, if it is."""
-    room: int = 0
-    """Tokens that were left for a recent one."""
-    held: int | None = None
-    """The position that it is held for; the others cannot be separated from it."""
-    forms: GroupForms | None = None
-    """The forms of the group, if the piece is all of it."""
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The messages as they are shown."""
-        return self.shape.messages
-
-    @property
-    def tokens(self) -> int:
-        """Their tokens."""
-        return self.shape.tokens
-
-    def show(self, shape: ClosedMessages, form: Form) -> None:
-        """Take another form."""
-        self.shape, self.form = shape, form
-
-
-@dataclass(slots=True)
-class Layout:
-    """What is in view. The ladder fills it."""
-
-    limit: int
-    """Tokens for the view and the checkpoint together."""
-    since: int = 0
-    """Everything before this position stays covered, except `spared`."""
-    spared: frozenset[int] = frozenset()
-    """Positions before `since` that have been in view all along."""
-    cut: int = 0
-    """Everything before this position that is not held is covered."""
-    held: dict[int, Piece] = field(default_factory=dict)
-    """What stays beside the tail, by position: system prompt, pins, messages of a person."""
-    tail: list[Piece] = field(default_factory=list)
-    """The newest groups, newest first, without what is held."""
-    floor: dict[str, int] = field(default_factory=dict)
-    """Tokens of what may not be shortened, by part."""
-    recent: int = 0
-    """Start of the recent turns that the policy wants; the cut may come after it."""
-    users_kept: int = 0
-    users_wanted: int = 0
-    marked: list[int] = field(default_factory=list)
-    """Positions of important messages that did not fit beside the tail."""
-    tokens: int = 0
-    """Tokens in view, without the checkpoint."""
-
-    def is_gone(self, position: int) -> bool:
-        """Whether a message was covered by an earlier compression."""
-        return position < self.since and position not in self.spared
-
-    def hold(self, piece: Piece) -> None:
-        """Keep a piece in view beside the tail."""
-        self.held.update(dict.fromkeys(piece.positions, piece))
-        self.tokens += piece.tokens + (
-            GAP_TOKENS if piece.pairs else 0
-        )  # may need a word behind it
-
-    def reach(self, piece: Piece) -> None:
-        """Let the tail begin with this piece."""
-        self.tail.append(piece)
-        self.tokens += piece.tokens
-        self.cut = piece.start
-
-    def reshape(self, piece: Piece, shape: ClosedMessages, form: Form) -> None:
-        """Give a piece in view another form."""
-        self.tokens += shape.tokens - piece.tokens
-        piece.show(shape, form)
-
-    def pieces(self) -> list[Piece]:
-        """Return everything in view in the order of the log."""
-        rows = [p for p in (*self.beside(), *self.tail) if p.positions]
-        return sorted(rows, key=lambda piece: piece.positions[0])
-
-    def beside(self) -> list[Piece]:
-        """Return each held piece once."""
-        return list({id(piece): piece for piece in self.held.values()}.values())
-
-    def covered(self) -> list[int]:
-        """Return the positions from `since` on that the checkpoint stands in for, in order."""
-        found, start = list[int](), self.since
-        for held in sorted(i for i in self.held if start <= i < self.cut):
-            found.extend(range(start, held))
-            start = held + 1
-        found.extend(range(start, self.cut))
-        return found

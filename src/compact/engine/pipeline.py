@@ -13,11 +13,11 @@ from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.gate.rules import STANDS_IN as STANDS_IN
 from compact.engine.gate.rules import Judged, by_person, judged_or_extracted
 from compact.engine.groups import groups_of
-from compact.engine.history import History
+from compact.engine.history import History, newest
 from compact.engine.identify import Selection, identify
 from compact.engine.inputs import ONE_CALL, Budget, Standing
 from compact.engine.plan import Plan, Rung, plan_of
-from compact.engine.prepare import Task, newest, prepare
+from compact.engine.prepare import Task, prepare
 from compact.engine.summarize import Answer, all_asked, is_down
 from compact.engine.update import exchanged, pieces_in_order, update
 from compact.engine.validate import report, validate

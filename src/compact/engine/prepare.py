@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from compact.engine.aging import LEAST_CAP, Rewrite
+from compact.engine.chronology.notes import MOST_READ
 from compact.engine.composition import REFERENCE_TOKENS, Composer
 from compact.engine.forms import ClosedMessages, forms_of
-from compact.engine.history import History
+from compact.engine.history import History, newest
 from compact.engine.identify import Selection, counted, parts_of
 from compact.engine.ladder import Layout
 from compact.engine.seen import InView, Seen, WhenAsked
@@ -44,10 +45,6 @@ class Task:
     """Tokens for the checkpoint without its heading, if it also holds the record."""
 
 
-Indices = TypeVar("Indices", list[int], range)
-MOST_READ = 1_000_000
-"""Tokens of a session that are read for one checkpoint, the newest ones. An imported session may
-have more. The summary says what was not read."""
 MOST_OF_SOURCE = 0.25
 """A summary that is told in full takes at most this share of its source."""
 STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
@@ -249,15 +246,6 @@ def _wanted(room: int, source: int, weights: KindWeights) -> int:
     if weights.room < 1:
         room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
     return max(24, room)
-
-
-def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
-    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
-    total, start = 0, len(positions)
-    while start > 0 and total <= most:
-        start -= 1
-        total += history.tokens(positions[start])
-    return positions[start:], total
 
 
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:

@@ -221,10 +221,9 @@ def exchanged(
         }
     )
     ids = {before: other.id for before, other in others.items()}
-    return told, tuple(_renamed(piece, ids) for piece in pieces)
-
-
-def _renamed(piece: Piece, ids: Mapping[str, str]) -> Piece:
-    if isinstance(piece, CheckpointRef):
-        return CheckpointRef(ids.get(piece.checkpoint_id, piece.checkpoint_id))
-    return piece
+    return told, tuple(
+        CheckpointRef(ids.get(piece.checkpoint_id, piece.checkpoint_id))
+        if isinstance(piece, CheckpointRef)
+        else piece
+        for piece in pieces
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from compact.engine.chronology.items import Items
 from compact.engine.chronology.work import WorkLog
-from compact.engine.history import FEW_MESSAGES, History
+from compact.engine.history import FEW_MESSAGES, History, newest
 from compact.messages.checkpoints import summary_of
 from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.text import anchors
@@ -176,8 +176,4 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
 def _start(history: History) -> int:
     if len(history) <= FEW_MESSAGES:
         return 0
-    position, total = len(history), 0
-    while position > 0 and total <= MOST_READ:
-        position -= 1
-        total += history.tokens(position)
-    return position
+    return newest(history, range(len(history)), MOST_READ)[0].start

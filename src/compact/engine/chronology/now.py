@@ -73,13 +73,9 @@ def _asked(asked: Item, seen: Seen, counter: TokenCounter, *, is_answered: bool)
     return f"- Asked last ({short_id(asked.message_id)}{below}){answered}{to}: “{said}”"
 
 
-def _last_part(file: str) -> str:
-    return file.rsplit("/", 1)[-1]
-
-
 def _last_parts(files: Iterable[str], most: int = MOST_FILES) -> str:
     """Files by their last parts, the newest first."""
-    return _some([_last_part(file) for file in files][::-1], most)
+    return _some([file.rsplit("/", 1)[-1] for file in files][::-1], most)
 
 
 def _some(files: list[str], most: int = MOST_FILES) -> str:

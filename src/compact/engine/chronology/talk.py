@@ -88,7 +88,7 @@ class Talk:
     @cached_property
     def _clear(self) -> list[Said]:
         """Clear demands of a person, the clearest and newest first."""
-        persons = ((i, x) for i, x in enumerate(self._said) if _is_persons(x))
+        persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
         return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
 
@@ -171,7 +171,7 @@ def _weighing(weights: KindWeights) -> Callable[[Said], float]:
         return lambda _: 1.0
 
     def weigh(said: Said) -> float:
-        by = more["request"] if _is_persons(said) else 1.0
+        by = more["request"] if said.speaker == "person" else 1.0
         if more["wrote"] != 1 and anchors.find(said.text):
             by *= more["wrote"]
         kind = TOPICS.get(topic_of(said.text))
@@ -182,10 +182,6 @@ def _weighing(weights: KindWeights) -> Callable[[Said], float]:
         return by
 
     return weigh
-
-
-def _is_persons(said: Said) -> bool:
-    return said.speaker == "person"
 
 
 def _lines(

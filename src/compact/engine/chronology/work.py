@@ -214,13 +214,6 @@ class WorkLog:
         asked = self._asked.get(call_id)
         return asked.call.name if asked else ""
 
-    def subject(self, call_id: str) -> str:
-        """The one file that a call which waits for its result is about; empty where there is
-        none.
-        """
-        asked = self._asked.get(call_id)
-        return asked.subject if asked else ""
-
     def tried(self, call_id: str) -> str:
         """Return a waiting call in one line."""
         asked = self._asked.get(call_id)

@@ -5,14 +5,15 @@ Each part is computed once, for all rules.
 
 from __future__ import annotations
 
+import html
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from compact.engine.gate.plain_lines import plain_lines
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.messages import visible_texts
@@ -42,6 +43,15 @@ _AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
 _ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
 """Numbers that say little: days, years, hours, small ones."""
 _SENTENCE_END = regex(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
+
+_LOOKS_LIKE = str.maketrans(
+    "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
+    "ABEKMHOPCTXYIJSaeopcxyijshdlABEZHIKMNOPTYXopvi|||",
+)
+"""Letters of other scripts, and Latin ones that look the same."""
+_UNSEEN = frozenset(("Cf", "Mn", "Me"))
+"""Kinds of characters that stand between or upon others: joiners, directions, accents, variants."""
+_BLANKS = regex(r"[^\S\n]+")
 
 
 class RuleResult(NamedTuple):
@@ -163,6 +173,18 @@ class SummarySource:
             text for speaker, text in speakers if speaker in ("assistant", "checkpoint") and text
         ]
         return _sample(persons), _sample(others)
+
+
+def plain_lines(text: str) -> str:
+    """Return the lines of a text as a reader sees them, for the rules of form. Any line end ends a
+    line, invisible characters are gone, and letters that look Latin are Latin.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(x for x in text if unicodedata.category(x) not in _UNSEEN)
+        text = text.translate(_LOOKS_LIKE)
+    lines = html.unescape(text).splitlines()
+    return "\n".join(_BLANKS.sub(" ", line).strip() for line in lines)
 
 
 def _sample(texts: list[str]) -> str:

@@ -102,7 +102,8 @@ def read_json(text: str) -> list[str] | None:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         value = _cut_off(text)
-    if value is None or _is_error(value):
+    is_error = isinstance(value, dict) and "error" in value and "story" not in value
+    if value is None or is_error:  # a server says so when it fails
         return None
     return [each for _, each in leaves(value) if isinstance(each, str)]
 
@@ -115,10 +116,6 @@ def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
         if str(error).startswith("EOF"):
             return from_json(text, allow_partial="trailing-strings")
     return None
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, dict) and "error" in value and "story" not in value
 
 
 def schema(tokens: int) -> dict[str, Any]:
