@@ -247,7 +247,7 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Put late results in place of the note for their calls, if it is near."""
+        """Put late results in place of the note for their calls; return whether it was near."""
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]

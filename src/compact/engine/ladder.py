@@ -268,9 +268,7 @@ class Ladder:
         return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
-        """Tokens that come first to a newest group of output that no model has seen and no raise
-        fits.
-        """
+        """Tokens reserved for a newest group of unseen output that no raised limit fits."""
         piece = next(self._pieces(layout), None)
         if piece is None or not piece.pairs or piece.tokens <= self._spare:
             return 0

@@ -43,7 +43,7 @@ for the checkpoint, and the record is left out."""
 FILLS = 3
 """How often spare room is filled with more messages."""
 MOST_RECORD = 3
-"""The record may take this many times its reserve where the target leaves the room."""
+"""The record may take this many times its cap where the target leaves the room."""
 
 
 def update(
