@@ -15,7 +15,7 @@ from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.now import lines_of
 from compact.engine.chronology.work import Kind as DeedKind
-from compact.engine.seen import NOTHING, Seen
+from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import KindWeights, weights_of
@@ -44,7 +44,7 @@ class Composer:
 
     notes: Notes
     counter: TokenCounter
-    seen: Seen = NOTHING
+    seen: VisibleText = NOTHING
     """What the reader sees beside it."""
     mode: str = "assistant"
     strategy: str = "task_state"
@@ -99,7 +99,7 @@ class Composer:
         """Return the standing record of a session within `room`: the present, and what the
         checkpoints in view leave out.
         """
-        beside = replace(self, seen=Seen(checkpoints, self.seen))
+        beside = replace(self, seen=VisibleText(checkpoints, self.seen))
         return beside._fitted(None, int(room * self.weights.room) - REFERENCE_TOKENS)
 
     def _fitted(self, story: str | None, room: int) -> str:
@@ -140,7 +140,7 @@ class Composer:
             self.notes,
             self.counter,
             last=self.last,
-            seen=Seen([story], self.seen),
+            seen=VisibleText([story], self.seen),
             clipped=self.clipped,
             weights=weights,
         )

@@ -16,7 +16,7 @@ from compact.engine.chronology.composing import count_ahead
 from compact.engine.chronology.notes import Notes
 from compact.engine.groups import Group, groups_from_end
 from compact.engine.history import History
-from compact.engine.seen import Visible
+from compact.engine.visible import VisiblePart
 from compact.messages.boundaries import MOST_BETWEEN
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Checkpoint
@@ -35,9 +35,9 @@ class ClosedMessages:
         self._told: tuple[int, ClosedMessages] = (-1, self)
 
     @cached_property
-    def visible(self) -> Visible:
+    def visible(self) -> VisiblePart:
         """What they say."""
-        return Visible.of(self.messages)
+        return VisiblePart.of(self.messages)
 
     def sent(self, counter: TokenCounter) -> int:
         """Return the tokens of the messages, by one counter."""

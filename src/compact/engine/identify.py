@@ -16,7 +16,7 @@ from compact.engine.forms import ClosedMessages
 from compact.engine.history import History
 from compact.engine.inputs import Budget, Standing
 from compact.engine.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder, Layout
-from compact.engine.seen import Seen
+from compact.engine.visible import VisibleText
 from compact.errors import CannotFit
 from compact.messages.checkpoints import Level
 from compact.messages.levels import LEVELS, level_at, older
@@ -38,9 +38,9 @@ class Selection:
     """Notes on the whole history. None if nothing is summarized."""
     record: int = 0
     """Tokens reserved for the record of a session."""
-    seen: tuple[list[ClosedMessages], Seen] | None = None
+    seen: tuple[list[ClosedMessages], VisibleText] | None = None
     """The view when it was last asked for, and what it says."""
-    composed: tuple[Seen, Composer] | None = None
+    composed: tuple[VisibleText, Composer] | None = None
     """What composes the record for that view."""
 
 

@@ -15,7 +15,7 @@ from compact.engine.forms import ClosedMessages, forms_of
 from compact.engine.history import History, newest
 from compact.engine.identify import Selection, counted, parts_of
 from compact.engine.ladder import Layout
-from compact.engine.seen import InView, Seen, WhenAsked
+from compact.engine.visible import LazyMessages, MessagesInView, VisibleText
 from compact.messages.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.messages.levels import LEAST
 from compact.messages.message_redaction import redact_text
@@ -91,7 +91,7 @@ def composer_of(selection: Selection) -> Composer:
         composer = Composer(
             selection.notes,
             selection.history.counter,
-            Seen([shape.visible for shape in _staying(selection)], beside=seen),
+            VisibleText([shape.visible for shape in _staying(selection)], beside=seen),
             selection.policy.mode,
             selection.policy.strategy,
             selection.layout.cut,
@@ -102,10 +102,10 @@ def composer_of(selection: Selection) -> Composer:
     return selection.composed[1]
 
 
-def _seen(selection: Selection) -> Seen:
+def _seen(selection: Selection) -> VisibleText:
     shapes = [piece.shape for piece in selection.layout.pieces()]
     if selection.seen is None or selection.seen[0] != shapes:
-        selection.seen = shapes, Seen([shape.visible for shape in shapes])
+        selection.seen = shapes, VisibleText([shape.visible for shape in shapes])
     return selection.seen[1]
 
 
@@ -200,7 +200,7 @@ def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Messa
     secrets are known then, so reading them again finds no new one.
     """
     history, notes = selection.history, selection.notes
-    messages = WhenAsked(lambda: [history.redacted(i) for i in positions])
+    messages = LazyMessages(lambda: [history.redacted(i) for i in positions])
     if notes is None or any(i < notes.since for i in positions):
         len(messages)
     return messages
@@ -303,11 +303,11 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> InView:
+def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> MessagesInView:
     """Return these checkpoints and the view behind them, without secrets."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]
     same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))
-    view = _seen(selection) if same else Seen([shape.visible for shape in told])
+    view = _seen(selection) if same else VisibleText([shape.visible for shape in told])
     messages = [message for shape in (*before, *told) for message in shape.messages]
-    return InView(messages, Seen([shape.visible for shape in before], beside=view))
+    return MessagesInView(messages, VisibleText([shape.visible for shape in before], beside=view))

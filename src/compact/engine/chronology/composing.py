@@ -18,7 +18,7 @@ from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.talk import Talk
 from compact.engine.chronology.work import Deed
 from compact.engine.chronology.work import Kind as DeedKind
-from compact.engine.seen import NOTHING, Seen
+from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Level
 from compact.messages.messages import short_id
@@ -76,7 +76,7 @@ class Chronology:
     counter: TokenCounter
     first: int = 0
     last: int = 1 << 60
-    seen: Seen = NOTHING
+    seen: VisibleText = NOTHING
     """What the reader sees beside it. It is not repeated."""
     clipped: Collection[int] = ()
     """Positions of shortened messages in view. They are told as well."""

@@ -30,18 +30,20 @@ class ExtractiveSummarizer:
         """The same without waiting."""
         from compact.engine.chronology.composing import Chronology
         from compact.engine.chronology.notes import Notes
-        from compact.engine.seen import InView, Seen, Visible
+        from compact.engine.visible import MessagesInView, VisiblePart, VisibleText
 
         notes = request.notes
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
         kept = request.kept
-        beside = kept.seen if isinstance(kept, InView) else Seen([Visible.of(kept)])
+        beside = (
+            kept.seen if isinstance(kept, MessagesInView) else VisibleText([VisiblePart.of(kept)])
+        )
         chronology = Chronology(
             notes,
             self._counter,
             *request.reach,
-            seen=Seen([request.record], beside),
+            seen=VisibleText([request.record], beside),
             weights=weights_of(request.mode, request.strategy),
             level=request.level,
         )

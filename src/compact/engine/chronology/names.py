@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from compact.engine.chronology.notes import Notes
-from compact.engine.seen import Seen, names_in
+from compact.engine.visible import VisibleText, names_in
 from compact.messages.tokens import TokenCounter
 
 THRIFT = 0.5
@@ -28,7 +28,7 @@ def listed(
     told: str,
     room: int,
     counter: TokenCounter,
-    seen: Seen,
+    seen: VisibleText,
 ) -> str:
     """Return the likeliest names that fit and stand neither in `told` nor beside it. Paths are
     shown from the root that most files share.

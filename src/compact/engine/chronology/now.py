@@ -10,7 +10,7 @@ from compact.engine.chronology.cutting import Cuttable
 from compact.engine.chronology.items import Item
 from compact.engine.chronology.names import below, root_of
 from compact.engine.chronology.notes import Notes
-from compact.engine.seen import Seen
+from compact.engine.visible import VisibleText
 from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
@@ -20,7 +20,7 @@ ASKED_TOKENS, POINTED = 60, 12
 """Tokens of the last request, and words that identify it if it is in view."""
 
 
-def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
+def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:
     """Yield the present line by line."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
@@ -61,7 +61,7 @@ def _is_answered(notes: Notes, asked: Item) -> bool:
     return is_said and not work.waiting and last.position > work.last
 
 
-def _asked(asked: Item, seen: Seen, counter: TokenCounter, *, is_answered: bool) -> str:
+def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered: bool) -> str:
     is_seen = seen.tells(asked.text)
     to = f", to “{asked.before}”" if asked.before else ""
     if is_seen:

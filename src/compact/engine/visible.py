@@ -21,14 +21,14 @@ CHUNK = SHORTEST // 2
 less memory and answer for fewer statements."""
 
 
-class Visible:
+class VisiblePart:
     """Texts that a reader sees together, such as those of a group."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = tuple(filter(None, texts))
 
     @classmethod
-    def of(cls, messages: Iterable[Message]) -> Visible:
+    def of(cls, messages: Iterable[Message]) -> VisiblePart:
         """Return the visible texts of messages."""
         return cls(tuple(visible_texts(messages)))
 
@@ -49,17 +49,19 @@ class Visible:
         return frozenset(names_in(self.text))
 
 
-class Seen:
+class VisibleText:
     """Everything that a reader sees. `words in seen` says whether one part holds these words."""
 
-    def __init__(self, parts: Iterable[Visible | str] = (), beside: Seen | None = None) -> None:
+    def __init__(
+        self, parts: Iterable[VisiblePart | str] = (), beside: VisibleText | None = None
+    ) -> None:
         self._beside = beside
-        self._parts = [Visible((x,)) if isinstance(x, str) else x for x in parts]
+        self._parts = [VisiblePart((x,)) if isinstance(x, str) else x for x in parts]
 
     @cached_property
-    def _places(self) -> dict[str, Visible]:
+    def _places(self) -> dict[str, VisiblePart]:
         """A part that holds each chunk."""
-        places: dict[str, Visible] = {}
+        places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
         return places
@@ -95,7 +97,7 @@ class Seen:
         )
 
 
-class WhenAsked(Sequence[Message]):
+class LazyMessages(Sequence[Message]):
     """Messages that are made when they are first used."""
 
     def __init__(self, make: Callable[[], list[Message]]) -> None:
@@ -118,15 +120,15 @@ class WhenAsked(Sequence[Message]):
         return self._messages[place]
 
 
-class InView(WhenAsked):
+class MessagesInView(LazyMessages):
     """Messages in view, with what they say."""
 
-    def __init__(self, messages: list[Message], seen: Seen) -> None:
+    def __init__(self, messages: list[Message], seen: VisibleText) -> None:
         super().__init__(lambda: messages)
         self.seen = seen
 
 
-NOTHING = Seen()
+NOTHING = VisibleText()
 """Nothing stands beside it."""
 
 
