@@ -3,8 +3,8 @@
 from compact.policy import CompactPolicy, partition
 """
 
-from compact.engine.partition import Partition as Partition
-from compact.engine.partition import partition as partition
+from compact.engine.groups import Partition as Partition
+from compact.engine.groups import partition as partition
 from compact.messages.budget import ContextBudget as ContextBudget
 from compact.messages.budget import ContextWindow as ContextWindow
 from compact.messages.policy import CompactPolicy as CompactPolicy

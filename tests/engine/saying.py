@@ -7,7 +7,7 @@ from compact import Message
 from compact.engine.chronology.composing import Chronology
 from compact.engine.chronology.notes import Notes
 from compact.engine.composition import Composer
-from compact.engine.seen import Seen
+from compact.engine.visible import VisibleText
 from compact.messages.messages import MessageMetadata, PersonWords
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
@@ -57,13 +57,13 @@ def notes_of(messages: list[Message]) -> Notes:
 
 def story(messages: list[Message], cap: int = 600, seen: str = "", **more: object) -> str:
     """The chronology of these messages in so many tokens; `seen` is what stands beside it."""
-    chronology = Chronology(notes_of(messages), COUNTER, seen=Seen([seen]), **more)  # type: ignore[arg-type]
+    chronology = Chronology(notes_of(messages), COUNTER, seen=VisibleText([seen]), **more)  # type: ignore[arg-type]
     return chronology.told(cap)
 
 
 def composed(messages: list[Message], room: int = 900, seen: str = "", **more: object) -> str:
     """A whole checkpoint as code writes it, its chronology among it."""
-    composer = Composer(notes_of(messages), COUNTER, Seen([seen]), **more)  # type: ignore[arg-type]
+    composer = Composer(notes_of(messages), COUNTER, VisibleText([seen]), **more)  # type: ignore[arg-type]
     return composer.written(None, room)
 
 

@@ -9,7 +9,7 @@ from compact.engine.chronology.names import THRIFT, Likeliest
 from compact.engine.chronology.notes import Notes, notes_of
 from compact.engine.forms import Forms, GroupForms, forms_of
 from compact.engine.history import History
-from compact.engine.seen import Seen, Visible, names_in
+from compact.engine.visible import VisiblePart, VisibleText, names_in
 from compact.messages.formats.known import format_named
 from tests import strategies
 from tests.engine.saying import COUNTER, said
@@ -55,12 +55,12 @@ def test_kept_forms_are_those_of_a_history_that_is_read_for_the_first_time(
 def test_what_a_reader_sees_is_what_stands_in_one_of_the_texts(
     texts: list[str], words: str
 ) -> None:
-    parts = [Visible((text,)) for text in texts]
+    parts = [VisiblePart((text,)) for text in texts]
     for line in (words.replace("\n", ""), *(text.strip("\n") for text in texts)):
         if "\n" not in line:
-            for seen in (Seen(texts), Seen(texts[:1], beside=Seen(parts[1:]))):
+            for seen in (VisibleText(texts), VisibleText(texts[:1], beside=VisibleText(parts[1:]))):
                 assert (line in seen) == (line in "\n".join(texts))
-    assert Seen(parts).names == names_in("\n".join(texts))
+    assert VisibleText(parts).names == names_in("\n".join(texts))
 
 
 @given(st.dictionaries(st.text("ab_", min_size=1), st.sampled_from((0.5, 1.0, 1.5, 4.0))))

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, compress, wiring
-from compact.engine.shorten import STUB_TOKENS, closed, masked
-from compact.engine.stubs import stub
+from compact.engine.shorten import STUB_TOKENS, closed, masked, stub
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, MessageMetadata, PersonWords, ToolCall, ToolResult
 from compact.messages.provider_rules import ANTHROPIC, violations

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compact import CompactPolicy, ContextManager
-from compact.engine import telling
+from compact.engine.gate import rules
 from compact.engine.gate.rules import Judged
 from compact.errors import ModelUnavailable
 from compact.messages.checkpoints import Summary
@@ -27,7 +27,7 @@ WORDS = "the harbour keeps its ledger in brass drawers and nobody counts them tw
 @pytest.fixture(autouse=True)
 def every_story_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told here is of no account: who waits, and when, is."""
-    monkeypatch.setattr(telling, "judge", lambda story, *_, **__: Judged(story, ()))
+    monkeypatch.setattr(rules, "judge", lambda story, *_, **__: Judged(story, ()))
 
 
 class Slow:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, InvalidArgument, Message
-from compact.engine import stages
+from compact.engine import pipeline
 from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
 from compact.messages.events import BranchTaken, ErrorRaised, Event, TriggerDecision
 from compact.messages.formats.known import FORMATS, format_named
@@ -390,7 +390,7 @@ def test_messages_that_come_while_the_history_is_read_are_shown_once(
     times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compression over a history that grew meanwhile is made again, however often it grows."""
-    real, late = stages.identify, [talk(50 + 4 * i, 54 + 4 * i) for i in range(times)][::-1]
+    real, late = pipeline.identify, [talk(50 + 4 * i, 54 + 4 * i) for i in range(times)][::-1]
     last = talk(50 + 4 * (times - 1), 50 + 4 * times)
 
     def grown(*given: Any) -> Any:
@@ -398,7 +398,7 @@ def test_messages_that_come_while_the_history_is_read_are_shown_once(
             ctx.add_messages(late.pop())
         return real(*given)
 
-    monkeypatch.setattr(stages, "identify", grown)
+    monkeypatch.setattr(pipeline, "identify", grown)
     ctx = ContextManager(window=WINDOW, tokenizer="o200k")
     ctx.add_messages(talk(0, 40))
     sent = ctx.get_context_for_model()

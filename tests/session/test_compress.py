@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
 import compact
-from compact import CannotFit, Message, acompress, aplan, compress, plan
+from compact import CannotFit, CompactPolicy, Message, acompress, aplan, compress, plan
 from compact.errors import BlockingCallInLoop, InvalidMessage, NotFound, UnknownModel
 from compact.messages.checkpoints import is_checkpoint_text
 from compact.messages.events import StageStarted, TokenEstimate
@@ -147,12 +148,36 @@ def test_a_plan_says_why_of_every_message() -> None:
     said = [planned.why_of(position) for position in range(len(talked))]
     assert said[0] == "pinned: the system prompt stays word for word"
     assert said[20] == "pinned: it is pinned"
-    assert said[40] == f"covered: {planned.checkpoint.id} stands in for it"
+    size = f"{planned.covered} messages in {planned.checkpoint.token_count:,} of 3,000 tokens"
+    assert said[40] == f"covered: {planned.checkpoint.id} stands in for {size}"
     assert said[-1] == "kept: a person's newest message stays word for word"
     with pytest.raises(NotFound, match="there were 402 messages, none at 402"):
         planned.why_of(402)
     everything = plan(talk(2), max_tokens=3_000)
     assert everything.why_of(1) == "kept: everything fits"
+
+
+def read_files(count: int) -> list[dict[str, object]]:
+    """A person asks for as many files, each read by a call of its own."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Read the files."}]
+    for number in range(count):
+        function = {"name": "read", "arguments": json.dumps({"path": f"src/part{number}.py"})}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        output = f"line {number} of the file is fine\n" * 30
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": output})
+    return [*messages, {"role": "user", "content": "And now?"}]
+
+
+def test_a_plan_says_which_rung_masked_a_message_and_by_which_tokens() -> None:
+    """FR-11: the rung and its numbers, not only that a message is new."""
+    policy = CompactPolicy(keep_tool_pairs=2, keep_recent_turns=1)
+    planned = plan(read_files(20), max_tokens=3_500, policy=policy)
+    said = [planned.why_of(position) for position in range(planned.messages_before)]
+    old = [x for x in said if x.startswith("masked: tool output older than the newest 2 pairs; ")]
+    assert old
+    assert all(re.fullmatch(r".*; [\d,]+ of [\d,]+ tokens were needed", x) for x in old), old[0]
+    assert said[-3].startswith("kept: among the newest messages that fit; ")
 
 
 def test_a_plan_explains_itself() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compact import CannotFit, ContextManager, Message
-from compact.engine.emergency import RUNGS
+from compact.engine.inputs import RUNGS
 from compact.errors import ContextOverflow, WrongLayer
 from compact.messages.context import ActiveContext
 from compact.messages.events import EmergencyRung, RatioLearned

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, plan
-from compact.engine import pipeline, preparing, stages
+from compact.engine import pipeline
 from compact.errors import CompactError, CompressionFailed, StoreFailed, SummaryRejected
 from compact.messages.events import (
     Committed,
@@ -25,11 +25,11 @@ from tests import checker
 
 TOLD = (SummaryCreated, PrunedMessages, Committed)
 STAGES = {
-    "identify": (stages, "identify"),
-    "prepare": (preparing, "prepare"),
+    "identify": (pipeline, "identify"),
+    "prepare": (pipeline, "prepare"),
     "checkpoint": (pipeline, "_judged"),
-    "update": (stages, "update"),
-    "validate": (stages, "validate"),
+    "update": (pipeline, "update"),
+    "validate": (pipeline, "validate"),
 }
 
 
@@ -132,14 +132,14 @@ def test_where_a_stage_fails_and_nothing_fits_a_rung_may(monkeypatch: pytest.Mon
     seen: list[object] = []
     ctx = ContextManager(window=4_096, on_event=seen.append)
     fill(ctx, 1.5)
-    update = stages.update
+    update = pipeline.update
 
     def only_bare(selection: Any, written: Any) -> Any:
         if selection.policy.summarizes:
             raise KeyError("beam")
         return update(selection, written)
 
-    monkeypatch.setattr(stages, "update", only_bare)
+    monkeypatch.setattr(pipeline, "update", only_bare)
     assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
     assert of(seen, EmergencyRung)[-1].rung == "receipt"
     assert not of(seen, ErrorRaised)

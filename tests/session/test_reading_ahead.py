@@ -53,7 +53,7 @@ def test_the_compressing_turn_has_little_left_to_read(monkeypatch: pytest.Monkey
         left.append(len(history) - known)
         return read(history, **given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("compact.engine.stages.notes_of", watched)
+    monkeypatch.setattr("compact.engine.identify.notes_of", watched)
     with ContextManager(window=8_192) as ctx:
         for message in TALK:
             ctx.add_message(message)

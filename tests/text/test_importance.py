@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 
 from compact import wiring
+from compact.engine.groups import partition, turns
 from compact.engine.history import History
-from compact.engine.partition import partition, turns
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.policy import CompactPolicy

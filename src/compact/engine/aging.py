@@ -1,8 +1,8 @@
-"""How checkpoints age: which are rewritten at which level, by schedule and under pressure.
+"""How checkpoints age: which ones are rewritten, and at which level.
 
-Decides only; the pipeline lets the summarizer write. A checkpoint keeps its text word for word
-while its level stays, and where the text is within its new level's cap: what a model has seen
-changes only where room must be freed.
+This module decides. The summarizer writes. A checkpoint keeps its text while its level stays, and
+also where the text fits the cap of its new level: what a model has seen changes only where tokens
+must be freed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from compact.messages.checkpoints import Checkpoint, Level
 from compact.messages.levels import LEVELS, Caps, aged, older
 
 LEAST_CAP = 96
-"""Tokens below which not even a heading and a line would fit."""
+"""Tokens. A smaller cap has no room for a heading and one line."""
 Pressure = Literal["none", "lower", "merge"]
-"""What an emergency asks for: every level one step down, or all in one."""
+"""What an emergency asks for: each level one step down, or all checkpoints merged into one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Checkpoints that become one of a level, within so many tokens."""
+    """Checkpoints that become one checkpoint of a level, within a cap in tokens."""
 
     sources: tuple[Checkpoint, ...]
     level: Level
@@ -31,18 +31,18 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Ageing:
-    """What becomes of the live checkpoints, oldest span first."""
+    """What happens to the live checkpoints, oldest span first."""
 
     steps: tuple[Checkpoint | Rewrite, ...]
 
     @property
     def tokens(self) -> int:
-        """Tokens they take afterwards, at most."""
+        """The most tokens that the checkpoints take afterwards."""
         return sum(s.cap if isinstance(s, Rewrite) else s.token_count for s in self.steps)
 
     @property
     def rewrites(self) -> tuple[Rewrite, ...]:
-        """The checkpoints to write."""
+        """The checkpoints that must be written."""
         return tuple(step for step in self.steps if isinstance(step, Rewrite))
 
 
@@ -54,10 +54,9 @@ def age(
     room: int,
     pressure: Pressure = "none",
 ) -> Ageing:
-    """What becomes of the live checkpoints at the session's compression `number`.
-
-    They get the levels of the schedule; while they take more than `room` tokens, the oldest that is
-    not merged yet ages further.
+    """Return what happens to the live checkpoints at compression `number` of the session. The
+    schedule sets the levels. While the checkpoints take more than `room` tokens, the oldest one
+    that is not merged ages by another step.
     """
     before = {c.id: c.level for c in live}
     live = [aged(c, number) for c in live]
@@ -76,7 +75,7 @@ def age(
 
 
 def _in_order(wanted: list[Level]) -> list[Level]:
-    """Levels that never grow younger towards the past: what stands before merged ones is merged."""
+    """No level is younger than the next one: all before a merged checkpoint is merged."""
     out: list[Level] = []
     for level in reversed(wanted):
         out.append(older(level, out[-1]) if out else level)

@@ -1,7 +1,7 @@
-"""A checkpoint's text, composed from notes: what stands now, the story, a person's words, names.
+"""The text of a checkpoint, composed from notes: the present, the story, words of a person, names.
 
-What code knows is written by code, in room that is set aside first. What the reader sees beside it
-is not told again. A section that has nothing is left out.
+Code writes what code knows, in room that is reserved first. What the reader sees anyway is left
+out, and so is an empty section.
 """
 
 from __future__ import annotations
@@ -15,55 +15,53 @@ from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.now import lines_of
 from compact.engine.chronology.work import Kind as DeedKind
-from compact.engine.seen import NOTHING, Seen
+from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import KindWeights, weights_of
 from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
 
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
-"""Largest share of a checkpoint's room for what stands now, and tokens of it in a small room, up to
-a third of that."""
+"""Largest share of the room for the present, and least tokens for it, up to a third of the room."""
 CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
-"""Shares for names, where commands are run or files are written, and where other tools are called;
-where people only talk there are none; and the largest share that a mode may give them."""
+"""Shares for names: in code, where other tools are called, and the largest that a mode may set.
+Plain talk has none."""
 HEADING_TOKENS = 5
-"""Tokens of a section's heading and the blank line before it, at most."""
+"""Most tokens of a section heading with its blank line."""
 REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
-"""Tokens of the line that says what a checkpoint is, and of the sentence that says what stands
-below it."""
+"""Tokens of the line that says what a checkpoint is, and of the sentence on what follows."""
 TOLD_PART = 0.45
-"""Share of the room that a model's story may take whatever else there is."""
+"""Share of the room that the story of a model may always take."""
 WORTH_TELLING = 0.05
-"""Share of the room that the names leave unused, from which the story is told in it as well."""
+"""Names must leave this share of the room unused before the story gets it."""
 LEAST_STORY = 24
-"""Tokens of room below which nothing is told."""
+"""Tokens. In less room no story is told."""
 
 
 @dataclass(frozen=True)
 class Composer:
-    """Composes from notes what stands beside a story, and the story where code tells it."""
+    """Composes from notes what stands beside a story, and the story if code tells it."""
 
     notes: Notes
     counter: TokenCounter
-    seen: Seen = NOTHING
+    seen: VisibleText = NOTHING
     """What the reader sees beside it."""
     mode: str = "assistant"
     strategy: str = "task_state"
     last: int = 1 << 60
-    """Where in the log that begins which stands below it word for word."""
+    """Position in the log from which on everything stands below word for word."""
     clipped: Collection[int] = ()
-    """Positions there of messages of which something is left out."""
+    """Positions of shortened messages there."""
     by_model: bool = False
-    """Whether a model tells the story: then code adds a person's words alone."""
+    """Whether a model tells the story. Code then adds only words of a person."""
 
     @cached_property
     def weights(self) -> KindWeights:
-        """What is given room by mode and strategy."""
+        """The weights of mode and strategy."""
         return weights_of(self.mode, self.strategy)
 
     def now(self, room: int) -> str:
-        """What stands now, as many lines of it as there is room for."""
+        """Return the lines on the present that fit."""
         room = max(min(LEAST_NOW, room // 3), int(NOW_SHARE * room))
         lines = list[str]()
         for told in lines_of(self.notes, self.seen, self.counter):
@@ -74,8 +72,8 @@ class Composer:
         return "\n".join(lines)
 
     def planned(self, room: int) -> tuple[str, int]:
-        """What stands now in a checkpoint with so much room, and the tokens that are left for its
-        story beside that and the names.
+        """Return the section on the present, and the tokens left for the story beside it and the
+        names.
         """
         room -= REFERENCE_TOKENS + AFTER_TOKENS
         now = self.now(room)
@@ -83,7 +81,7 @@ class Composer:
         return _joined({NOW: now}), int(left * (1 - self._names_share))
 
     def story_room(self, room: int) -> int:
-        """Tokens that a model's story may take of a checkpoint with so much room at least."""
+        """Return the tokens that the story of a model may always take."""
         return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     @property
@@ -94,18 +92,18 @@ class Composer:
         return min(MOST_NAMES, share * self.weights.names)
 
     def written(self, story: str | None, room: int) -> str:
-        """A checkpoint's text within so much room; without a story, code tells it."""
+        """Return the text of a checkpoint within `room`. Without a story, code tells it."""
         return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
 
     def standing(self, room: int, checkpoints: Iterable[str] = ()) -> str:
-        """The standing record of a session within so much room: what stands now, and what the
-        checkpoints in view, the new ones with these words, left out of all that they cover.
+        """Return the standing record of a session within `room`: the present, and what the
+        checkpoints in view leave out.
         """
-        beside = replace(self, seen=Seen(checkpoints, self.seen))
+        beside = replace(self, seen=VisibleText(checkpoints, self.seen))
         return beside._fitted(None, int(room * self.weights.room) - REFERENCE_TOKENS)
 
     def _fitted(self, story: str | None, room: int) -> str:
-        """The text, composed for less where it would take more than the room."""
+        """Compose for less and less until the text fits."""
         chronology = self._chronology(story or "")
         for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
             text = self._composed(story, chronology, room - less)
@@ -131,8 +129,8 @@ class Composer:
         return _joined({**parts, NAMES: names})
 
     def _chronology(self, story: str) -> Chronology:
-        """The chronology of what neither the story nor the reader's view holds; beside a model's
-        story a person's words alone.
+        """The chronology without what the story or the view says; beside a story, only words of a
+        person.
         """
         weights = self.weights
         if story or self.by_model:
@@ -142,7 +140,7 @@ class Composer:
             self.notes,
             self.counter,
             last=self.last,
-            seen=Seen([story], self.seen),
+            seen=VisibleText([story], self.seen),
             clipped=self.clipped,
             weights=weights,
         )
@@ -156,5 +154,4 @@ class Composer:
 
 
 def _joined(parts: Mapping[str, str]) -> str:
-    """The sections that hold something, in the order of the outline."""
     return "\n\n".join(f"## {title}\n{parts[title]}" for title in OUTLINE if parts.get(title))

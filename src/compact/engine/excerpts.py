@@ -1,8 +1,8 @@
-"""Excerpts: lines of the messages themselves, which fill the room that a digest has left.
+"""Excerpts: lines of the messages that fill the room a digest has left.
 
-Lines are chosen by what they tell together, persons' questions and whoever decides first; they are
-shown in the order of the log, each message under its position and speaker, with `…` where lines are
-left out. What the digest says already is not shown again.
+Lines are chosen by what they tell together; questions of persons and decisions come first. They
+stand in the order of the log, under position and speaker, with `…` where lines are missing. What
+the digest says is not repeated.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from compact.text.speakers import Speaker, speaker_of
 
 HEADING = "## Excerpts"
 PROSE = 120
-"""Characters of a line above which its sentences are chosen one by one, where somebody speaks; of
-what tools say, `LONG_LINE`."""
+"""Longer lines of speakers are chosen sentence by sentence; of tools, `LONG_LINE`."""
 MARK_TOKENS = 7
-"""Tokens of the line above a message's lines, about, and of the mark where some are left out."""
+"""Tokens of the line above the lines of a message, about, and of `…`."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
-"""Whose lines fill what is left when none tells anything new."""
+"""Whose lines fill the rest, when none tells anything new."""
 FIRST_SHARE = 0.6
-"""Largest share of the room that is set aside for what is asked and decided."""
+"""Largest share of the room for questions and decisions."""
 FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
-"""Share of the room that lines are first chosen for, since the marks above them take room as well;
-how often they are chosen again for more or less; and the share that may stay free."""
+"""Share of the room for the first choice, as marks take room too; how often the choice is repeated;
+and the share that may stay free."""
 SHORTEST_PIECE = 40
-"""Characters of a piece of a line, at least, however small the room is: about six words."""
+"""Least characters of a piece of a line: about six words."""
 LEFT_OUT = "…"
 
 
 class Excerpts:
-    """The lines of some messages, from which those that fit a room of so many tokens are chosen. In
-    a small room, pieces are small, so that some fit what is left of it.
+    """The lines of some messages, and the room in tokens. In a small room pieces are small, so that
+    some fit.
     """
 
     def __init__(self, messages: Iterable[Message], counter: TokenCounter, room: int) -> None:
@@ -51,8 +50,8 @@ class Excerpts:
             self._lines += [Said(place, speaker, line) for line in lines_of(message, longest)]
 
     def telling(self, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
-        """As many of them as the room holds, those left out that stand in what is told; first what
-        says these names. Positions are counted from `since`. Empty where none fits.
+        """Return as many new lines as fit, first those with these names. Positions count from
+        `since`. Empty if none fits.
         """
         room = self._room
         new = list(self._untold(told))
@@ -73,7 +72,7 @@ class Excerpts:
         return best
 
     def _untold(self, told: str) -> Iterator[Said]:
-        """What is not told yet: prose is looked for wherever it stands, all else by its line."""
+        """Lines that are not told yet. Prose is searched anywhere, all else by line."""
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
             text = said.text.strip()
@@ -88,7 +87,6 @@ class Excerpts:
         cost: Callable[[str], int],
         wanted: Iterable[str],
     ) -> list[int]:
-        """The places of the lines that tell most within the room, in their order."""
         places = {id(said): place for place, said in enumerate(new)}
         chosen: set[int] = set()
 
@@ -115,7 +113,6 @@ class Excerpts:
         return sorted(chosen)
 
     def _shown(self, chosen: Sequence[int], lines: Sequence[Said], since: int) -> str:
-        """The chosen lines as a text."""
         if not chosen:
             return ""
         parts = [HEADING]
@@ -136,7 +133,7 @@ def _naming(
     chosen: Container[int],
     cost: Callable[[str], int],
 ) -> Iterator[int]:
-    """For each name that no chosen line says, the place of the shortest line that does."""
+    """For each name that no chosen line says, the shortest line that does."""
     for name in wanted:
         places = [place for place, said in enumerate(lines) if name in said.text]
         if places and not any(place in chosen for place in places):
@@ -144,8 +141,8 @@ def _naming(
 
 
 def lines_of(message: Message, longest: int = LONG_LINE) -> Iterator[str]:
-    """The lines of a message that may be shown: its words, its calls and their results; of longer
-    ones pieces of so many characters at most.
+    """Yield the lines of a message that may be shown: words, calls and results, cut into pieces of
+    up to `longest` characters.
     """
     if message.role in ("system", "developer"):
         return
@@ -161,7 +158,6 @@ def lines_of(message: Message, longest: int = LONG_LINE) -> Iterator[str]:
 
 
 def _cut(line: str, most: int, longest: int) -> Iterator[str]:
-    """A line, or its sentences, or pieces of what has no sentences."""
     if len(line) <= most:
         yield line
         return

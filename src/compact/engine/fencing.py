@@ -1,10 +1,9 @@
-"""Fencing: history as a summarizer is shown it, as data that can neither end their fence nor speak
-with another voice.
+"""Fencing: history as a summarizer is shown it. It is data that cannot end its fence or pose as
+another speaker.
 
-Every message becomes blocks, each of which begins with who speaks: `User: …`. A line of a message
-that begins so is quoted, so that nobody speaks with another's voice. The fence holds a marker that
-occurs nowhere in the data. Control tokens of chat templates are written so that no tokenizer reads
-them as such; secrets are taken out before anything is cut or leaves.
+Each message becomes blocks that begin with their speaker: `User: …`. A line of a message that
+begins so is quoted. The marker of the fence occurs nowhere in the data. Control tokens of chat
+templates are broken up. Secrets are removed before anything is cut or sent.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from compact.secrets.redaction import redact, secrets_of
 from compact.text.speakers import speaker_of
 
 KNOWN = "Known already"
-"""The speaker of the summary that is to be carried on."""
+"""The speaker of the summary that is continued."""
 PART = "Story of part"
-"""The speaker of a part's story, before its number."""
+"""The speaker of the story of a part, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
 TOLD, IN_VIEW = "Told before", "Stays in view"
-"""The speakers of what is said beside the messages."""
+"""The speakers of texts beside the messages."""
 _SPEAKERS = {
     "system": "System",
     "person": "User",
@@ -55,11 +54,11 @@ _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
 """Speakers whose words are never shortened."""
 SAME, REPEATED_LINE = "[as shown above]", 40
-"""Stands for lines that were shown before, and the characters from which a line is looked for."""
+"""Replaces lines that were shown before, if they have at least so many characters."""
 LONGEST_NAME = 40
-"""Characters of a speaker's name."""
+"""Characters of the name of a speaker."""
 BLANK = "0" * 8
-"""Stands for a marker where there are no data yet, and is as long as one."""
+"""Stands for a marker before there are data, and has its length."""
 _FENCE = regex(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = regex(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = regex(
@@ -68,7 +67,7 @@ _SPEAKER = regex(
     r"\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Where a line begins as a block does."""
+"""Where a line begins like a block."""
 _UNSEEN = regex(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
 )
@@ -81,16 +80,16 @@ class Block:
     speaker: str
     text: str
     message: int
-    """The message it belongs to, counted from 0."""
+    """The index of its message."""
 
     @property
     def shown(self) -> str:
-        """The block behind who speaks."""
+        """The block behind its speaker."""
         return f"{self.speaker}: {_SPEAKER.sub('> ', self.text)}\n"
 
 
 def harmless(text: str) -> str:
-    """The text without what is invisible, a tokenizer's control token, or like our fence."""
+    """Return the text without invisible characters, control tokens and marks of our fence."""
     text = _UNSEEN.sub("", carried(text).replace("\r\n", "\n").replace("\r", "\n"))
     return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", defused(text))
 
@@ -101,11 +100,10 @@ def blocks_of(
     *,
     longest: int,
 ) -> list[Block]:
-    """The messages as blocks, in order; none for a message that shows nothing.
-
-    `answers` are words that a person said to a message and that stand elsewhere. Lines of tools
-    that were shown before are not shown again: files that are read twice, reminders. What is left
-    is cut to head and tail beyond `longest` characters.
+    """Return the messages as blocks, in order; none for a message that shows nothing. `answers` are
+    words of a person to a message that stand elsewhere. Lines of tools that were shown before are
+    left out: files read twice, reminders. Texts of tools are cut to head and tail beyond `longest`
+    characters.
     """
     clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
@@ -125,7 +123,6 @@ def blocks_of(
 
 
 def _new_lines(text: str, before: set[str]) -> str:
-    """The text without long lines that were shown before; those that are new are known then."""
     shown = list[str]()
     for line in text.split("\n"):
         if line in before:
@@ -138,11 +135,11 @@ def _new_lines(text: str, before: set[str]) -> str:
 
 
 Clean = Callable[[str], str]
-"""Takes out of a text what must not leave."""
+"""Removes from a text what must not leave."""
 
 
 def cleaned(texts: Iterable[str]) -> Clean:
-    """What takes out of a text the secrets of all of them, and what could be read as ours."""
+    """Return a function that removes the secrets of all these texts, and what looks like ours."""
     secrets = secrets_of(texts)
 
     def clean(text: str) -> str:
@@ -154,7 +151,7 @@ def cleaned(texts: Iterable[str]) -> Clean:
 def _said(
     message: Message, names: Mapping[str, str], longest: int, clean: Clean
 ) -> Iterator[tuple[str, str]]:
-    """Who says what in a message: its words and calls as one, each tool's result by itself."""
+    """Yield the speakers of a message: words and calls together, each tool result by itself."""
     speaker = speaker_in(message)
     if speaker == _SPEAKERS["checkpoint"]:
         yield speaker, clean(summary_of(message.text))
@@ -172,7 +169,7 @@ def _said(
 
 
 def speaker_in(message: Message) -> str:
-    """Who speaks in a message, by the name that it has in the conversation, too."""
+    """Return the speaker of a message, with its name in the conversation."""
     speaker = _SPEAKERS[speaker_of(message)]
     if message.name and speaker in _WHOLE:
         return f"{speaker} ({one_line(message.name.replace(':', ' '), LONGEST_NAME)})"
@@ -180,7 +177,7 @@ def speaker_in(message: Message) -> str:
 
 
 def one_line(text: str, longest: int) -> str:
-    """The beginning of a text, in one line."""
+    """Return the start of a text in one line."""
     said = " ".join(text.split())
     return said if len(said) <= longest else said[:longest].rsplit(" ", 1)[0] + " …"
 
@@ -210,7 +207,7 @@ def _picture(image: Image) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Head and tail of a text of more than `longest` characters, and how much is missing."""
+    """Return head and tail of a text beyond `longest` characters, and how much is missing."""
     if len(text) <= longest:
         return text
     head = int(longest * HEAD_SHARE)
@@ -220,7 +217,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def marker_of(blocks: Iterable[Block]) -> str:
-    """A marker that occurs in none of the blocks; the same blocks give the same."""
+    """Return a marker that occurs in none of the blocks, always the same for the same blocks."""
     said = "\n".join(f"{block.speaker}\n{block.text}" for block in blocks)
     seed = hashlib.sha256(said.encode())
     while (marker := seed.hexdigest()[: len(BLANK)]) in said.lower():
@@ -229,13 +226,13 @@ def marker_of(blocks: Iterable[Block]) -> str:
 
 
 def fenced(blocks: Iterable[Block], marker: str) -> str:
-    """The blocks between the two marker lines."""
+    """Return the blocks between the marker lines."""
     said = "".join(block.shown for block in blocks)
     return f"<<<data {marker}\n{said}{marker} end of data>>>"
 
 
 def is_fence_line(line: str) -> bool:
-    """Whether a line is one of a fence, whole or in part, and no sentence about anything."""
+    """Whether a line is a line of a fence, or part of one."""
     return _FENCE_LINE.search(line) is not None
 
 
@@ -244,10 +241,8 @@ Size = Callable[[Block], int]
 
 
 def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]:
-    """The blocks in runs of at most `room` tokens, in order, none left out.
-
-    The blocks of one message stay together; a message of more than that is split, at line ends
-    where it has any.
+    """Split the blocks into runs of at most `room` tokens. Blocks of one message stay together. A
+    larger message is split, at line ends if it has any.
     """
     chunks: list[list[Block]] = []
     left = 0
@@ -267,7 +262,6 @@ def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]
 
 
 def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:
-    """The block in pieces that fit; one of a single character is not split further."""
     if size(block) <= room or len(block.text) < 2:
         yield block
         return
@@ -277,7 +271,7 @@ def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:
 
 
 def _middle(text: str) -> int:
-    """Where to cut a text in two: near its middle, behind a line end or else a space."""
+    """Where to cut a text in two: near its middle, after a line end or else a space."""
     middle, least, most = len(text) // 2, len(text) // 4, len(text) * 3 // 4
     for sign in ("\n", " "):
         before = text.rfind(sign, least, middle) + 1

@@ -1,9 +1,8 @@
-"""The fold: an active context as messages follow it, one by one.
+"""The fold: an active context as later messages follow it, one by one.
 
-What a projection names is taken as it is; each later message is appended and nothing before it is
-looked at again. A call that nobody has answered yet is never sent bare: a note answers it until its
-result comes. The system prompt that is assembled for a session stands first, goals stand after the
-history's own.
+A projection is taken as it is. Later messages are appended, and nothing before them is looked at
+again. A note answers an open call until its result comes. The system prompt of a session stands
+first; goals stand after the system messages of the history.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from compact.messages.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.messages.sessions import CheckpointRef, Projection, Run, Shown
 
 NEAR = 4
-"""Messages behind a call among which a late result of it still stands at its call."""
+"""A late result is put at its call among so many later messages."""
 
 
 class RequestExtras(NamedTuple):
@@ -43,7 +42,7 @@ class RequestExtras(NamedTuple):
         system: str | Sequence[Mapping[str, Any]] | None,
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> RequestExtras:
-        """Copies of what the caller gave."""
+        """Return copies of what the caller gave."""
         if system is not None and not isinstance(system, str):
             system = tuple(map(copied, system))
         return cls(system or None, tuple(map(copied, tools or ())))
@@ -53,7 +52,7 @@ NO_EXTRAS = RequestExtras()
 
 
 class _Note(NamedTuple):
-    """The note that answers open calls, made once."""
+    """The note that answers open calls."""
 
     asker: Message
     calls: list[ToolCall]
@@ -62,9 +61,9 @@ class _Note(NamedTuple):
 
 
 class Fold:
-    """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them, the
-    goals and a system prompt of our assembling (`opening`) included. `strict_turns` is for models
-    whose servers refuse any two messages of one role side by side.
+    """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them,
+    goals and our own system prompt (`opening`) included. `strict_turns` is for servers that refuse
+    two adjacent messages of one role.
     """
 
     def __init__(
@@ -85,35 +84,34 @@ class Fold:
         self.overhead_tokens = overhead_tokens
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.seen = 0
-        """Messages of the history that are in it, or that it has passed."""
+        """Messages of the history that it holds or has passed."""
         self._tokens = self.overhead_tokens
-        """Tokens of the whole prompt, but for the note that answers open calls."""
+        """Tokens of the prompt without the note for open calls."""
         self._messages: list[Message] = []
         self._places: list[int | None] = []
-        """Where each message in view stands in the history; None for what we made."""
+        """Position of each message in the history. None for our own."""
         self._rendered = Originals()
-        """The provider's dictionaries, each message's own."""
+        """The dictionaries of the provider for each message."""
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._noted: _Note | None = None
         self._ids: set[str] = set()
-        """Of the calls in view."""
+        """Ids of the calls in view."""
         self._has_twins = False
-        """Whether two of them have one id, so that they are numbered when they are sent."""
+        """Whether two calls share an id, so that they are numbered when sent."""
         self.recalled: Mapping[int, Message] = {}
-        """What was recalled of memory for messages, by their positions: it stands before them."""
+        """What memory recalled for messages, by position. It stands before them."""
         self.recalled_tokens = 0
-        """Tokens of what of that is in it."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of the whole prompt as it would be sent now."""
+        """Tokens of the prompt as it would be sent now."""
         return self._tokens + (self._noted_now().tokens if self._open else 0)
 
     def take(self, projection: Projection, *, counted: bool = False) -> None:
-        """Go on from a projection. A note that answers a call still open at its end is left out
-        again. `counted` says that its own count was made by the history's counter; else its
-        messages are counted here, and where less is shown of one than was said.
+        """Go on from a projection. A note for a call that is still open at its end is removed.
+        `counted` says that the tokens of the projection come from this counter; otherwise its
+        messages are counted here.
         """
         history = self._history
         rows = list(_placed(projection, history))
@@ -151,7 +149,7 @@ class Fold:
         self._render_all()
 
     def _goes_behind(self, at: int, position: int | None) -> bool:
-        """Whether the message at that index is nothing but one more behind the others."""
+        """Whether the message at that index only follows the one before it."""
         before = self._places[at - 1] if at else None
         return (
             at == len(self._places) - 1
@@ -170,17 +168,16 @@ class Fold:
         self._rendered = Originals(self._history.wire.render(said))
 
     def sent(self, placed: Placed) -> list[tuple[int | None, Message]]:
-        """Messages of it as they go out."""
+        """Return the messages as they go out."""
         return in_turns(placed) if self._strict_turns else sent_placed(placed)
 
     def _words_before(self, at: int) -> int:
-        """Tokens of a word of ours that has to stand before the message at that index."""
+        """Tokens of a filler that strict turns need before that message."""
         if not self._strict_turns or at == 0:
             return 0
         return GAP_TOKENS * lacks_answer(self._messages[at - 1], self._messages[at])
 
     def _recalled_at(self, position: int | None) -> list[tuple[None, Message]]:
-        """What stands before the message there, counted."""
         found = None if position is None else self.recalled.get(position)
         if found is None:
             return []
@@ -188,8 +185,8 @@ class Fold:
         return [(None, found)]
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
-        """What counts a projection's messages, those that are shown as they were said by what is
-        known of them.
+        """Return a counter for the messages of a projection, by known counts where they are
+        whole.
         """
         runs = (piece for piece in projection.pieces if isinstance(piece, Run))
         whole = {position for run in runs for position in range(run.first, run.last + 1)}
@@ -202,7 +199,7 @@ class Fold:
         return tokens
 
     def follow(self, stop: int) -> None:
-        """Append the messages of the history up to a position."""
+        """Append the messages of the history up to `stop`."""
         for position in range(self.seen, stop):
             self._append(position)
         if any(map(self._history.is_person, range(self.seen, stop))):
@@ -210,9 +207,7 @@ class Fold:
         self.seen = max(self.seen, stop)
 
     def _without_stale(self, messages: list[Message]) -> int:
-        """Leave reasoning out that the model does not want any more, of what is in view; the tokens
-        that took.
-        """
+        """Drop reasoning that the model no longer wants; return the tokens saved."""
         history, before, saved = self._history, list(messages), 0
         for at, (position, message) in enumerate(zip(self._places, before, strict=True)):
             if position is None or not message.has_reasoning or history.sends_reasoning(position):
@@ -252,9 +247,7 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Put results in the place of the note that answered their calls until now; whether that is
-        what they are.
-        """
+        """Put late results in place of the note for their calls; return whether it was near."""
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]
@@ -266,7 +259,6 @@ class Fold:
         return False
 
     def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
-        """A message with results as a provider accepts it after the calls that are open."""
         due = [r.call_id for r in message.tool_results if r.call_id in self._open]
         if self._open and not due:
             self._close()
@@ -274,7 +266,7 @@ class Fold:
         for call_id in due:
             self._open.pop(call_id, None)
         if self._open and shown.text:
-            (shown,) = shorten.joined(self._note(), shown)
+            (shown,) = shorten.joined(self._noted_now().message, shown)
             self._open = {}
         return shown, tokens if shown is message else self._history.counter.message(shown)
 
@@ -294,18 +286,15 @@ class Fold:
             self._rendered.insert(place, render((message,)))
 
     def _goes_on(self, message: Message) -> bool:
-        """Whether the message is another piece of the reply that made the open calls."""
+        """Whether the message continues the reply that made the open calls."""
         reply = self._asker.reply_id if self._asker else None
         return reply is not None and message.reply_id == reply
 
     def _close(self) -> None:
-        """Answer calls that will get no result any more: somebody went on without it."""
+        """Answer open calls by a note: somebody went on without their results."""
         note = self._noted_now()
         self._open = {}
         self._push(note.message, note.tokens, None)
-
-    def _note(self) -> Message:
-        return self._noted_now().message
 
     def _noted_now(self) -> _Note:
         asker, calls = self._asker, list(self._open.values())
@@ -316,50 +305,46 @@ class Fold:
         return self._noted
 
     def _leading_system(self) -> int:
-        """How many messages of the system prompt stand before everything else."""
         leading = 0
         while leading < len(self._messages) and self._messages[leading].role in SYSTEM_ROLES:
             leading += 1
         return leading
 
     def placed(self) -> list[tuple[int | None, Message]]:
-        """The messages to send but for goals and opening, each with where it stands in the history;
-        None for what we made.
-        """
-        note = [(None, self._note())] if self._open else []
+        """Return the messages without goals and opening, each with its position."""
+        note = [(None, self._noted_now().message)] if self._open else []
         return [*zip(self._places, self._messages, strict=True), *note]
 
     def shown_whole(self) -> frozenset[int]:
-        """Positions of the messages that are sent as they were said."""
+        """Return the positions of messages that are sent as they were said."""
         shown = self._history.shown
         placed = zip(self._places, self._messages, strict=True)
         return frozenset(p for p, message in placed if p is not None and shown(p) is message)
 
     def _all_placed(self) -> list[tuple[int | None, Message]]:
-        """The messages to send, in order, each with where it stands in the history."""
         leading, placed = self._leading_system(), self.placed()
         opening, goals = ([(None, each) for each in rows] for rows in (self._opening, self._goals))
         return [*opening, *placed[:leading], *goals, *placed[leading:]]
 
     def messages(self) -> list[Message]:
-        """The messages to send, in order."""
+        """Return the messages to send, in order."""
         return [message for _, message in self._all_placed()]
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries that are whoever asked's own."""
+        """Return the messages as dictionaries of the provider, the caller's own copies."""
         render = self._history.wire.render
         if self._strict_turns or self._has_twins:
             return copied(render([message for _, message in self.sent(self._all_placed())]))
         out = self._rendered.copies()
         if self._open:
-            out += copied(render((self._note(),)))
+            out += copied(render((self._noted_now().message,)))
         if self._goals:
             leading = self._leading_system()
             out[leading:leading] = copied(render(self._goals))
         return [*copied(render(self._opening)), *out] if self._opening else out
 
     def context(self) -> ActiveContext:
-        """The active context as a value that is whoever asked's own."""
+        """Return the active context, the caller's own copy."""
         placed = self._all_placed()
         context = ActiveContext(
             messages=tuple(message for _, message in placed),
@@ -388,7 +373,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
 def pieces_of(
     shown: Sequence[tuple[int | None, Message]], history: History
 ) -> tuple[Run | Shown | CheckpointRef, ...]:
-    """The pieces of messages in view, each with its position; None for what we made."""
+    """Return the recipe of messages in view, each with its position; None for our own."""
     pieces: list[Run | Shown | CheckpointRef] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None

@@ -1,22 +1,22 @@
-"""Forms: the groups of a history as they can stand in view, kept from compression to compression.
+"""Forms: the groups of a history as they can stand in view, kept between compressions.
 
-A group that is complete never changes: how it is shown word for word and masked, what each of these
-costs and says, and which names are in it, is worked out once, mostly between turns
-(`session.reading_ahead`). A compression looks it up. Whatever a group was made of is
-compared with what is there, so that nothing stale is shown.
+A complete group never changes. Its forms, their tokens, words and names are made once, mostly
+between turns (`session.reading_ahead`). Each look-up compares the messages, so nothing stale is
+shown.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import is_
 
 from compact.engine import shorten
 from compact.engine.chronology.composing import count_ahead
 from compact.engine.chronology.notes import Notes
 from compact.engine.groups import Group, groups_from_end
 from compact.engine.history import History
-from compact.engine.seen import Visible
+from compact.engine.visible import VisiblePart
 from compact.messages.boundaries import MOST_BETWEEN
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Checkpoint
@@ -35,18 +35,18 @@ class ClosedMessages:
         self._told: tuple[int, ClosedMessages] = (-1, self)
 
     @cached_property
-    def visible(self) -> Visible:
+    def visible(self) -> VisiblePart:
         """What they say."""
-        return Visible.of(self.messages)
+        return VisiblePart.of(self.messages)
 
     def sent(self, counter: TokenCounter) -> int:
-        """Tokens of the messages as they are here, by a counter; always the same one."""
+        """Return the tokens of the messages, by one counter."""
         if self._sent is None:
             self._sent = sum(map(counter.message, self.messages))
         return self._sent
 
     def told(self, history: History, positions: Iterable[int]) -> ClosedMessages:
-        """The same without secrets, as it may be told of; the messages stand at these positions."""
+        """Return the messages at these positions without secrets."""
         known = history.secrets
         if self._told[0] < len(known):
             as_said = {id(history[i]): i for i in positions}
@@ -54,21 +54,21 @@ class ClosedMessages:
                 history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, known)
                 for m in self.messages
             ]
-            same = all(map(_same, told, self.messages))
+            same = all(map(is_, told, self.messages))
             self._told = len(known), self if same else ClosedMessages(told, self.tokens)
         return self._told[1]
 
 
 class GroupForms:
-    """One group in its forms, each made when it is asked for."""
+    """One group in its forms, each made on demand."""
 
     def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
         self.group, self.said, self._history = group, said, history
         self._masked: dict[bool, ClosedMessages] = {}
 
     def is_of(self, said: Sequence[Message]) -> bool:
-        """Whether it was made of these very messages."""
-        return len(said) == len(self.said) and all(map(_same, said, self.said))
+        """Whether it was made of these same objects."""
+        return len(said) == len(self.said) and all(map(is_, said, self.said))
 
     @cached_property
     def whole(self) -> ClosedMessages:
@@ -81,7 +81,7 @@ class GroupForms:
         return sum(len(m.tool_results) for m in self.whole.messages)
 
     def masked(self, *, reasoning: bool) -> ClosedMessages:
-        """With stubs in the place of long tool output, with or without its reasoning."""
+        """Return it with stubs for long tool output, with or without reasoning."""
         reasoning = reasoning and any(m.has_reasoning for m in self.said)
         found = self._masked.get(reasoning)
         if found is None:
@@ -123,7 +123,6 @@ class Forms:
             end = start
 
     def _start(self, end: int) -> int:
-        """Where the group before a cut starts."""
         length = len(self._history)
         start, until = self._starts.get(end, (0, -1))
         if until not in (length, sys.maxsize):
@@ -133,8 +132,8 @@ class Forms:
         return start
 
     def ahead(self, since: int, until: int) -> Iterator[None]:
-        """Make what compressions will ask for of the complete groups from `since` to `until`, the
-        newest first, one at each step.
+        """Prepare what compressions need of the complete groups from `since` to `until`, newest
+        first, one group a step.
         """
         notes = self._history.notes
         if not isinstance(notes, Notes):
@@ -156,7 +155,7 @@ class Forms:
                 yield
 
     def standing(self, checkpoints: Sequence[Checkpoint]) -> list[ClosedMessages]:
-        """Checkpoints as they stand in view; kept until others are asked for."""
+        """Return checkpoints as they stand in view. The last ones are kept."""
         known, own = self._standing, self._history.own
         self._standing = {}
         for each in checkpoints:
@@ -168,21 +167,21 @@ class Forms:
         return [shape for _, shape in self._standing.values()]
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Forget the groups that stand before a position, but for some positions."""
+        """Forget the groups before a position, except at some positions."""
         held = {k: v for k, v in list(self._groups.items()) if k[1] > before or k[0] in keep}
         self._groups = held
         self._starts = {k: v for k, v in list(self._starts.items()) if k > before}
 
 
 def forms_of(history: History) -> Forms:
-    """The forms of a history, by its counts; kept with it."""
+    """Return the forms of a history; they are kept with it."""
     if not isinstance(history.forms, Forms):
         history.forms = Forms(history)
     return history.forms
 
 
 def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> ClosedMessages:
-    """Messages of one group word for word, closed."""
+    """Return messages of one group word for word, closed."""
     plain = all(isinstance(m.content, str) for m in said)  # nothing could be open or orphaned
     shown = said if plain else shorten.closed(said)
     if shown == said:
@@ -193,8 +192,8 @@ def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -
 def masked(
     history: History, shape: ClosedMessages, *, reasoning: bool, spared: Message | None = None
 ) -> ClosedMessages:
-    """Messages of one group with tool output as stubs; `spared` keeps its words. The same shape
-    where that makes none shorter.
+    """Return messages of one group with stubs for tool output; `spared` keeps its words. The same
+    object if none is shorter.
     """
     messages = shape.messages
     calls = {call.id: call for m in messages for call in m.tool_calls}
@@ -204,19 +203,15 @@ def masked(
         else m
         for m in messages
     ]
-    if all(map(_same, shorter, messages)):
+    if all(map(is_, shorter, messages)):
         return shape
     return ClosedMessages(shorter, sum(map(history.counter.message, shorter)))
 
 
 def may_shorten(message: Message, spared: Message | None) -> bool:
-    """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
-    and not what is spared and holds nothing else than results.
+    """Whether the message may be shortened. A checkpoint may not: its digest would no longer match.
+    A spared message of results alone may not either.
     """
     if spared is not None and message.id == spared.id and not spared.text:
         return False  # also where it is text by now, since its call is not in view
     return message.role != "user" or speaker_of(message) != "checkpoint"
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other

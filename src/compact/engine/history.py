@@ -1,8 +1,8 @@
-"""A session's history: an append-only list of messages that is read lazily.
+"""A session history: an append-only list of messages that is read lazily.
 
-Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and
-one scan of the roles finds what may never be pruned; so a plan over 100,000 messages costs what it
-keeps. Where one may cut lives in `messages.boundaries`; what is kept in `engine.partition`.
+Dictionaries become `Message` values on demand. Tokens are counted once. One scan of the roles finds
+what may never be pruned. So a plan over 100,000 messages costs what it keeps. `messages.boundaries`
+says where a cut is legal, `engine.groups` what the parts are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import bisect
 import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -26,30 +26,29 @@ from compact.secrets.redaction import Known
 from compact.text.speakers import marked, may_be_persons, own_words_of
 
 Item = Message | Mapping[str, Any]
+Indices = TypeVar("Indices", list[int], range)
 
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
-"""For histories that nobody goes on with."""
+"""The key for histories that nobody continues."""
 FEW_MESSAGES = 1_000
-"""Messages up to which a history is read whole without being counted."""
+"""Up to so many messages a history is read whole without being counted."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
-"""New messages from which on persons are looked for from the end again, not from where one was."""
+"""After so many new messages, persons are looked for from the end again."""
 
 
 class Forgetting(Protocol):
-    """What is kept of messages as long as they are in view."""
+    """What is kept of messages while they are in view."""
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Forget what stands before a position, but for some positions."""
+        """Forget what stands before a position, except at some positions."""
         ...
 
 
 class History:
-    """Messages in the order of the log. Positions are indexes; nothing is ever removed or
-    replaced.
-    """
+    """Messages in the order of the log. Nothing is ever removed or replaced."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class History:
         own: OwnText = NOBODYS,
     ) -> None:
         self.own = own
-        """By which text of ours is made and recognized."""
+        """Signs and recognizes our own texts."""
         self.wire = wire
         self.counter = counter
         self._never_pruned = frozenset(never_pruned)
@@ -71,25 +70,24 @@ class History:
         self._tokens: dict[int, int] = {}
         self._total = 0
         self.forms: Forgetting | None = None
-        """How its groups can stand in view, kept as long as they do (`engine.forms`)."""
+        """How its groups can stand in view (`engine.forms`)."""
         self.notes: object = None
-        """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        """Notes on its first messages, to be continued (`chronology.notes`)."""
         self.asks_other = False
-        """Whether another provider is asked than the one whose format this is."""
+        """Whether another provider is asked than the one of this format."""
         self.reasoning_sent: ReasoningSent = "turn"
-        """Of which answers the model that is asked is sent the reasoning again."""
+        """Which answers are sent with their reasoning."""
         self.secrets = Known()
-        """Those of what was told of so far, wherever they stand."""
+        """Secrets of all messages that were redacted so far."""
         self._redacted: dict[int, tuple[Message, int]] = {}
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """Messages of a person from `_looked_from` on: found going forward, and going back."""
+        """Messages of a person from `_looked_from` on: found forwards, and backwards."""
         self._first: int | None = None
         self.fixed: list[int] = []
-        """Positions of what may never be pruned: its roles, and what is pinned or protected;
-        ascending."""
+        """Positions that may never be pruned, ascending: their role, or pinned or protected."""
         self.extend(items)
         self._pin_all(pinned)
         self._looked_from = self._looked_until = len(self)
@@ -141,7 +139,7 @@ class History:
         self._items.extend(items)
 
     def pin(self, position: int) -> None:
-        """Keep the message there word for word from now on; negative positions count from the end.
+        """Keep a message word for word from now on. Negative positions count from the end.
 
         Raises:
             InvalidMessage: there is no such message.
@@ -152,16 +150,13 @@ class History:
             self.fixed.insert(place, at)
 
     def unpin(self, position: int) -> None:
-        """Let the message there be shortened again, unless it is fixed by its role or its own
-        marks.
-        """
+        """Allow a message to be shortened again, unless its role or marks fix it."""
         message, place = self[position], bisect.bisect_left(self.fixed, position)
         is_fixed = message.is_pinned or message.role in self._never_pruned
         if self.fixed[place : place + 1] == [position] and not is_fixed:
             del self.fixed[place]
 
     def _pin_all(self, positions: Iterable[int]) -> None:
-        """`pin` for many positions: sorted once."""
         found = {self._pinned_at(position) for position in positions}
         if found:
             self.fixed = sorted(found.union(self.fixed))
@@ -185,15 +180,13 @@ class History:
         return known
 
     def link(self, length: int) -> str:
-        """What tells the first so many messages from all others that are kept beside them; empty
-        where none are.
+        """Return what tells the first `length` messages from kept alternatives, if there are
+        any.
         """
         return ""
 
     def redacted(self, position: int) -> Message:
-        """The message there as it may be told of: without secrets, also such as were given away
-        elsewhere in what was told of so far.
-        """
+        """Return the message without secrets, also without those that were found elsewhere."""
         message, known = self._redacted.get(position, (self[position], -1))
         if known < len(self.secrets):
             message = redact_message(message, self.secrets)
@@ -201,11 +194,11 @@ class History:
         return message
 
     def shown(self, position: int) -> Message:
-        """The message there as a model is shown it: as it was said."""
+        """Return the message as a model is shown it."""
         return self[position]
 
     def wants_reasoning(self, position: int) -> bool:
-        """Whether the model that is asked wants the reasoning of the message there."""
+        """Whether the model wants the reasoning of the message there."""
         if self.reasoning_sent in ("all", "none") and self.wire.thinks_in_fields:
             return self.reasoning_sent == "all"
         if position > next(self.persons(), -1):
@@ -213,18 +206,18 @@ class History:
         return self.reasoning_sent == "calls" and bool(self[position].tool_calls)
 
     def sends_reasoning(self, position: int) -> bool:
-        """Whether the reasoning of the message there may be in view: a list's always may."""
+        """Whether the reasoning of the message may be in view: always, in a plain list."""
         return True
 
     @property
     def newest_compaction(self) -> int:
-        """The position of the newest compaction by a provider; -1 where there is none."""
+        """The position of the newest compaction by a provider, or -1."""
         return next((i for i in reversed(self.fixed) if self[i].has_compaction), -1)
 
     @property
     def compacted(self) -> int:
-        """The position of the newest compaction by the provider that is asked; -1 where there is
-        none, or another one is asked, which is told of it in words.
+        """The position of the newest compaction by the provider that is asked, or -1. Another
+        provider is told of it in words.
         """
         return -1 if self.asks_other else self.newest_compaction
 
@@ -240,9 +233,7 @@ class History:
         return len(self._tokens)
 
     def persons(self) -> Iterator[int]:
-        """Positions of messages a person wrote, newest first; looks no further back than it is
-        asked to.
-        """
+        """Yield positions of messages of a person, newest first, reading back only as needed."""
         if len(self) - self._looked_until > GAP:
             self._newer, self._older = [], []
             self._looked_from = self._looked_until = len(self)
@@ -256,7 +247,6 @@ class History:
             index += 1
 
     def _look_back(self) -> bool:
-        """Find the next older message of a person; whether there is one."""
         while self._looked_from > 0:
             self._looked_from -= 1
             if self.is_person(self._looked_from):
@@ -265,7 +255,7 @@ class History:
         return False
 
     def importance(self, position: int) -> float:
-        """How important the message there is, its age left out; asked once."""
+        """Return how important a message is apart from its age; computed once."""
         known = self._importance.get(position)
         if known is None:
             from compact.text.importance import importance
@@ -274,15 +264,13 @@ class History:
         return known
 
     def is_important(self, position: int) -> bool:
-        """Whether the message there is marked important (`Message.is_important`); a dictionary
-        without marks is not parsed for it.
-        """
+        """Whether a message is marked important. A dictionary without marks is not parsed."""
         item = self._items[position] if self._items else self[position]
         may_be = isinstance(item, Message) or "metadata" in item or "meta" in item
         return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
-        """Tokens of what a person said there that may be an instruction; asked once."""
+        """Return the tokens of what may be an instruction of a person there."""
         known = self._instructions.get(position)
         if known is None:
             from compact.text.instructions import find_instructions
@@ -306,9 +294,7 @@ class History:
         return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def _may_be_person(self, position: int) -> bool:
-        """A look that parses nothing: rules out assistants, tools, and user messages that carry
-        tool results only.
-        """
+        """Rule out assistants, tools and user messages of tool results, without parsing."""
         item = self._items[position]
         if isinstance(item, Message):
             return item.role == "user"
@@ -320,8 +306,16 @@ class History:
         return True
 
 
+def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
+    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
+    total, start = 0, len(positions)
+    while start > 0 and total <= most:
+        start -= 1
+        total += history.tokens(positions[start])
+    return positions[start:], total
+
+
 def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
-    """Which items may never be pruned, where all are dictionaries: one quick look at each."""
     noticed = (
         i
         for i, x in enumerate(items)
@@ -331,8 +325,8 @@ def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
-    """Which items may never be pruned; what is no message is refused. Where the format has items
-    beside messages, what has a type needs no role.
+    """Return which items may never be pruned. Where the format has items beside messages, an item
+    with a type needs no role.
     """
     found: list[int] = []
     for i, item in enumerate(items):
@@ -349,25 +343,21 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
     return found
 
 
-def _fixed(item: Mapping[str, Any]) -> bool:
-    return _flagged(item) or _compacts(item)
-
-
 def _compacts(item: Mapping[str, Any]) -> bool:
-    """Whether it is, or holds, a provider's own compaction."""
+    """Whether it is or holds a provider's own compaction."""
     content = item.get("content")
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
-def _flagged(item: Mapping[str, Any]) -> bool:
+def _fixed(item: Mapping[str, Any]) -> bool:
     metadata = metadata_in(item)
-    return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
+    is_flagged = isinstance(metadata, Mapping) and any(_is_set(metadata.get(x)) for x in FLAGS)
+    return is_flagged or _compacts(item)
 
 
 def _is_set(flag: object) -> bool:
-    """Whether a flag of metadata is set, by the rules of `MessageMetadata`: 1 and "true" are.
-
-    What is neither true nor false counts as set: so it is looked at, and refused by its field.
+    """Whether a flag of metadata is set by the rules of `MessageMetadata`: 1 and "true" are. Any
+    other value counts as set, so that it is looked at and refused by its field.
     """
     if flag is None or isinstance(flag, bool):
         return flag is True

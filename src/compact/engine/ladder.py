@@ -25,17 +25,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
+from typing import Literal
 
 from compact.engine import shorten
 from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
-from compact.engine.groups import Group, group_at
+from compact.engine.groups import Group, group_at, recent_from
 from compact.engine.history import History
-from compact.engine.layout import Layout, Piece
-from compact.engine.partition import recent_from
-from compact.engine.plan import Reason
+from compact.engine.plan import Cause, Reason
 from compact.errors import CannotFit
+from compact.messages.alternation import GAP_TOKENS
 from compact.messages.boundaries import may_cut_before
 from compact.messages.budget import even_share
 from compact.messages.messages import SYSTEM_ROLES, Message, Opaque, is_compaction
@@ -43,43 +43,155 @@ from compact.messages.policy import CompactPolicy
 from compact.text.speakers import speaker_of
 
 LEAST_CHECKPOINT = 96
-"""Tokens below which not even a receipt of what is not shown would fit."""
+"""Tokens. Below this not even a receipt fits."""
 CHECKPOINT_SHARE = 0.75
-"""Largest share of what lies above the floor that is set aside for the checkpoint."""
+"""Largest share of what lies above the floor for the checkpoint."""
 FIRST_REQUEST_SHARE = 0.6
-"""The first request stays as long as it takes no more of the room beside the checkpoint."""
+"""The first request stays up to this share of the room beside the checkpoint."""
 SMALL_REQUEST_SHARE = 0.4
-"""Share of all room beside the least checkpoint that the first request takes before the rest."""
+"""Up to this share of all room, the first request stays even if the checkpoint leaves less."""
 USER_SHARE = 0.35
-"""Share of that room that older messages of a person may take."""
+"""Share of that room for older messages of a person."""
 VERBATIM_SHARE = 0.5
-"""Share of the tail's room that recent tool output may take word for word."""
+"""Share of the tail's room for tool output word for word."""
 UNSEEN_SHARE = 0.36
-"""Share of the limit that output which no model has seen yet may take before older messages of a
-person and a record do: a third for its words, the rest for the calls it answers."""
+"""Share of the limit for output that no model has seen yet. It comes before older messages of a
+person and a record. A third is for its words, the rest for the calls it answers."""
 LAST_WORDS_SHARE = 0.5
-"""Share of the room beside the floor and the older requests up to which the newest group stays word
-for word where it is words alone."""
+"""The newest group stays word for word up to this share of the room, if it is words alone."""
 COMPANION_SHARE = 0.1
-"""Share of the limit above which results that cannot be parted from the floor are masked."""
+"""Share of the limit. Larger results beside the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 WORDS_SHARES = (1 / 3, 1 / 2)
-"""Of the room above the floor: what all of these, and what half of them take at most."""
+"""Largest share of the room above the floor for all of these messages, and for half of them."""
 LEADING = 4
-"""Messages at the beginning among which an earlier checkpoint is looked for."""
+"""An earlier checkpoint is looked for among so many messages at the start."""
 MARKED_SHARE = 0.25
-"""Share of what lies above the floor that messages which are marked important take without raising
-the limit."""
+"""Share of what lies above the floor that important messages take before they raise the limit."""
 MARKED_SPARE = 0.3
-"""Share of what the limit may be raised by that it may be raised by for them: so what is left stays
-below the size from which a session is compressed again."""
+"""Share of the possible raise that they may use. The rest keeps the prompt below the size at which
+a session is compressed again."""
 MOST_LOOKED_AT = 10_000
-"""Messages at the end among which those that are marked important are looked for."""
+"""Messages at the end that are searched for important ones."""
 MOST_STEPS = 512
-"""Groups that are looked at to use room up."""
+"""Groups that are tried when spare room is filled."""
 FILL_LEAST = 40
-"""Tokens of room below which filling is not worth a clip."""
+"""Tokens. Less room is not worth a clip."""
+
+
+Form = Literal["verbatim", "masked", "clipped"]
+
+
+@dataclass(slots=True)
+class Piece:
+    """Messages of one group in view, in their form, closed as providers accept them."""
+
+    positions: tuple[int, ...]
+    """Positions in the history. The other messages of the group are in another piece."""
+    start: int
+    """Where the group starts."""
+    shape: ClosedMessages
+    """How they are shown."""
+    whole: ClosedMessages
+    """The messages word for word."""
+    pairs: int = 0
+    """Tool results among them."""
+    form: Form = "verbatim"
+    spared: Message | None = None
+    """The message that keeps its words whatever happens to the others."""
+    why: Reason = "recent"
+    """Why it is in view."""
+    cause: Cause = "large"
+    """Why a recent one is shortened, if it is."""
+    room: int = 0
+    """Tokens that were left for a recent one."""
+    held: int | None = None
+    """The position that it is held for; the others cannot be separated from it."""
+    forms: GroupForms | None = None
+    """The forms of the group, if the piece is all of it."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages as they are shown."""
+        return self.shape.messages
+
+    @property
+    def tokens(self) -> int:
+        """Their tokens."""
+        return self.shape.tokens
+
+    def show(self, shape: ClosedMessages, form: Form) -> None:
+        """Take another form."""
+        self.shape, self.form = shape, form
+
+
+@dataclass(slots=True)
+class Layout:
+    """What is in view. The ladder fills it."""
+
+    limit: int
+    """Tokens for the view and the checkpoint together."""
+    since: int = 0
+    """Everything before this position stays covered, except `spared`."""
+    spared: frozenset[int] = frozenset()
+    """Positions before `since` that have been in view all along."""
+    cut: int = 0
+    """Everything before this position that is not held is covered."""
+    held: dict[int, Piece] = field(default_factory=dict)
+    """What stays beside the tail, by position: system prompt, pins, messages of a person."""
+    tail: list[Piece] = field(default_factory=list)
+    """The newest groups, newest first, without what is held."""
+    floor: dict[str, int] = field(default_factory=dict)
+    """Tokens of what may not be shortened, by part."""
+    recent: int = 0
+    """Start of the recent turns that the policy wants; the cut may come after it."""
+    users_kept: int = 0
+    users_wanted: int = 0
+    marked: list[int] = field(default_factory=list)
+    """Positions of important messages that did not fit beside the tail."""
+    tokens: int = 0
+    """Tokens in view, without the checkpoint."""
+
+    def is_gone(self, position: int) -> bool:
+        """Whether a message was covered by an earlier compression."""
+        return position < self.since and position not in self.spared
+
+    def hold(self, piece: Piece) -> None:
+        """Keep a piece in view beside the tail."""
+        self.held.update(dict.fromkeys(piece.positions, piece))
+        self.tokens += piece.tokens + (
+            GAP_TOKENS if piece.pairs else 0
+        )  # may need a word behind it
+
+    def reach(self, piece: Piece) -> None:
+        """Let the tail begin with this piece."""
+        self.tail.append(piece)
+        self.tokens += piece.tokens
+        self.cut = piece.start
+
+    def reshape(self, piece: Piece, shape: ClosedMessages, form: Form) -> None:
+        """Give a piece in view another form."""
+        self.tokens += shape.tokens - piece.tokens
+        piece.show(shape, form)
+
+    def pieces(self) -> list[Piece]:
+        """Return everything in view in the order of the log."""
+        rows = [p for p in (*self.beside(), *self.tail) if p.positions]
+        return sorted(rows, key=lambda piece: piece.positions[0])
+
+    def beside(self) -> list[Piece]:
+        """Return each held piece once."""
+        return list({id(piece): piece for piece in self.held.values()}.values())
+
+    def covered(self) -> list[int]:
+        """Return the positions from `since` on that the checkpoint stands in for, in order."""
+        found, start = list[int](), self.since
+        for held in sorted(i for i in self.held if start <= i < self.cut):
+            found.extend(range(start, held))
+            start = held + 1
+        found.extend(range(start, self.cut))
+        return found
 
 
 class Ladder:
@@ -108,13 +220,11 @@ class Ladder:
         words: int = 0,
         told: bool = False,
     ) -> Layout:
-        """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
-        tokens above the floor are kept for checkpoints, when the newest messages of a person have
-        taken theirs, up to `words`. Where these are `told` by the checkpoint, each with what was
-        answered, only the newest one is held.
-
-        Where these or the newest group are larger, the limit is raised for them, up to `hard`;
-        beyond that the group is clipped.
+        """Fill an empty layout and return it. `reserve` says how many of the tokens above the floor
+        the checkpoints get; the newest messages of a person take theirs first, up to `words`. Where
+        the checkpoint tells these messages with their answers (`told`), only the newest is held.
+        The limit is raised up to `hard` for these messages and for the newest group. A larger group
+        is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
@@ -141,18 +251,15 @@ class Ladder:
         return layout
 
     def _words_first(self, layout: Layout, most: int) -> int:
-        """Tokens of half of a person's newest messages, which come before what is marked; of no
-        more than these may take.
-        """
+        """Tokens of half of the newest messages of a person, which come before important ones."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
         newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
         tokens = sum(map(self._history.tokens, newest))
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
-        """Tokens of the newest group where it is words alone, and no more than a share of the
-        room: what was said last is not cut in its middle to make room for what was said before. A
-        checkpoint has its least room beside them.
+        """Tokens of the newest group if it is words alone and small enough. It is not cut to make
+        room for older messages.
         """
         piece = next(self._pieces(layout), None)
         if piece is None or piece.pairs or layout.since:
@@ -161,18 +268,14 @@ class Ladder:
         return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
-        """Tokens that come first to the newest group: output that no model has seen, and for which
-        no raised limit is enough.
-        """
+        """Tokens reserved for a newest group of unseen output that no raised limit fits."""
         piece = next(self._pieces(layout), None)
         if piece is None or not piece.pairs or piece.tokens <= self._spare:
             return 0
         return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
 
     def floor(self, *, but: int | None = None) -> int:
-        """Tokens of what may not be shortened, `but` for the message there; also a floor that fits
-        nowhere has a size.
-        """
+        """Return the tokens of what may not be shortened, without the message at `but`."""
         layout = Layout(sys.maxsize)
         self._hold_floor(layout)
         left_out = self._history.tokens(but) if but is not None and but in layout.held else 0
@@ -198,9 +301,7 @@ class Ladder:
             raise CannotFit(parts, layout.limit)
 
     def _hold_compaction(self, layout: Layout, position: int) -> int:
-        """Keep a provider's own compaction, without the words beside it, which come back where
-        there is room; the tokens that took.
-        """
+        """Keep a provider's own compaction without the words beside it; return its tokens."""
         self._hold(layout, position, "compaction")
         piece, message = layout.held[position], self._history[position]
         sealed = [p for p in message.parts if isinstance(p, Opaque) and is_compaction(p.raw)]
@@ -211,9 +312,7 @@ class Ladder:
         return piece.tokens
 
     def _hold_opening(self, layout: Layout) -> None:
-        """Keep something of a person before such a compaction where a list has to begin so: the
-        first request, or less.
-        """
+        """Keep a message of a person before such a compaction where the format needs one."""
         history, compacted = self._history, self._compacted
         if compacted < 0 or not history.wire.rules.has_turns:
             return
@@ -226,7 +325,7 @@ class Ladder:
             self._hold(layout, opening, "compaction")
 
     def _refuse_rest(self, layout: Layout) -> None:
-        """Refuse a floor that leaves no room to say what the rest was, with what both need.
+        """Refuse a floor that leaves no room for a checkpoint.
 
         Raises:
             CannotFit: there is something beside the floor.
@@ -236,9 +335,7 @@ class Ladder:
             raise CannotFit(floor, layout.limit)
 
     def _hold(self, layout: Layout, position: int, why: Reason) -> int:
-        """Keep a message word for word, with whatever cannot be parted from it; the tokens that
-        took.
-        """
+        """Keep a message and what cannot be parted from it; return the tokens."""
         piece = self._piece(self._forms.of(self._inseparable(position)), layout)
         if not piece.positions:
             return 0
@@ -251,9 +348,6 @@ class Ladder:
         return piece.tokens
 
     def _inseparable(self, position: int) -> Group:
-        """The group around a message; words alone are one: a result after them answers other
-        calls.
-        """
         message = self._history[position]
         alone = message.role in ("user", "system", "developer") and not message.tool_results
         if message.role == "assistant" and isinstance(message.content, str):
@@ -263,15 +357,15 @@ class Ladder:
         return group_at(self._history, position)
 
     def _is_mixed(self, position: int, most: int) -> bool:
-        """Whether a person's words stand in one message with large tool results."""
+        """Whether words of a person stand in one message with large tool results."""
         message = self._history[position]
         large = self._history.tokens(position) > most
         return large and bool(message.tool_results) and bool(message.text)
 
     def _hold_words(self, layout: Layout, above: int, most: int) -> None:
-        """Keep a person's newest messages where they take no more than `most`: all that the policy
-        names if they take a third of the room, else half as many, if they take a half; for these
-        the limit is raised.
+        """Keep the newest messages of a person up to `most` tokens: all that the policy names
+        within a third of the room, else half of them within half of it. The limit is raised for
+        these.
         """
         free = max(0, above - self.unseen(layout))
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
@@ -301,9 +395,7 @@ class Ladder:
         layout.users_kept = sum(1 for p in newest if p in layout.held)
 
     def _hold_checkpoint(self, layout: Layout, room: int) -> int:
-        """Keep a checkpoint that the history begins with, where nobody will summarize it again; the
-        tokens it took.
-        """
+        """Keep a checkpoint at the start that nobody will summarize again; return its tokens."""
         for position in range(min(len(self._history), LEADING)):
             if speaker_of(self._history[position]) == "checkpoint":
                 fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
@@ -311,22 +403,22 @@ class Ladder:
         return 0
 
     def _persons(self, layout: Layout) -> Iterator[int]:
-        """Messages of a person that can be in view, newest first; looks no further than it must."""
+        """Yield the messages of a person that can be in view, newest first."""
         since = max(layout.since, self._compacted)
         yield from takewhile(lambda p: p >= since, self._history.persons())
         spared = (p for p in sorted(layout.spared)[::-1] if p > self._compacted)
         yield from filter(self._history.is_person, spared)
 
     def _hold_first_request(self, layout: Layout, room: int) -> int:
-        """Keep the session's first request unless it takes most of the room; the tokens it took."""
+        """Keep the first request unless it takes most of the room; return its tokens."""
         first = self._request_to_hold(layout)
         if first is None or self._history.tokens(first) > room * FIRST_REQUEST_SHARE:
             return 0
         return self._hold(layout, first, "first request")
 
     def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
-        """Keep the first request where it is small beside all of the room, and nearly all of that
-        is set aside for the checkpoint; the tokens it took.
+        """Keep a first request that is small beside all of the room, although little is left beside
+        the checkpoint; return its tokens.
         """
         first = self._request_to_hold(layout)
         if first is None:
@@ -338,14 +430,14 @@ class Ladder:
         return self._hold(layout, first, "first request") if is_small else 0
 
     def _request_to_hold(self, layout: Layout) -> int | None:
-        """The session's first request, where the policy wants it and it is not in view yet."""
+        """The first request, if the policy wants it and it is not in view yet."""
         first = self._history.first_request() if self._policy.pin_first_request else None
         if first is None or first in layout.held or first < self._compacted:
             return None
         return None if layout.is_gone(first) else first
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
-        """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
+        """Keep as many of the newest messages of a person as a step allows; return their tokens."""
         for step in KEEP_STEPS:
             count = max(1, round(self._policy.keep_user_messages * step))
             chosen = [p for p in newest[:count] if p not in layout.held]
@@ -354,9 +446,9 @@ class Ladder:
         return 0
 
     def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
-        """Keep what is marked important and not covered yet, the most important and the newest
-        first, as far as it fits beside a third of what lies above the floor and these words of a
-        person; what lies above it then. Where it takes more than a share the limit is raised.
+        """Keep important messages, the most important first, beside a third of the room above the
+        floor and `words` tokens; return what lies above the floor then. The limit is raised beyond
+        a share.
         """
         spare = int(self._spare * MARKED_SPARE)
         left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
@@ -374,14 +466,14 @@ class Ladder:
         return layout.limit - layout.tokens
 
     def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
-        """Keep of the others what is most important and still fits."""
+        """Keep the most important of the other messages of a person that fit."""
         rest = [p for p in newest if p not in layout.held]
         for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
             if self._history.tokens(position) <= budget:
                 budget -= self._hold(layout, position, "words")
 
     def _hold_tail(self, layout: Layout, room: int) -> None:
-        """Take in the newest groups as far as they reach; what is spare is for the newest alone."""
+        """Show the newest groups as far as they fit. Only the newest may raise the limit."""
         policy, verbatim = self._policy, int(room * VERBATIM_SHARE)
         masks, pairs, unseen = policy.strategy != "off", 0, self.unseen(layout)
         layout.cut = len(self._history)
@@ -398,14 +490,13 @@ class Ladder:
                     self._spare -= more
                     room = verbatim = room + more
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
-            new = new and not self._is_stale(piece)
-            if new and piece.tokens <= min(verbatim, room):
+            is_stale = self._is_stale(piece)
+            piece.cause = "overtaken" if is_stale else "large" if new else "old"
+            output_room = min(verbatim if layout.tail else max(verbatim, unseen), room)
+            piece.room = output_room if piece.pairs else room
+            if new and not is_stale and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
-            elif (
-                not layout.tail
-                and piece.pairs
-                and self._clip(piece, min(max(verbatim, unseen), room))
-            ):
+            elif not layout.tail and piece.pairs and self._clip(piece, output_room):
                 verbatim -= piece.tokens
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
@@ -416,16 +507,15 @@ class Ladder:
             layout.reach(piece)
 
     def _is_stale(self, piece: Piece) -> bool:
-        """Whether all that tools gave in a group was overtaken since."""
+        """Whether later calls overtook all tool output of a group."""
         results = [i for i in piece.positions if self._history[i].tool_results]
         return bool(results) and all(i in self._stale for i in results)
 
     def _pieces(self, layout: Layout, stop: int | None = None) -> Iterator[Piece]:
-        """The groups before `stop` from the end, word for word, without what is held."""
         return (self._piece(forms, layout) for forms in self._forms.from_end(stop))
 
     def _piece(self, forms: GroupForms, layout: Layout) -> Piece:
-        """What of a group is not held yet, word for word."""
+        """The messages of a group that are not held yet, word for word."""
         group, history = forms.group, self._history
         positions = tuple(i for i in group if i not in layout.held)
         if len(positions) == group.stop - group.start:
@@ -436,7 +526,6 @@ class Ladder:
         return Piece(positions, group.start, shape, shape, pairs)
 
     def _mask(self, piece: Piece) -> None:
-        """Show tool output as stubs."""
         reasoning = self._history.wants_reasoning(piece.start)
         if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
             shape = piece.forms.masked(reasoning=reasoning)
@@ -446,7 +535,7 @@ class Ladder:
             piece.show(shape, "masked")
 
     def _clip(self, piece: Piece, room: int) -> bool:
-        """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
+        """Drop reasoning, then shorten the longest texts; return whether the group fits."""
         if room < FILL_LEAST:
             return False
         reasoning = self._history.wants_reasoning(piece.start)
@@ -467,9 +556,8 @@ class Ladder:
             if excess <= 0:
                 piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
                 return True
-            longest = max(
-                chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None
-            )
+            weights = {i: sizes[i] * (2 if messages[i].tool_results else 1) for i in chosen}
+            longest = max(weights, key=weights.__getitem__, default=None)  # results before words
             if longest is None:
                 break
             words = piece.spared is None
@@ -485,10 +573,8 @@ class Ladder:
         return False
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
-        """Use room that is left: show the newest masked output again, the last of it clipped to
-        measure if `clip`; the newest group always is.
-
-        Returns the room that remains.
+        """Use spare room: show masked output again, newest first. The last piece is clipped to
+        measure if `clip` is set; the newest group always is. Return the room that remains.
         """
         most = layout.tokens + room
         short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
@@ -503,14 +589,14 @@ class Ladder:
         return most - layout.tokens
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
-        """Show more of a shortened piece: the original clipped to what it has and the room."""
+        """Show more of a shortened piece: clip the original to its tokens plus the room."""
         other = replace(piece, shape=piece.whole, form="verbatim")
         if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
             layout.reshape(piece, other.shape, "clipped")
 
     def extend(self, layout: Layout, room: int) -> int:
-        """Take groups at the cut into the view while they fit, the last one clipped; step over what
-        does not fit. The room that remains.
+        """Show groups at the cut while they fit, the last one clipped. Skip what does not fit.
+        Return the room that remains.
         """
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
             if room < FILL_LEAST or piece.start < self._compacted:
@@ -528,12 +614,7 @@ class Ladder:
 
 
 def _is_held(tail: Sequence[Piece]) -> bool:
-    """Whether a tail is only what was held before: what a person has just said, after the answer
-    that it goes on from.
+    """Whether the tail holds only pieces without messages: the newest words of a person are held,
+    and the answer before them is the newest group.
     """
     return not any(piece.positions for piece in tail)
-
-
-def _worth_clipping(message: Message, tokens: int) -> int:
-    """Results go before words."""
-    return tokens * (2 if message.tool_results else 1)

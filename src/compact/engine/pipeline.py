@@ -1,4 +1,4 @@
-"""The pipeline: a compression as its six stages. Start reading here."""
+"""The pipeline: a compression as its six  Start reading here."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from compact.engine import preparing, reporting, stages, telling
+from compact.engine import shorten
+from compact.engine.checkpoint import RECEIPT, draft
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.gate.rules import Judged
-from compact.engine.history import History
-from compact.engine.plan import Plan
-from compact.engine.reporting import STANDS_IN as STANDS_IN
-from compact.engine.standing import ONE_CALL, Standing
-from compact.engine.telling import Answer
-from compact.engine.values import Budget, Selection, Task
+from compact.engine.gate.rules import STANDS_IN as STANDS_IN
+from compact.engine.gate.rules import Judged, by_person, judged_or_extracted
+from compact.engine.groups import groups_of
+from compact.engine.history import History, newest
+from compact.engine.identify import Selection, identify
+from compact.engine.inputs import ONE_CALL, Budget, Standing
+from compact.engine.plan import Plan, Rung, plan_of
+from compact.engine.prepare import Task, prepare
+from compact.engine.summarize import Answer, all_asked, is_down
+from compact.engine.update import exchanged, pieces_in_order, update
+from compact.engine.validate import report, validate
 from compact.errors import NotFound, SummaryRejected, failing_at
 from compact.messages import clock_and_ids
+from compact.messages.alternation import seams_of
 from compact.messages.checkpoints import Checkpoint
+from compact.messages.context import ActiveContext
 from compact.messages.events import (
     STAGES,
     Event,
@@ -28,13 +35,14 @@ from compact.messages.events import (
     SummaryCreated,
     TokenEstimate,
 )
+from compact.messages.messages import Message
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import Emit, Summarizer
 from compact.messages.sessions import Piece
 
 
 class Drafted(NamedTuple):
-    """What a proposal was made from, kept so that a person may write some of it."""
+    """The parts of a proposal, kept so that a person may rewrite stories."""
 
     selection: Selection
     rows: Sequence[tuple[Task, Judged]]
@@ -42,35 +50,34 @@ class Drafted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a compression yields: the plan with its context, and the recipe to make it again.
-
-    Nothing is in force before whoever asked commits it.
+    """The result of a compression: the plan with its context, and the recipe. Nothing is in force
+    until the caller commits it.
     """
 
     plan: Plan
     at: int
-    """How many messages the history had when it was asked for."""
+    """How many messages the history had at the start."""
     number: int = 1
-    """How many compressions led to it, those of another window among them whose checkpoints it has
-    taken over: their age goes on counting."""
+    """How many compressions led to it, including those of another window whose checkpoints it took
+    over."""
     cut: int = 0
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     asked: int = 0
     """Summaries that the summarizer was asked for."""
     replaced: int = 0
-    """Summaries that the extractive one stands in for: none came, or the gate refused it."""
+    """Summaries that the extractive one replaces: none came, or the gate refused it."""
     failed: int = 0
-    """Those among them that were not just too long: they count as failures of the summarizer."""
+    """Those that count as failures of the summarizer: all that were not just too long."""
     is_down: bool = False
     """Whether the summarizer did not answer at all."""
     news: tuple[Event, ...] = ()
-    """What whoever puts it in force tells then."""
+    """Events for when it comes into force."""
     drafted: Drafted | None = field(default=None, repr=False)
-    """What it was made from; None where everything fits."""
+    """Its parts. None if everything fits."""
 
     def tell(self, emit: Emit) -> None:
-        """Say what was done, once it is in force."""
+        """Emit the events, once it is in force."""
         for event in self.news:
             emit(event.model_copy(update={"at": clock_and_ids.now()}))
 
@@ -89,24 +96,23 @@ async def compress(
     emit: Emit,
     standing: Standing = ONE_CALL,
 ) -> Proposal:
-    """Fit the history into the budget. What fits comes back unchanged.
-
-    `standing` is where a session stands: what its earlier compressions covered stays covered, and
-    its checkpoints age.
+    """Fit the history into the budget. A history that fits comes back unchanged. `standing` is the
+    state of a session. What its earlier compressions covered stays covered, and its checkpoints
+    age.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant.
-        CompressionFailed: a stage broke. Each of them says at which stage; nothing was changed.
+        CompressionFailed: a stage broke. The error names the stage. Nothing was changed.
     """
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
         overhead = budget.overhead_tokens
-        _, counted = preparing.newest(history, range(at), budget.limit - overhead)
+        _, counted = newest(history, range(at), budget.limit - overhead)
         total = overhead + counted
         emit(_estimate(history, budget, total, complete=total <= budget.limit))
-        if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
-            pieces = stages.pieces_in_order(history, fits.context)
+        if total <= budget.limit and (fits := unchanged(history, budget, total)):
+            pieces = pieces_in_order(history, fits.context)
             return Proposal(fits, at, number, pieces=pieces)
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
@@ -115,16 +121,16 @@ async def compress(
         standing = replace(standing, by_model=summarizer.waits, by_code=by_code)
         selection, at = _selected(history, policy, budget, standing)
     with _stage("prepare", emit):
-        tasks = preparing.prepare(selection)
+        tasks = prepare(selection)
     with _stage("summarize", emit):
-        texts = await telling.all_asked(summarizer, [task.request for task in tasks], emit)
+        texts = await all_asked(summarizer, [task.request for task in tasks], emit)
     with _stage("checkpoint", emit):
         drafts = [(t, _judged(t, x, selection, emit)) for t, x in zip(tasks, texts, strict=True)]
     with _stage("update", emit):
-        context, pieces = stages.update(selection, drafts)
+        context, pieces = update(selection, drafts)
     with _stage("validate", emit):
-        stages.validate(context, selection)
-        plan = reporting.report(selection, context)
+        validate(context, selection)
+        plan = report(selection, context)
     stand_ins = [x for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)]
     return Proposal(
         plan,
@@ -136,19 +142,19 @@ async def compress(
         asked=sum(1 for task in tasks if task.request is not None),
         replaced=len(stand_ins),
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
-        is_down=any(map(telling.is_down, texts)),
+        is_down=any(map(is_down, texts)),
         news=tuple(_news(selection, plan)),
         drafted=Drafted(selection, drafts),
     )
 
 
 def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
-    """The proposal with what a person wrote, by the ids of new checkpoints, in the place of their
-    stories: judged by the gate, counted, and within the same budget.
+    """Return the proposal with stories by a person, by the ids of new checkpoints. The gate judges
+    them within the same budget.
 
     Raises:
-        NotFound: it makes no such checkpoint, or one that is only a receipt.
-        SummaryRejected: the gate refuses a story, or the context no longer fits; the text says why.
+        NotFound: there is no such checkpoint, or it is only a receipt.
+        SummaryRejected: the gate refuses a story, or the context no longer fits.
     """
     found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
     if found is None or not stories:
@@ -160,21 +166,19 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
             raise NotFound(f"checkpoint {id!r} holds no story of this proposal that can be edited")
         request = task.request.model_copy(update={"max_tokens": rooms[id]})
         count, size = selection.history.counter, task.source_tokens
-        judged = telling.by_person(story, request, count, source_tokens=size)
+        judged = by_person(story, request, count, source_tokens=size)
         if not judged.accepted:
             raise SummaryRejected(f"the summary given for {id} cannot be used: {judged.reason}")
-        others[id] = stages.draft(selection, task, judged)
+        others[id] = draft(selection, task, judged)
     own, before = selection.history.own, proposal.plan.context
-    context, pieces = stages.exchanged(before, proposal.pieces, others, own)
-    stages.validate(context, selection)
-    plan = reporting.report(selection, context)
+    context, pieces = exchanged(before, proposal.pieces, others, own)
+    validate(context, selection)
+    plan = report(selection, context)
     return replace(proposal, plan=plan, pieces=pieces, news=tuple(_news(selection, plan)))
 
 
 def rooms_of(proposal: Proposal) -> dict[str, int]:
-    """Tokens that a person's story may have, by the ids of the new checkpoints that hold one: as
-    many as one of its level, where it was asked to be shorter.
-    """
+    """Return the tokens for a story by a person, by checkpoint id: at least those of its level."""
     if proposal.drafted is None:
         return {}
     caps = proposal.drafted.selection.standing.caps
@@ -187,33 +191,31 @@ def rooms_of(proposal: Proposal) -> dict[str, int]:
 
 
 def _tasks(proposal: Proposal) -> dict[str, Task]:
-    """What was asked for, by the ids of the new checkpoints."""
     if proposal.drafted is None:
         return {}
     selection, rows = proposal.drafted
-    return {stages.draft(selection, *row).id: row[0] for row in rows}
+    return {draft(selection, *row).id: row[0] for row in rows}
 
 
 def _selected(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> tuple[Selection, int]:
-    """What is chosen of how many messages. It is chosen again where another thread appended
-    meanwhile; whoever appends at every try makes a mixture, which is refused as a draft.
+    """Choose again, up to twice, if another thread appended meanwhile. Afterwards the mixture is
+    refused when it is committed.
     """
     for _ in range(3):
         at = len(history)
-        selection = stages.identify(history, policy, budget, standing)
+        selection = identify(history, policy, budget, standing)
         if len(history) == at:
             break
     return selection, at
 
 
 def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Judged:
-    """What may stand in for the task's source."""
     if task.request is None:
-        return stages.RECEIPT
+        return RECEIPT
     history = selection.history
-    return telling.judged(
+    return judged_or_extracted(
         written,
         task.request,
         history.counter,
@@ -225,7 +227,7 @@ def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Ju
 
 @contextmanager
 def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
-    """Say that a stage begins; whatever it raises becomes one of ours that says at which stage."""
+    """Announce a stage; an error in it becomes one that names the stage."""
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
     with failing_at(stage):
         yield
@@ -264,4 +266,37 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
         tokens_after=plan.tokens_after,
         kept=plan.count("kept") + plan.count("pinned"),
         pinned=plan.count("pinned"),
+    )
+
+
+def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
+    """Return the plan for a prompt of `total` tokens that fits. Only unanswered calls are closed.
+    None if it no longer fits with them closed.
+    """
+    before, notes = total, 0
+    messages: list[tuple[int | None, Message]] = []
+    for group in groups_of(history):
+        whole = [history.shown(i) for i in group]
+        shown, places = shorten.closed(whole), {m.id: i for i, m in zip(group, whole, strict=True)}
+        if shown != whole:
+            total -= sum(history.tokens(i) for i in group)
+            total += sum(map(history.counter.message, shown))
+            notes += 1
+        messages += [(places.get(message.id), message) for message in shown]
+    if total > budget.limit:
+        return None
+    why = "calls without a result were answered by a note, results without a call became one"
+    closing = Rung(name="close", why=why, messages=notes, freed=before - total)
+    return plan_of(
+        history,
+        ActiveContext(
+            messages=tuple(message for _, message in messages),
+            seams=seams_of(messages) if notes else (),
+            tokens=total,
+        ),
+        limit=budget.limit,
+        tokens_before=before,
+        floor=budget.floor({}),
+        rungs=(closing,) if notes else (),
+        fates=dict.fromkeys(range(len(history)), "kept"),
     )

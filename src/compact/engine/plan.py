@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
+from compact.engine.history import History
 from compact.errors import NotFound
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
@@ -19,6 +20,7 @@ Reason = Literal[
     "system", "pin", "newest words", "words", "first request", "checkpoint", "important", "recent",
     "room", "compaction",
 ]  # fmt: skip
+Cause = Literal["old", "overtaken", "large"]
 REASONS: Mapping[Reason, str] = {
     "system": "the system prompt stays word for word",
     "pin": "it is pinned",
@@ -27,11 +29,11 @@ REASONS: Mapping[Reason, str] = {
     "first request": "it is the session's first request",
     "checkpoint": "it stands in for what came before this history",
     "important": "it is marked important",
-    "recent": "it is among the newest messages",
+    "recent": "",
     "room": "there was room for it",
     "compaction": "it is a provider's own compaction of everything before it",
 }
-"""Why a message is in view, in words."""
+"""Why a message is in view, in words; of the newest messages `steps` says it."""
 _FORMS: Mapping[str, str] = {
     "masked": "of its tool output a stub is shown",
     "clipped": "there was room for head and tail only",
@@ -69,6 +71,8 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
     """Position of a message in view → the reason, and the position of the message it is kept for.
     The two differ if they cannot be separated, like a call and its result."""
+    steps: Mapping[int, str] = Field(default_factory=dict)
+    """Position of one of the newest messages → what a rung did, and the tokens it decided by."""
     why: str = ""
     """Why less was done than requested."""
     context: ActiveContext
@@ -98,8 +102,9 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
 
     def why_of(self, position: int) -> str:
-        """The fate of the message at this position, and why: `kept: it is among the newest
-        messages`.
+        """The fate of the message at this position, and why: `masked: tool output older than the
+        newest 4 pairs; 1,240 of 3,000 tokens were needed`. Tokens are those of its group, word for
+        word, and of the room that was left for it.
 
         Raises:
             NotFound: the history had no such message.
@@ -112,10 +117,15 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         if fate == "covered":
             held = (c for c in self.context.checkpoints if position in c.covered())
             checkpoint = next(held, None)
-            return f"covered: {checkpoint.id} stands in for it" if checkpoint else "covered"
+            if checkpoint is None:
+                return "covered"
+            size = f"{checkpoint.span.messages:,} messages in {checkpoint.token_count:,} of "
+            return f"covered: {checkpoint.id} stands in for {size}{self.limit:,} tokens"
         if position not in self.reasons:
             return f"{fate}: everything fits"
         reason, of = self.reasons[position]
+        if position in self.steps:
+            return f"{fate}: {self.steps[position]}"
         why = REASONS[reason]
         if of != position:
             why = f"it cannot be parted from message {of}: {why}"
@@ -158,3 +168,48 @@ class Plan(BaseModel, frozen=True, defer_build=True):
             lines.append(f"{rung.name}: {rung.why} ({freed})")
         lines += [c.written for c in self.context.checkpoints if c.seconds is not None]
         return "\n".join(lines)
+
+
+def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
+    """Return a plan; fields that follow from history and context are filled in."""
+    said = {"why": _unread(history), **said}
+    return Plan(
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+        **said,
+    )
+
+
+def _unread(history: History) -> str:
+    """Say what is lost if the model that is asked is not of the provider that compacted."""
+    at = history.newest_compaction
+    if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
+        return ""
+    return (
+        f"message {at:,} is a provider's own compaction, and sealed: the model that is asked now "
+        "cannot read it, and is told so"
+    )
+
+
+def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
+    """Return the plan if nothing is done: the context fits, or `why` says the reason."""
+    return plan_of(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
+
+
+def weighed(plan: Plan, asked: int) -> Plan:
+    """Return the plan of a requested compression; it says why more is left than asked."""
+    if plan.why or plan.tokens_after <= asked:
+        return plan
+    return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
+
+
+def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
+    """Say why a context of so many tokens is not made smaller."""
+    parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
+    return (
+        f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
+        f" ({parts}); the others are the newest messages and what stands in for those before"
+    )

@@ -1,10 +1,9 @@
-"""How one message is made shorter in view, reversibly: its original stays in the history under its
-id.
+"""How one message is made shorter in view. Its original stays in the history under its id.
 
-`masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed`
-answers calls that nobody answered and gives results without a call a voice, so that no provider
-refuses the prompt. Which message is shortened, and how far, is decided by who asks:
-`engine.ladder` for what is in view, `engine.aside`, `session.recall`.
+`masked` replaces tool output by a stub. `clipped` keeps head and tail of the longest text. `closed`
+answers open calls and turns results without a call into notes, so that no provider refuses the
+prompt. `put_aside` serves a person who put a message aside. Callers decide which message is
+shortened and how far: `engine.ladder`, `session.recall`.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compact.engine.stubs import stub
 from compact.messages.arguments import json_or, leaves
 from compact.messages.budget import even_share
 from compact.messages.characters import with_texts
 from compact.messages.formats.known import format_named
 from compact.messages.messages import (
+    Image,
     Message,
     MessageMetadata,
+    Opaque,
     Part,
     Text,
     Thinking,
@@ -30,16 +30,17 @@ from compact.messages.messages import (
     ToolResult,
 )
 from compact.messages.tokens import TokenCounter
+from compact.patterns import regex
 from compact.text.said_within import words_within
 
 STUB_TOKENS = 48
-"""Tool output of fewer tokens is left alone: a stub would be no shorter."""
+"""Shorter tool output is left alone: a stub would be no shorter."""
 LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
 HEAD_SHARE = 0.6
-"""Share of a clipped text that is taken from its head; the rest is its tail."""
+"""Share of a clipped text that is its head; the rest is its tail."""
 ORPHAN = "[tool result that does not follow its call"
-"""How the note begins that a result without a call becomes."""
+"""How the note begins that replaces a result without a call."""
 _ANSWERED = "-unanswered"
 _INJECTED = MessageMetadata(source="injected")
 NO_RESULT = (
@@ -108,7 +109,7 @@ def _masked_part(
 
 
 def _clipped_call(call: ToolCall) -> ToolCall:
-    """The call with every long string of its arguments cut to its head."""
+    """The call with each long string argument cut to its head."""
     arguments = _arguments(call)
     short = with_texts(arguments, _cut_head) if arguments else arguments
     return call if short == arguments else _call_with(call, short)
@@ -122,7 +123,7 @@ def _cut_head(value: str) -> str:
 
 
 def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
-    """The call with its longest arguments clipped to `max_tokens`, as far as that goes."""
+    """The call with its longest arguments clipped towards `max_tokens`."""
     for _ in range(8):  # strings, the longest first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
@@ -153,7 +154,7 @@ def _call_with(call: ToolCall, arguments: object) -> ToolCall:
 
 
 def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
-    """The provider's block with other arguments, as text or as an object, whichever it has."""
+    """The provider's block with other arguments, as text or as an object like before."""
     if call.raw is None:
         return None
     for key in ("input", "arguments"):
@@ -167,11 +168,9 @@ def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any]
 
 
 def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
-    """Head and tail of a text within `max_tokens`, with a line between them that says what is
-    missing.
-
-    `reference` names the original. Returns the text itself where it fits or is no longer than that
-    line, and just the line where nothing else fits.
+    """Return head and tail of a text within `max_tokens`, with a line between that says what is
+    missing. `reference` names the original. A text that fits, or is no longer than that line, is
+    returned whole. If nothing else fits, only the line is returned.
     """
     total = counter.text(text)
     if total <= max_tokens:
@@ -209,10 +208,8 @@ def clipped(
     words: bool = True,
     reasoning: bool = False,
 ) -> Message:
-    """The message within `max_tokens` as far as clipping its texts can bring it there; results
-    before words, or results alone.
-
-    Images and framing are left alone, so the outcome may still be larger.
+    """Return the message clipped towards `max_tokens`. Results are clipped before words, or alone
+    if not `words`. Images and framing stay, so the message may still be larger.
     """
     if isinstance(message.content, str):
         room = max_tokens - counter.framing.per_message
@@ -246,7 +243,7 @@ def clipped(
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Tokens that clipping could free; results count double so that they go first."""
+    """Tokens that clipping could free. Results count double so that they go first."""
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -273,10 +270,8 @@ def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenC
 
 
 def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list[Message]:
-    """The messages of a group as a provider accepts them: every call answered, every result with
-    its call.
-
-    `called` are calls made before these messages that still wait for their results.
+    """Return a group as providers accept it: each call answered, each result with its call.
+    `called` are earlier calls that still wait for results.
     """
     messages = _in_whole_replies([_results_first(m) for m in messages])
     if not called and _is_closed(messages):
@@ -299,8 +294,8 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
 
 def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
-    """Where a note stands that answers calls of the message there: behind the rest of its reply and
-    behind results that came, as some providers pair results with calls by their order.
+    """Where the note goes that answers calls of the message at `position`: behind the rest of its
+    reply and the results that came, as some providers pair results with calls by order.
     """
     place, reply = position + 1, messages[position].reply_id
     if note.role != "tool":
@@ -314,9 +309,7 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
 
 
 def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
-    """The messages, a reply that goes on after the result of one of its parallel calls in one
-    piece: all results stand behind it, those too that came after something else was said.
-    """
+    """Join a reply that goes on after a result; all results stand behind it."""
     out: list[Message] = []
     for message in messages:
         out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
@@ -324,7 +317,7 @@ def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
 
 
 def _place_at_call(message: Message, before: Sequence[Message]) -> int:
-    """Where late results stand: behind the others of their call; 0 if in time or not called."""
+    """Where late results go, behind the others of their call; 0 if they are in time."""
     answered = {result.call_id for result in message.tool_results}
     place = len(before)
     if not answered or message.text or not before:
@@ -339,8 +332,8 @@ def _place_at_call(message: Message, before: Sequence[Message]) -> int:
 
 
 def place_in_reply(message: Message, before: Sequence[Message]) -> int:
-    """Where a message stands that comes after others: behind them, or before the results of the
-    calls that its own reply made and that still wait for one.
+    """Return where a later message goes: at the end, or before the results of the calls of its own
+    reply that still wait.
     """
     start = len(before)
     if message.reply_id is None or message.tool_results:
@@ -356,7 +349,7 @@ def place_in_reply(message: Message, before: Sequence[Message]) -> int:
 
 
 def _results_first(message: Message) -> Message:
-    """The message with its tool results before its words, as providers want them."""
+    """Put tool results before words, as providers want them."""
     if message.role != "user" or not message.tool_results:
         return message
     parts = sorted(message.parts, key=lambda p: not isinstance(p, ToolResult))
@@ -365,7 +358,7 @@ def _results_first(message: Message) -> Message:
 
 
 def _is_closed(messages: Sequence[Message]) -> bool:
-    """Whether one message calls and those after it answer, each call once: the usual case."""
+    """Whether one message calls and the next ones answer, each call once: the usual case."""
     calls = [call.id for call in messages[0].tool_calls] if messages else []
     results = [result.call_id for m in messages[1:] for result in m.tool_results]
     if any(m.tool_calls for m in messages[1:]) or (messages and messages[0].tool_results):
@@ -374,7 +367,7 @@ def _is_closed(messages: Sequence[Message]) -> bool:
 
 
 def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
-    """A note in the place of results that never came to these calls of the message `asked`."""
+    """Return a note in place of results that never came to these calls of the message `asked`."""
     role = format_named(asked.wire_format).results_role if asked.wire_format else "tool"
     return Message.trusted(
         role=role,
@@ -389,17 +382,17 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
 
 
 def _kind_of(call: ToolCall) -> Mapping[str, Any] | None:
-    """What says which kind of call is answered, for formats that have several."""
+    """The kind of the answered call, for formats that have several."""
     return {"type": call.raw["type"]} if call.raw and "type" in call.raw else None
 
 
 def is_answer(message: Message) -> bool:
-    """Whether the message is nothing but such a note."""
+    """Whether the message is only such a note."""
     return message.metadata.source == _INJECTED.source and message.id.endswith(_ANSWERED)
 
 
 def joined(answer: Message, results: Message) -> list[Message]:
-    """Results of one reply in one message where the provider keeps them in one (a user message)."""
+    """Join results of one reply where the provider keeps them in one user message."""
     if results.role != "user":
         return [answer, results]
     return [results.with_parts([*answer.parts, *results.parts])]
@@ -408,10 +401,8 @@ def joined(answer: Message, results: Message) -> list[Message]:
 def _with_orphans_adopted(
     messages: Sequence[Message], called: Counter[str]
 ) -> tuple[list[Message], Counter[str]]:
-    """The messages, and the calls that still wait at their end.
-
-    Notes that come of orphans stand after the results beside them: a provider wants nothing between
-    those.
+    """Return the messages and the calls that still wait. Notes from orphans stand after the results
+    beside them, as providers allow nothing between those.
     """
     due = Counter(called)
     out: list[Message] = []
@@ -428,7 +419,7 @@ def _with_orphans_adopted(
 
 
 def _adopted(message: Message, due: Counter[str]) -> Message:
-    """Results that answer no call that is due become a note; the others are due no longer."""
+    """Turn results that answer no waiting call into a note."""
     parts: list[Part] = []
     orphans = False
     for part in message.parts:
@@ -446,3 +437,70 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
     if note.role != "tool":
         return note
     return note.model_copy(update={"role": "user", "wire": None, "wire_format": None})
+
+
+TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
+"""Characters for what was done, for the outcome, and of a line that is read for it."""
+_PATH = regex(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
+_FOLDERS = regex(r"(?:[\w.@-]+/)+")
+
+
+def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
+    """Return the line in place of tool output: id, tool, target, outcome or beginning, and size.
+    The output is found again by its id.
+    """
+    from compact.text.outcomes import command_of, outcome_of, target_of
+
+    lines = result.text.strip().splitlines()
+    name, target = call.name if call else result.name or "tool", target_of(call) if call else ""
+    outcome = str(outcome_of(result, call) or "")
+    if not outcome and (call is None or not target or command_of(call)):
+        outcome = f"begins: {lines[0].strip()[:LINE_CHARS]}" if lines else "(no text)"
+    if len(outcome) > OUTCOME_CHARS:
+        outcome = _FOLDERS.sub("", outcome)
+    is_path = bool(_PATH.fullmatch(target))
+    tool = f"{name} `{_short(target, TARGET_CHARS, tail=is_path)}`" if target else name
+    about = [tool, _short(outcome, OUTCOME_CHARS), f"{tokens:,} tokens, {len(lines):,} lines"]
+    return f"[output {result.call_id} masked · {' · '.join(filter(None, about))}]"
+
+
+def _short(text: str, most: int, *, tail: bool = False) -> str:
+    if len(text) <= most:
+        return text
+    return f"…{text[1 - most :]}" if tail else f"{text[: most - 1].rstrip()}…"
+
+
+def put_aside(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
+    """Return a message that was put aside, clipped towards `max_tokens`. Pictures and documents
+    have no head and tail. If needed a line replaces them, the largest first.
+    """
+    short = clipped(message, max_tokens, counter)
+    if isinstance(short.content, str):
+        return short
+    parts = list(short.content)
+    for whole in sorted(message.parts, key=counter.part, reverse=True):
+        if counter.message(short) <= max_tokens:
+            break
+        at = next((i for i, part in enumerate(parts) if part is whole), None)
+        if at is not None:
+            line = _left_out(parts[at], message, counter)
+            if counter.part(line) < counter.part(parts[at]):
+                parts[at] = line
+                short = message.with_parts(parts)
+    return short
+
+
+def _left_out(part: Part, message: Message, counter: TokenCounter) -> Part:
+    """The line in place of a picture or document; other parts unchanged."""
+    kind = part.raw.get("type", part.type) if part.raw else part.type
+    what = "pictures" if isinstance(part, ToolResult) else kind
+    line = f"[… {what} of about {counter.part(part):,} tokens left out; the whole is message "
+    line += f"{message.id} …]"
+    match part:
+        case Image() | Opaque():
+            return Text(line)
+        case ToolResult(images=[_, *_]):
+            text = f"{part.text}\n{line}" if part.text else line
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case _:
+            return part

@@ -1,7 +1,7 @@
-"""What of a conversation its digest still says, measured: names, decisions and questions.
+"""What a digest still says of its conversation, measured: names, decisions and questions.
 
-Each is looked for as it was written, white space squeezed. So what a digest says in other words
-counts as lost: the shares are lower bounds.
+Each is searched as it was written, white space squeezed. Other words for it count as lost: the
+shares are lower bounds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from compact.text.facts import Said, entities
 from compact.text.speakers import own_words_of, speaker_of
 
 MOST_ENTITIES = 60
-"""Names that count as likely needed again, as in the project's other measure of them."""
+"""Names that are likely needed again, as in the project's other measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How many there are, and how many a digest says: entities, names, decisions, questions."""
+    """How many there are and how many a digest says: entities, names, decisions, questions."""
 
     said: tuple[int, ...] = (0, 0, 0, 0)
     of: tuple[int, ...] = (0, 0, 0, 0)
@@ -45,7 +45,7 @@ class Kept:
 
 
 class Facts:
-    """What there is to lose: to be read message by message, then held against digests."""
+    """What could be lost: read message by message, then compared with digests."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -54,7 +54,7 @@ class Facts:
         self._questions: set[str] = set()
 
     def read(self, messages: Iterable[Message]) -> Facts:
-        """Take down what the next messages hold."""
+        """Take down what the messages hold."""
         for message in messages:
             speaker = speaker_of(message)
             if speaker in ("system", "injected", "checkpoint"):
@@ -81,14 +81,14 @@ class Facts:
                     self._decisions.add(_squeezed(said))
 
     def kept_in(self, text: str, notes: Notes) -> Kept:
-        """What a digest says of it."""
+        """Return what a digest says of it."""
         own = _squeezed(text)
         groups = (self.entities(notes), self._names, self._decisions, self._questions)
         found = [[_squeezed(each) in own for each in group] for group in groups]
         return Kept(tuple(map(sum, found)), tuple(map(len, found)))
 
     def entities(self, notes: Notes) -> Sequence[str]:
-        """The names that are needed again likeliest."""
+        """Return the names that are most likely needed again."""
         ranked = [text for text, *_ in notes.ranked()[:MOST_ENTITIES]]
         if not notes.is_plain_talk and ranked:
             return ranked

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nsmallest
 
-from compact.engine import telling
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.chronology.notes import Notes
 from compact.engine.composition import Composer
 from compact.engine.excerpts import HEADING, Excerpts
+from compact.engine.gate.rules import judged_or_extracted
+from compact.engine.summarize import asked
 from compact.engine.survival import Facts, Kept
 from compact.messages.checkpoints import SummaryRequest, Verdict
 from compact.messages.codec import instant
@@ -142,8 +143,8 @@ class Digester:
             record=record,
             notes=notes,
         )
-        answer = await telling.asked(self.summarizer, request, self.emit)
-        found = telling.judged(
+        answer = await asked(self.summarizer, request, self.emit)
+        found = judged_or_extracted(
             answer,
             request,
             self.counter,

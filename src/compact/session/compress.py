@@ -11,9 +11,9 @@ from typing import Any, Unpack
 from compact import wiring
 from compact.engine import pipeline
 from compact.engine.history import History, Item
+from compact.engine.inputs import Budget
 from compact.engine.pipeline import Proposal
 from compact.engine.plan import Plan
-from compact.engine.values import Budget
 from compact.errors import CompactError, InvalidArgument
 from compact.messages.budget import ContextWindow
 from compact.messages.calls import got, known_options, whole_number

@@ -13,9 +13,8 @@ from itertools import chain as chained
 from typing import Any, overload
 
 from compact import forks
-from compact.engine.aside import aside
 from compact.engine.history import NEVER_PRUNED, History, Item
-from compact.engine.shorten import without_reasoning
+from compact.engine.shorten import put_aside, without_reasoning
 from compact.errors import NotFound, Superseded
 from compact.messages import chain
 from compact.messages.changes import SystemShown
@@ -264,7 +263,7 @@ class SessionHistory(History):
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
         """What would be shown of the message there, and its tokens."""
-        short = aside(self[position], most, self.counter)
+        short = put_aside(self[position], most, self.counter)
         return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from compact.engine.inputs import Wanted
 from compact.engine.plan import Plan
-from compact.engine.values import Wanted
 from compact.errors import (
     CannotFit,
     ContextOverflow,

@@ -1,10 +1,9 @@
-"""The chronology: what was said and done, in its order and in the words in which it was said.
+"""The chronology: what was said and done, in order and in its own words.
 
-Nothing is sorted and nothing is guessed. Each text has a weight: of its kind, of its age, and of
-about how much it tells. One number decides for all of them: a text may have that many tokens for
-each unit of its weight. What fits stands whole; of the rest stand head and tail, with a mark for
-what is left out; what would be a stub is left out. The largest number whose text fits is found by
-halving. What tools did between two texts stands between them, in one line.
+Each text has a weight by kind, age and how much it tells. One number gives all of them their
+tokens: so many for each unit of weight. What fits stands whole. Of longer texts head and tail
+stand, with a mark between; stubs are left out. Halving finds the largest number whose text fits.
+What tools did between two texts stands between them in one line.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.talk import Talk
 from compact.engine.chronology.work import Deed
 from compact.engine.chronology.work import Kind as DeedKind
-from compact.engine.seen import NOTHING, Seen
+from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Level
 from compact.messages.messages import short_id
@@ -28,37 +27,33 @@ from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
 
 STEPS, LEAST, MOST, LARGER, TRIES = 9, 1e-3, 200.0, 1.05, 10
-"""Halvings by which the number is found; between which it lies, in tokens for a unit; what the
-larger one is times the other; and how often the text is made for less, as tokens are only about
-known before."""
+"""Halvings to find the number; its least and most, in tokens for a unit; the ratio of the larger
+number to the other; and how often the text is made again, as tokens are only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
-"""Tokens of a line beside its words, about; by how much a number differs at least from one that was
-tried; and the share of the room that may be left."""
+"""Tokens of a line beside its words, about; least ratio between two numbers that are tried; and the
+share of the room that may be left."""
 POWER, PERSONS_POWER = 0.6, 1.0
-"""Power of what a text tells by which it is weighed: twice as long, it is not worth twice as much;
-and the same of what a person says, all of which may have to be followed."""
+"""Power of what a text tells in its weight: twice as long is not worth twice as much. For words of
+a person, all of which may have to be followed, it is."""
 OLD, NEAR, NOW = 0.35, 0.65, 0.8
-"""What a text counts however old it is, what it counts more that is not, and what the newest ones
-count more."""
+"""Weight of any age, and what newer and the newest texts add."""
 NOW_FADE, NEAR_FADE = 12, 30
-"""Messages after which the newest count 1/e of it; the others after so many at least, else after a
-quarter of all."""
+"""Messages after which the newest keep 1/e of it; for the others at least so many, or a quarter of
+all."""
 SHORT, STUB, WHOLE = 40, 18, 0.55
-"""Tokens up to which a text stands whole or not at all; tokens below which what could stand of it
-is left out; and the part of its tokens from which a short text, or a person's, stands whole."""
+"""Tokens up to which a text stands whole or not at all; least tokens of a cut text; and the part
+from which on a short text, or one of a person, stands whole."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
-"""The same part of what is told of a deed; look-ups that one line tells; and functions and types of
-a file."""
+"""The same part for a deed; look-ups in one line; and functions and types of a file."""
 MARKED = 1_000.0
-"""What a message that is marked important counts: more than any that is not."""
+"""Weight of an important message: more than any other."""
 DEMANDED, MUST = 2.0, 60.0
-"""What a text counts more that demands as clearly as can be, and what its sentences that stay count
-more than the text around them."""
+"""Extra weight of the clearest demand, and of its sentences that stay."""
 OUTSIDE_CODE = 16 / 6
-"""What a person's words count more where nobody works on files: they say what is wanted, and what
-tools return is not theirs."""
+"""Extra weight of words of a person where nobody works on files: what tools return is not
+theirs."""
 CALLED_OUTSIDE = 100.0
-"""What calls count more there: each is told, however little room there is."""
+"""Weight of calls there: each is told, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -66,37 +61,37 @@ SPEAKERS = {
     "earlier": "- ",
     "host": "- ",
 }
-"""How the line of an item begins by its kind; all others are the assistant's."""
+"""How the line of an item begins. All others are of the assistant."""
 
 
 _Parts = list[tuple[DeedKind, str, float, int]]
-"""What deeds come to: its kind, its words, the most that one of them may take, and its tokens."""
+"""Deeds: kind, words, most tokens for one of them, and tokens."""
 
 
 @dataclass
 class Chronology:
-    """Tells of what is in notes from position `first` to before `last`."""
+    """Tells what the notes hold from position `first` to before `last`."""
 
     notes: Notes
     counter: TokenCounter
     first: int = 0
     last: int = 1 << 60
-    seen: Seen = NOTHING
-    """What the reader sees beside it, and is not told again."""
+    seen: VisibleText = NOTHING
+    """What the reader sees beside it. It is not repeated."""
     clipped: Collection[int] = ()
-    """Positions of messages in view of which something is left out there: they are told as well."""
+    """Positions of shortened messages in view. They are told as well."""
     weights: KindWeights = PLAIN
     level: Level = "detailed"
-    """An older one tells of all its span alike."""
+    """Older levels tell all of their span alike."""
     _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
-    """What the rows take, by the numbers that were tried."""
+    """Tokens of the rows, by the numbers that were tried."""
     _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
-    """Rows as they were cut, by their place and their room."""
+    """Rows as they were cut, by place and room."""
     _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
-    """What the deeds between two rows come to, by the places of the first and the last."""
+    """The deeds between two rows, by the places of the first and the last."""
 
     def told(self, room: int) -> str:
-        """The chronology in so many tokens at most; empty where nothing fits."""
+        """Return the chronology in at most so many tokens. Empty if nothing fits."""
         if self.notes.is_plain_talk:
             return self._talk.told(room)
         if room < STUB or not self._rows:
@@ -131,7 +126,6 @@ class Chronology:
         return low
 
     def _cost(self, number: float) -> float:
-        """About the tokens that the rows take."""
         total = 0.0
         for weight, size, least, must, whole, stub in self._sizes:
             room = number * weight
@@ -142,8 +136,8 @@ class Chronology:
         return total
 
     def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
-        """The text with as many of the newest rows as fit told with a number that is too large for
-        all of them: what has one weight comes in all at once, or not at all.
+        """Tell as many of the newest rows as fit with a larger number. Rows of one weight come in
+        all at once, so a number alone may leave room.
         """
         low, high = 0, len(self._rows)
         while low < high:
@@ -161,7 +155,7 @@ class Chronology:
 
     @cached_property
     def _items(self) -> list[Item]:
-        """What was said that the reader does not see, and that nobody would miss: words alone."""
+        """What was said and the reader does not see."""
         rows = (
             x
             for x in self.notes.items.rows
@@ -171,7 +165,7 @@ class Chronology:
 
     @cached_property
     def _rows(self) -> list[tuple[float, Item, Cuttable] | Deed]:
-        """Texts with their weights, and deeds, in their order."""
+        """Texts with their weights, and deeds, in order."""
         deeds = [x for x in self.notes.work.deeds if self.first <= x.position < self.last]
         items = [(self._weight(x), x, cuttable(x, self.counter)) for x in self._items]
         told = [row for row in items if row[0]]
@@ -184,8 +178,8 @@ class Chronology:
 
     @cached_property
     def _sizes(self) -> list[tuple[float, int, int, float, float, float]]:
-        """Of each row its weight, its tokens, those that stay of it and what they count more, the
-        room from which on it stands whole, and the room below which nothing but those would.
+        """Of each row: weight, tokens, tokens that stay and their extra weight, the room from which
+        on it stands whole, and the least room.
         """
         found = list[tuple[float, int, int, float, float, float]]()
         for row in self._rows:
@@ -202,7 +196,7 @@ class Chronology:
         return found
 
     def _counts(self, kind: DeedKind) -> float:
-        """What a kind of deed counts: who serves somebody changes what they own by calls."""
+        """The weight of a kind of deed. In a service, calls change what people own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 
@@ -219,7 +213,7 @@ class Chronology:
         return weight * marked * math.pow(item.info, power)
 
     def _freshness(self, position: int) -> float:
-        """What something counts by its age in messages."""
+        """The weight of an age in messages."""
         if self.level != "detailed":
             return 1.0
         end = min(self.last, self.notes.position)
@@ -227,8 +221,8 @@ class Chronology:
         return OLD + NEAR * math.exp(-age / fade) + NOW * math.exp(-age / NOW_FADE)
 
     def _lines(self, smaller: float, larger: float = 0.0, since: int = 1 << 60) -> Iterator[str]:
-        """The lines with so many tokens for each unit of weight; rows from one of them on with a
-        larger number of them.
+        """Yield lines with so many tokens for each unit of weight; from row `since` on with
+        more.
         """
         done, before, left_out = list[tuple[int, float, Deed]](), "", 0
         for place, (row, sizes) in enumerate(zip(self._rows, self._sizes, strict=True)):
@@ -255,9 +249,7 @@ class Chronology:
             yield f"[{left_out:,} messages of the user are left out]"
 
     def _done(self, deeds: Sequence[tuple[int, float, Deed]]) -> Iterator[str]:
-        """What was done, in one line: what may stand of it, by what each deed may take for its
-        weight, and how much more there is.
-        """
+        """What was done, in one line, and how much more there is."""
         if not deeds:
             return
         (first, number, _), (last, other, _) = deeds[0], deeds[-1]
@@ -282,14 +274,13 @@ class Chronology:
             yield f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
 
     def _parts_of(self, deeds: Iterable[tuple[float, Deed]]) -> _Parts:
-        """What deeds come to that may take so much for what they count."""
         rows = [(deed, number * self._freshness(deed.position)) for number, deed in deeds]
         return [(*part, self.counter.text(part[1])) for part in _parts_of(rows)]
 
 
 def _line(item: Item, shown: str, before: str) -> str:
-    """An item as a line; further lines of its own stand behind it, indented. What it answers is
-    told with it, unless the line before ends with that.
+    """An item as a line; more lines of it are indented. What it answers stands with it, unless the
+    line before ends so.
     """
     shown = shown.replace("\n", "\n    ")
     if item.kind == "aside" and item.is_refusal:
@@ -302,14 +293,11 @@ def _line(item: Item, shown: str, before: str) -> str:
 
 
 def _decides(text: str) -> bool:
-    """Whether in a text somebody decides."""
     return any(topic_of(line) == "decisions" for line in lines_of(text))
 
 
 def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
-    """What deeds come to, each with its kind and the most that one of them may take, in their
-    order: of a check how it came out first and last, of files that were written how often.
-    """
+    """Join deeds: checks with first and last outcome, files with how often they were written."""
     checks, files = dict[str, list[str]](), dict[str, list[str]]()
     told = dict[tuple[DeedKind, str], float]()
     for deed, number in deeds:

@@ -1,6 +1,4 @@
-"""Cutting a text to its room: its head and its tail as they were said, and between them a mark that
-says how much is left out and where it is found.
-"""
+"""Cutting a text: head and tail as they were said, between them a mark of what is missing."""
 
 from __future__ import annotations
 
@@ -18,18 +16,17 @@ from compact.text.terms import STOP_WORDS
 MARK_TOKENS = 8
 """Tokens of the mark, about."""
 HEAD_SHARE = 2 / 3
-"""Part of the room that the head takes: what a text is about stands there, what it comes to at its
-end."""
+"""Share of the room for the head. It says what a text is about; the tail, what it comes to."""
 LONGEST_FIRST = 40
-"""Tokens up to which a first sentence stands whole: it says what the rest is about."""
+"""A first sentence of up to so many tokens stands whole: it says what the rest is about."""
 ANNOUNCED = 200
-"""Characters below which words that end in a colon only announce."""
+"""Shorter texts that end in a colon only announce."""
 MOST_INFO = 150
-"""What a text tells at most, however long it is: the rest of it is pasted, or thought aloud."""
+"""Most that a text tells. What is longer is pasted, or thinks aloud."""
 LITTLE = 3.0
-"""What a sentence tells below which it is left out first where others are."""
+"""Sentences that tell less are left out first."""
 FEW_TOKENS = 12
-"""Tokens of room below which no unit is begun that does not fit."""
+"""Tokens. In less room no unit is begun that does not fit."""
 UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _PIECE = regex(r"\S+\s*")
@@ -40,12 +37,12 @@ BLANK = regex(r"\n\s*\n")
 
 @dataclass(frozen=True)
 class Cuttable:
-    """A text and where it may be cut: between lines and sentences, else between words."""
+    """A text and where it may be cut: between lines and sentences, or else between words."""
 
     text: str
     counter: TokenCounter
     stays: Callable[[str], bool] = lambda _: False
-    """Which of its sentences stay, however little room there is for others."""
+    """Which sentences stay, however little room there is."""
 
     @cached_property
     def tokens(self) -> int:
@@ -54,7 +51,7 @@ class Cuttable:
 
     @cached_property
     def least(self) -> int:
-        """Tokens of what stays; 0 where nothing does."""
+        """Tokens of the sentences that stay."""
         return sum(map(self._units[1].__getitem__, self._kept)) + MARK_TOKENS * bool(self._kept)
 
     @cached_property
@@ -74,8 +71,8 @@ class Cuttable:
         return units, [self.counter.text(unit.strip()) + 1 for unit in units]
 
     def within(self, room: int, where: str) -> str:
-        """The text in about so many tokens; `where` names what brings all of it back. The whole
-        text where it hardly takes more.
+        """Return the text in about so many tokens. `where` names what brings back the whole. A text
+        that takes hardly more is returned whole.
         """
         if self.tokens <= max(1.15 * room, room + 10):
             return self.text
@@ -102,7 +99,7 @@ class Cuttable:
         return _joined([*told, mark] if is_unmarked else told)
 
     def _begun(self, unit: str, room: int) -> str:
-        """The first words of a unit that does not fit; empty where there is room for few."""
+        """The first words of a unit that does not fit. Empty if only few fit."""
         words, taken = _PIECE.findall(unit), 0
         if room < FEW_TOKENS:
             return ""
@@ -116,8 +113,8 @@ class Cuttable:
 
 
 def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
-    """How many units the head takes, where the tail begins, which may take so much of the room, and
-    what is left of the room.
+    """Return how many units the head takes, where the tail begins, and the room that is left. The
+    tail may take `tails` of the room.
     """
     head = 0
     for size in sizes:
@@ -133,8 +130,8 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
 
 
 def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
-    """The sentences and lines that stay, and the others but for those that tell hardly anything by
-    themselves: headings, praise, an offer, words before a list, and code.
+    """Drop sentences that tell hardly anything: headings, praise, announcements, code. What stays
+    stays.
     """
     in_code = False
     for unit in units:
@@ -150,12 +147,12 @@ def _is_frame(words: str) -> bool:
 
 
 def gist(text: str, most: int) -> str:
-    """The first sentences of a text that say something, in one line of so many characters."""
+    """Return the first telling sentences of a text in one line of at most so many characters."""
     return beginning(" ".join(_telling(UNIT.split(text), lambda _: False)) or text, most)
 
 
 def squeezed(text: str) -> str:
-    """A text without empty lines."""
+    """Return a text without empty lines."""
     return BLANK.sub("\n", text.strip())
 
 
@@ -171,8 +168,8 @@ def _ended(unit: str) -> str:
 
 
 def info_of(text: str) -> float:
-    """About how much a text tells. Length alone ranks sentences as well as any cue that was tried
-    (docs/evidence.md); words of closed classes are not counted.
+    """Return about how much a text tells. Length ranks sentences as well as any cue that was tried
+    (docs/evidence.md). Words of closed classes do not count.
     """
     words = {word for word in WORD.findall(text.lower()) if word not in STOP_WORDS}
     info = len(words) + 2 * math.sqrt(len(anchors.find(text)))

@@ -1,5 +1,6 @@
-"""The extractive summarizer: a chronology, without any model. The same messages give the same
-one. What writes it is loaded when it is asked for the first time: every session has one of these.
+"""The extractive summarizer: a chronology, without a model. The same messages give the same text.
+
+Each session has one, so what writes it is loaded on first use.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from compact.text.modes import weights_of
 
 
 class ExtractiveSummarizer:
-    """Tells what was said and done in the words in which it was said; deterministic, offline.
-    Tokens are counted by `counter`, which may be a `TokenEstimator` like `NoopEstimator()`.
+    """Tells what was said and done in its own words; deterministic and offline. `counter` may be a
+    `TokenEstimator` like `NoopEstimator()`.
     """
 
     name = "extractive"
@@ -22,25 +23,27 @@ class ExtractiveSummarizer:
         self._counter = counter if isinstance(counter, TokenCounter) else TokenCounter(counter)
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """Tell the request's messages within its token cap."""
+        """Tell the messages within their token cap."""
         return self.extracted(request)
 
     def extracted(self, request: SummaryRequest) -> Summary:
-        """The same for those who cannot wait."""
+        """The same without waiting."""
         from compact.engine.chronology.composing import Chronology
         from compact.engine.chronology.notes import Notes
-        from compact.engine.seen import InView, Seen, Visible
+        from compact.engine.visible import MessagesInView, VisiblePart, VisibleText
 
         notes = request.notes
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
         kept = request.kept
-        beside = kept.seen if isinstance(kept, InView) else Seen([Visible.of(kept)])
+        beside = (
+            kept.seen if isinstance(kept, MessagesInView) else VisibleText([VisiblePart.of(kept)])
+        )
         chronology = Chronology(
             notes,
             self._counter,
             *request.reach,
-            seen=Seen([request.record], beside),
+            seen=VisibleText([request.record], beside),
             weights=weights_of(request.mode, request.strategy),
             level=request.level,
         )

@@ -1,7 +1,7 @@
-"""Items: what was said, in its order, as a chronology may tell it.
+"""Items: what was said, in order, for a chronology.
 
-A fold over messages; memory is bounded. Nothing is judged by its words: an item has a kind, which
-follows from who spoke and when, and a size, which says about how much it tells.
+Memory is bounded. Words are not judged: the kind of an item follows from its speaker and time, and
+its size says about how much it tells.
 """
 
 from __future__ import annotations
@@ -32,46 +32,44 @@ from compact.text.sentences import beginning, sentences_of
 from compact.text.terms import STOP_WORDS
 
 Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier"]
-"""What a host says must hold; what a person asks; what they pasted with it; what they say in the
-middle of work: an answer, a refusal; the assistant's last words before the person speaks again;
-what else it says; what an earlier checkpoint tells."""
+"""`host`: what must hold; `request`: what a person asks; `pasted`: what they pasted with it;
+`aside`: what they say during work; `closing`: the last words of the assistant before a person
+speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
 MUST_STAY = 0.4
-"""How clearly a person's sentence demands something that stays when others are cut."""
+"""How clear a demand must be to stay when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
-"""Kinds of what has to be followed."""
+"""Kinds that have to be followed."""
 MOST_ITEMS = 800
-"""Items from which some are forgotten: the newer half stays, and of the older one half, of these
-what demands most."""
+"""With more items some are forgotten: the newer half stays, and of the older half the more
+demanding half."""
 LONGEST = 6_000
-"""Characters of an item, half of either end: what is left out is found by its id."""
+"""Characters of an item, half at each end. Its id finds the rest."""
 MOST_QUESTION = 240
-"""Characters of a question that is told with its answer, its end; of what was refused, its
-beginning."""
+"""Characters of the end of a question, and of the start of what was refused."""
 MOST_BEFORE = 3
-"""Messages that are named in which something was said with another value, the newest."""
+"""Messages that are named for earlier values, the newest."""
 FEW_WORDS = 12
-"""Words below which a person's answer says little without the question."""
+"""A shorter answer says little without its question."""
 PROSE = 0.2
-"""Share of words of closed classes from which a text is prose: code and logs have .02 to .13, what
-people write .29 and more."""
+"""Share of words of closed classes in prose: code and logs have .02 to .13, people .29 and more."""
 _TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
-"""How the lines of a chronology begin that tell who spoke."""
+"""How lines of a chronology begin that name a speaker."""
 _BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
-"""The mark behind a sentence that was said before with another value, and in which messages."""
+"""The mark of a sentence that once had another value, and in which messages."""
 _SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
 
 
 class Spoken(NamedTuple):
-    """What was said, sentence by sentence."""
+    """An item sentence by sentence."""
 
     said: Sequence[Said]
     opening: float
     """How much the first sentence tells."""
     question: str
-    """The question with which it ends."""
+    """The question at the end."""
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class Item:
     """Something that was said."""
 
     position: int
-    """Of its message, in the log."""
+    """Position of its message in the log."""
     kind: Kind
     text: str
     message_id: str = ""
@@ -87,16 +85,15 @@ class Item:
     """The question that it answers, or what it refused."""
     is_refusal: bool = False
     info: float = 0.0
-    """About how much it tells: its telling words, its names and its numbers."""
+    """About how much it tells: telling words, names and numbers."""
     text_cut: Cuttable | None = field(default=None, repr=False, compare=False)
-    """The text as it may be cut, once somebody has counted it."""
+    """The text as it may be cut, once counted."""
     spoken: Spoken | None = field(default=None, repr=False, compare=False)
-    """The text as it is spoken, once talk was told of it."""
+    """The text sentence by sentence, once used."""
     demands: float = 0.0
-    """How much the sentence of a person that demands most reads like something to be followed, 0 to
-    1."""
+    """How clearly the most demanding sentence of a person demands, 0 to 1."""
     before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Its sentences that were said before with another value, and in which messages."""
+    """Its sentences that once had another value, and the messages with it."""
 
 
 @dataclass(slots=True)
@@ -105,20 +102,20 @@ class Items:
 
     rows: list[Item] = field(default_factory=list)
     tells_work: bool = False
-    """Whether an earlier checkpoint tells what was done, too."""
+    """Whether an earlier checkpoint also tells what was done."""
     forgotten: int = 0
-    """Position before which items were forgotten."""
+    """Items before this position were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)
-    """Sentences that are told no more, each with what still stands in its message and in the one
-    that supersedes it, until somebody has taken note of them."""
+    """Sentences that are told no more, with the rest of their message and the later one. The reader
+    empties it."""
     _said: dict[str, Item] = field(default_factory=dict)
-    """What a person said, by its words in lower case."""
+    """What persons said, by its words in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
-        """A person speaks; `pasted` is what else they sent: prose is an item of its own, of code
-        and logs it is only said that they were there. What they said before and now say again is
-        told once, here; the words of the assistant before it were its closing words.
+        """Take down words of a person. Pasted prose is an item of its own; of code and logs it is
+        only said that they were there. Repeated words are told once, here. Words of the assistant
+        just before become its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():
@@ -135,19 +132,19 @@ class Items:
         return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
-        """A person says something in the result of a tool: answers, or says why they refuse."""
+        """Take down words of a person in the result of a tool: an answer or a refusal."""
         before = beginning(said.question or refused, MOST_QUESTION)
         item = Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
         self._supersede(item)
         self._add(item)
 
     def assistant(self, text: str, message_id: str, position: int) -> None:
-        """The assistant speaks."""
+        """Take down words of the assistant."""
         if text.strip():
             self._repeat(self._add(Item(position, "said", cut(text), message_id)))
 
     def host(self, text: str, message_id: str, position: int) -> None:
-        """A host repeats what must hold, line by line: each is told once, where it stood last."""
+        """Take down what a host repeats; each line is told once, where it stood last."""
         for line in map(str.strip, text.splitlines()):
             if line and not line.startswith("#") and not line.endswith(":"):
                 item = Item(position, "host", f"Host: {_BULLET.sub('', line, count=1)}", message_id)
@@ -155,8 +152,8 @@ class Items:
                 self._add(item)
 
     def earlier(self, text: str, message_id: str, position: int) -> None:
-        """An earlier checkpoint is read in place of its messages: each of its lines is an item,
-        what a person said in it and what the assistant said theirs again.
+        """Take down an earlier checkpoint, an item a line; its lines of speakers become theirs
+        again.
         """
         told = list[str]()
         for line in text.splitlines():
@@ -175,7 +172,7 @@ class Items:
             self._add(item)
 
     def _close(self) -> Item | None:
-        """What the assistant said last, now its closing words; None where others spoke since."""
+        """Make the last words of the assistant its closing words, unless others spoke since."""
         last = next((row for row in reversed(self.rows) if row.kind != "host"), None)
         if last is None or last.kind not in ("said", "closing"):
             return None
@@ -183,9 +180,7 @@ class Items:
         return last
 
     def _forget_same(self, item: Item) -> None:
-        """Forget what a person said before in the same words; and their last words, if these begin
-        with them.
-        """
+        """Forget what a person said before in the same words, or the start of them just before."""
         same = " ".join(item.text.lower().split())
         before = self._said.pop(same, None)
         last = next((row for row in reversed(self.rows) if row.kind == "request"), None)
@@ -208,14 +203,14 @@ class Items:
                 item.before_ids[statement.text] = tuple(dict.fromkeys(ids))[-MOST_BEFORE:]
 
     def _repeat(self, item: Item) -> None:
-        """The assistant says again what the person before it stated: it goes with that."""
+        """The assistant repeats a statement of a person: it goes when that goes."""
         if self._stated and len(item.text) < ANNOUNCED:
             for statement in statements_in(item.text):
                 self._stated.repeat(statement, item)
 
     def _leave_out(self, item: Item, sentence: str, later: Item) -> None:
-        """Leave a sentence out that a later message supersedes; an item of which nothing is left
-        but what that says again is forgotten.
+        """Leave out a sentence that a later message supersedes. An item with nothing new left is
+        forgotten.
         """
         mark = f"[… {len(sentence.split()):,} words, {short_id(item.message_id)}]"
         item.text = item.text.replace(sentence, mark, 1)
@@ -243,7 +238,6 @@ class Items:
 
 
 def _weigh(item: Item) -> None:
-    """Note how much an item tells, and demands."""
     item.text_cut = item.spoken = None
     item.info = max(info_of(item.text), float(bool(item.before)))
     if item.kind in PERSONS:
@@ -251,19 +245,19 @@ def _weigh(item: Item) -> None:
 
 
 def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
-    """Words, behind each sentence that was said before with another value a mark of where."""
+    """Return the words with marks behind sentences that once had another value."""
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words
 
 
 def without_superseded(text: str) -> str:
-    """A text without the marks for what is told no more."""
+    """Return a text without the marks for what is told no more."""
     return _SUPERSEDED.sub("\n", text)
 
 
 def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
-    """What was said as it may be cut, counted by a counter; what a person demands stays."""
+    """Return the text of an item as it may be cut. Demands of a person stay."""
     if item.text_cut is None or item.text_cut.counter is not counter:
         words = squeezed(item.text)
         if item.kind in PERSONS:
@@ -274,12 +268,11 @@ def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
 
 
 def _is_frame(line: str) -> bool:
-    """Whether a line of a checkpoint says only what it is, or what it left out."""
+    """Whether a line of a checkpoint only says what it is, or what is left out."""
     return line.startswith(("#", REFERENCE_LINE)) or line.endswith("left out]")
 
 
 def _item_of(words: str, message_id: str, position: int) -> Item:
-    """A line of a chronology as the item that it tells."""
     told = _TOLD.match(words)
     if told is None:
         by: Kind = "host" if words.startswith("Host: ") else "earlier"
@@ -290,9 +283,7 @@ def _item_of(words: str, message_id: str, position: int) -> Item:
 
 
 def _unmarked(item: Item) -> Item:
-    """An item whose sentences are known that were said before with another value, without the
-    marks that said so.
-    """
+    """Turn the marks of earlier values in the text of an item into data."""
     item.text, *rest = _BEFORE.split(item.text)
     for ids, more in zip(rest[::2], rest[1::2], strict=True):
         for sentence in [*sentences_of(item.text.rpartition("\n")[2])][-1:]:
@@ -302,7 +293,7 @@ def _unmarked(item: Item) -> Item:
 
 
 def cut(text: str) -> str:
-    """A text, in the middle of a very long one a mark."""
+    """Return a text; of a very long one head and tail."""
     text = text.strip()
     if len(text) <= LONGEST:
         return text
@@ -313,13 +304,13 @@ def cut(text: str) -> str:
 
 
 def _reads(text: str) -> bool:
-    """Whether a text is prose: many of its words are of closed classes. Code and logs have few."""
+    """Whether a text is prose, by the share of words of closed classes."""
     words = WORD.findall(text.lower())
     return sum(word in STOP_WORDS for word in words) >= PROSE * len(words) > 0
 
 
 def question_of(text: str) -> str:
-    """The question with which a text ends; empty where it asks nothing."""
+    """Return the question at the end of a text. Empty if there is none."""
     said = text.strip().rstrip("*_ ")
     if not said.endswith(("?", "？")):
         return ""
@@ -328,11 +319,11 @@ def question_of(text: str) -> str:
 
 
 def sentences_in(text: str) -> Iterator[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return filter(None, map(str.strip, UNIT.split(text)))
 
 
 @lru_cache(maxsize=4_096)
 def demand_of(sentence: str) -> float:
-    """How much a person's sentence reads like something to be followed, 0 to 1; a question asks."""
+    """Return how clearly a sentence of a person demands something, 0 to 1. A question does not."""
     return 0.0 if sentence.endswith(("?", "？")) else score_of(sentence.removeprefix("Host: "))

@@ -1,4 +1,4 @@
-"""The list of names that stand nowhere else in view, the likeliest to be needed first."""
+"""The names that stand nowhere else in view, the likeliest to be needed first."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from compact.engine.chronology.notes import Notes
-from compact.engine.seen import Seen, names_in
+from compact.engine.visible import VisibleText, names_in
 from compact.messages.tokens import TokenCounter
 
 THRIFT = 0.5
-"""Power of its tokens by which a name's weight is divided: short names give more for their
+"""The weight of a name is divided by its tokens to this power: short names give more for their
 room."""
 ROOT_SHARE = 0.7
-"""Share of the absolute paths that lie below the root."""
+"""Share of the absolute paths below the root."""
 LEAST_NAME = 3
-"""Tokens of room below which no name is looked for."""
+"""Tokens. In less room no name is looked for."""
 MOST_FOLDERS = 1_000
-"""Files whose folders are remembered: each compression asks it of the same ones."""
+"""Files whose folders are cached: each compression asks for the same ones."""
 
 
 def listed(
@@ -28,10 +28,10 @@ def listed(
     told: str,
     room: int,
     counter: TokenCounter,
-    seen: Seen,
+    seen: VisibleText,
 ) -> str:
-    """The likeliest names within so many tokens that stand neither in what is told nor beside it.
-    Paths are told from the root that most files have in common.
+    """Return the likeliest names that fit and stand neither in `told` nor beside it. Paths are
+    shown from the root that most files share.
     """
     known = seen.names | names_in(told)
     root = root_of(notes)
@@ -51,8 +51,8 @@ def listed(
 
 
 class Likeliest:
-    """Names by their weight for their room, those of the same by themselves. How long a name is is
-    looked at only where it may come next: none takes less than two tokens.
+    """Names by weight for their tokens; sorted names within one weight. Tokens are counted only for
+    a name that may come next: none has less than two.
     """
 
     def __init__(self, weights: Mapping[str, float], counter: TokenCounter) -> None:
@@ -68,7 +68,6 @@ class Likeliest:
             place += 1
 
     def _find(self) -> bool:
-        """Find the next one; whether there is one."""
         left, heap = self._left, self._heap
         while left and not (heap and heap[0][0] < -left[-1][0] / 2**THRIFT):
             weight, text = left.pop()
@@ -81,9 +80,7 @@ class Likeliest:
 
 
 def root_of(notes: Notes) -> str:
-    """The folder that most of the absolute paths have in common that were written and read, its
-    slash included; empty where there is none.
-    """
+    """Return the folder that most absolute paths share, with its slash. Empty if there is none."""
     files = [*notes.work.files, *notes.work.read]
     folders = Counter(chain.from_iterable(map(_folders_of, files)))
     total = sum(file.startswith("/") for file in files)
@@ -93,15 +90,13 @@ def root_of(notes: Notes) -> str:
 
 @lru_cache(maxsize=MOST_FOLDERS)
 def _folders_of(file: str) -> tuple[str, ...]:
-    """The folders that an absolute path is in, none where it is another one; each compression asks
-    it of the same ones.
-    """
+    """The folders of an absolute path. None for other paths."""
     parts = file.split("/") if file.startswith("/") else []
     return tuple("/".join(parts[:depth]) for depth in range(3, len(parts)))
 
 
 def below(name: str, root: str) -> str:
-    """A name below the root, also where it is given from a folder within the root."""
+    """Return a name below the root, even if it starts in a folder within the root."""
     if not root or name.startswith(root):
         return name.removeprefix(root)
     parts = name.split("/")

@@ -1,8 +1,7 @@
 """Notes: what is taken down of a history, message by message.
 
-A fold that can be continued: reading the next message goes on where the last one ended, and memory
-is bounded by caps, not by the history. What was said is taken down in `items`, what tools did in
-`work`, what was named in a ledger; what of it is told is decided in `chronology`.
+Notes can be continued: reading goes on where it ended. Caps bound their memory. `items` holds what
+was said, `work` what tools did, the ledger what was named. `chronology` decides what of it is told.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 
 from compact.engine.chronology.items import Items
 from compact.engine.chronology.work import WorkLog
-from compact.engine.history import FEW_MESSAGES, History
+from compact.engine.history import FEW_MESSAGES, History, newest
 from compact.messages.checkpoints import summary_of
 from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.text import anchors
@@ -23,18 +22,18 @@ from compact.text.said_within import verdict_of, words_within
 from compact.text.speakers import host_instructions, own_words_of, person_text, speaker_of
 
 MOST_READ = 1_000_000
-"""Tokens of a history that are read where nothing of it was read yet, the newest ones."""
+"""Tokens of a new history that are read, the newest ones."""
 TRIM_EVERY = 64
-"""Messages after which what is too much is forgotten."""
+"""Notes are trimmed after so many messages."""
 MOST_ANCHORS = 2_500
-"""Names that are remembered, the likeliest: what is forgotten no checkpoint lists. More take
-memory, and time to rank."""
+"""Names that are kept, the likeliest. Forgotten ones are never listed. More take memory, and time
+to rank."""
 RANKED = 1_500
 """Names that are ranked."""
 FEW_PASTED = 20
-"""Words that a person pasted, from which it is said that they did."""
+"""Pasted words from which on it is said that a person pasted."""
 PLAIN = 8
-"""Things said for each call of a tool, from which it is plain talk."""
+"""Things said for each tool call, from which on it is plain talk."""
 
 
 @dataclass(slots=True)
@@ -42,19 +41,19 @@ class Notes:
     """What was read so far."""
 
     position: int = 0
-    """Where in the log the next message stands."""
+    """Position of the next message."""
     since: int = 0
-    """Where in the log the first one stood that was read."""
+    """Position of the first message that was read."""
     ledger: Ledger = field(default_factory=Ledger)
     items: Items = field(default_factory=Items)
     work: WorkLog = field(default_factory=WorkLog)
     marked: set[int] = field(default_factory=set)
-    """Positions of messages that are marked important."""
+    """Positions of important messages."""
     _ranked: list[tuple[str, Use, float]] | None = field(default=None, repr=False)
-    """The names by how likely they are needed, until more is read."""
+    """The names by likelihood, until more is read."""
 
     def read(self, messages: Iterable[Message]) -> Notes:
-        """Take down what the next messages hold; the notes themselves."""
+        """Take down what the next messages hold; return the notes."""
         self._ranked = None
         for message in messages:
             if message.is_important:
@@ -106,9 +105,7 @@ class Notes:
         self.items.person(words, message.id, self.position, pasted if is_much else "")
 
     def _read_words_within(self, message: Message) -> set[str]:
-        """Take down what a person said inside results: answers, and why something was refused; the
-        ids of the calls that they said it to.
-        """
+        """Take down the words of a person inside results; return the ids of those calls."""
         names = {r.call_id: self.work.tool(r.call_id) for r in message.tool_results}
         for result in message.tool_results:
             if verdict := verdict_of(result, names[result.call_id]):
@@ -127,9 +124,7 @@ class Notes:
         self.work.result(result, self.position)
 
     def _read_checkpoint(self, message: Message) -> None:
-        """Take over an earlier checkpoint: what it told stands before what follows; what stood then
-        is no more.
-        """
+        """Take over an earlier checkpoint, without what was present then."""
         for section, body in sections_of(summary_of(message.text)):
             self.ledger.note(body, "assistant", self.position)
             if section not in (NOW, NAMES):
@@ -142,29 +137,27 @@ class Notes:
 
     @property
     def is_code(self) -> bool:
-        """Whether commands are run here, or files are written."""
+        """Whether commands are run, or files written."""
         return bool(self.work.commands or self.work.files)
 
     @property
     def is_plain_talk(self) -> bool:
-        """Whether people only talk: hardly anything calls a tool."""
+        """Whether people only talk: there is hardly a tool call."""
         if self.items.tells_work or self.work.commands:
             return False
         return self.work.calls * PLAIN <= len(self.items.rows)
 
     def ranked(self) -> list[tuple[str, Use, float]]:
-        """The names by how likely they are needed."""
+        """Return the names by how likely they are needed."""
         if self._ranked is None:
             self._ranked = self.ledger.ranked(self.position, RANKED)
         return self._ranked
 
 
 def notes_of(history: History, *, known: Message | None = None, until: int | None = None) -> Notes:
-    """The notes of a history as it is now, or of its first messages up to `until`, unless more were
-    read. What was read before is not read again.
-
-    Of a history that is very long only the newest messages are read at first, behind `known`: what
-    is known of those before.
+    """Return the notes of a history, up to `until` or a later position that was read. Nothing is
+    read twice. Of a very long history only the newest messages are read at first, after `known`,
+    which says what came before.
     """
     notes, history.notes = history.notes, None  # nobody else may carry on the same ones
     if not isinstance(notes, Notes) or notes.position > len(history):
@@ -181,11 +174,6 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
 
 
 def _start(history: History) -> int:
-    """Where the newest messages begin that are read of a history: `MOST_READ` tokens."""
     if len(history) <= FEW_MESSAGES:
         return 0
-    position, total = len(history), 0
-    while position > 0 and total <= MOST_READ:
-        position -= 1
-        total += history.tokens(position)
-    return position
+    return newest(history, range(len(history)), MOST_READ)[0].start

@@ -1,5 +1,5 @@
-"""What stands now, as far as code can read it off: what was asked last, what is still to do, how
-the checks came out, where the work stands. The most needed first.
+"""The present, as far as code can read it: the last request, open tasks, the outcome of checks,
+branch and commit. The most needed first.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from compact.engine.chronology.cutting import Cuttable
 from compact.engine.chronology.items import Item
 from compact.engine.chronology.names import below, root_of
 from compact.engine.chronology.notes import Notes
-from compact.engine.seen import Seen
+from compact.engine.visible import VisibleText
 from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
-"""Checks, the newest, files that were written since one of them, files that another line names, and
-tasks that are told."""
+"""Checks, the newest; files written since one of them; files that another line names; tasks."""
 ASKED_TOKENS, POINTED = 60, 12
-"""Tokens of what was asked last, and words that show which of the messages in view it is."""
+"""Tokens of the last request, and words that identify it if it is in view."""
 
 
-def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
-    """What stands now, line by line."""
+def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:
+    """Yield the present line by line."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
     if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
@@ -56,13 +55,13 @@ def lines_of(notes: Notes, seen: Seen, counter: TokenCounter) -> Iterator[str]:
 
 
 def _is_answered(notes: Notes, asked: Item) -> bool:
-    """Whether the assistant had the last word, with no call to follow."""
+    """Whether the assistant had the last word, with no call after it."""
     last, work = notes.items.rows[-1], notes.work
     is_said = last.kind in ("said", "closing") and last.position > asked.position
     return is_said and not work.waiting and last.position > work.last
 
 
-def _asked(asked: Item, seen: Seen, counter: TokenCounter, *, is_answered: bool) -> str:
+def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered: bool) -> str:
     is_seen = seen.tells(asked.text)
     to = f", to “{asked.before}”" if asked.before else ""
     if is_seen:
@@ -74,13 +73,9 @@ def _asked(asked: Item, seen: Seen, counter: TokenCounter, *, is_answered: bool)
     return f"- Asked last ({short_id(asked.message_id)}{below}){answered}{to}: “{said}”"
 
 
-def _last_part(file: str) -> str:
-    return file.rsplit("/", 1)[-1]
-
-
 def _last_parts(files: Iterable[str], most: int = MOST_FILES) -> str:
     """Files by their last parts, the newest first."""
-    return _some([_last_part(file) for file in files][::-1], most)
+    return _some([file.rsplit("/", 1)[-1] for file in files][::-1], most)
 
 
 def _some(files: list[str], most: int = MOST_FILES) -> str:

@@ -1,6 +1,4 @@
-"""Plain talk, told by its sentences: those that tell most for their room, who said them, in their
-order.
-"""
+"""Plain talk, told by the sentences that tell most for their tokens, with speakers, in order."""
 
 from __future__ import annotations
 
@@ -29,29 +27,29 @@ from compact.text.speakers import Speaker
 
 SPEAKERS: Mapping[str, str] = {"person": "User: ", "assistant": "Assistant: "}
 SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
-"""What is no name: nobody may speak as another by saying so."""
+"""Not names: nobody may speak as another by writing so."""
 MOST_JUDGED = 40
-"""Items by which is judged whether they are a record of what people said to each other."""
+"""Items that decide whether this is a record of a conversation between people."""
 RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
-"""Share of the room that a person's clear demands take before the rest; tokens of a small one, up
-to half of it; and from which clearness on they are."""
+"""Share of the room for clear demands of a person, before the rest; tokens of a small room, up to
+half of it; and how clear a demand must be."""
 TALK_POWER = 0.2
-"""Power of what a kind counts more by which a sentence does: beside deeds stand a person's demands,
-which count very much; beside a sentence stand others."""
+"""Power of the weight of a kind for sentences. Demands weigh very much beside deeds; beside a
+sentence stand only others."""
 TOPICS: Mapping[str, str] = {"errors": "failed", "decisions": "decided"}
-"""What sentences are about, and the kind that counts more or less with them."""
+"""Topics of sentences, and the kind that gives the weight."""
 SPARE = 0.03
-"""Share of the room that is used for what is not new where it is left."""
+"""Share of the room that is filled with repetitions if it is left."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
-"""Tokens of a line's speaker, at most, and those in which nothing is told."""
+"""Most tokens of the speaker of a line, and tokens in which nothing is told."""
 SHORT_ANSWER = 4.0
-"""What an answer tells below which it is told with its question."""
+"""An answer that tells less is told with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
 class Talk:
-    """Tells what tells most of these items, what is marked important first; of what was pasted only
-    that it was. Each sentence is weighed once, whatever room is asked for.
+    """Tells the most telling sentences of the items, important ones first. Of pasted text it only
+    says that it was there. Each sentence is weighed once for all sizes.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class Talk:
         self._rest: tuple[list[Said], Candidates] | None = None
 
     def told(self, room: int) -> str:
-        """The lines within so many tokens."""
+        """Return the lines within so many tokens."""
         left = room
         while left > LEAST_TOKENS and self._said:
             rules = max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
@@ -89,15 +87,14 @@ class Talk:
 
     @cached_property
     def _clear(self) -> list[Said]:
-        """What a person clearly wants followed, the clearest and newest first."""
-        persons = ((i, x) for i, x in enumerate(self._said) if _is_persons(x))
+        """Clear demands of a person, the clearest and newest first."""
+        persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
         return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
 
     def _select(self, budget: int, rules: int) -> Sequence[Said]:
-        """What tells most: first of what is marked important, then so many tokens of what a person
-        wants followed. What all that is new leaves free takes what counts most of the others, the
-        newest first.
+        """Choose important messages, then demands up to `rules` tokens, then what is new. Room that
+        is left goes to the weightiest others, the newest first.
         """
         said = self._said
         first = Candidates(self._marked, self._cost).within(budget)
@@ -120,7 +117,7 @@ class Talk:
         return [x for x in said if id(x) in chosen]
 
     def _beside(self, first: list[Said]) -> Candidates:
-        """What can be chosen beside these."""
+        """The candidates beside these."""
         if self._rest is None or self._rest[0] != first:
             at = {x.position for x in first}
             others = [x for x in self._said if x.position not in at or x not in first]
@@ -129,8 +126,8 @@ class Talk:
 
 
 def is_record(items: Sequence[Item]) -> bool:
-    """Whether it is a record of what people said to each other: most words name who speaks, and the
-    same few speak again and again.
+    """Whether it is a record of what people said to each other: most items name their speaker, and
+    the same few speak often.
     """
     newest = [item.text for item in items if item.kind == "request"][-MOST_JUDGED:]
     names = [found[0] for found in map(NAMED.match, newest) if found]
@@ -143,9 +140,7 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
 
 
 def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
-    """The sentences of an item; the first of an answer that says little by itself with the question
-    that it answers.
-    """
+    """The sentences of an item; a first one that tells little stands with its question."""
     spoken, asked = _spoken(item), item.before
     if not asked and before is not None and spoken.opening < SHORT_ANSWER:
         asked = _spoken(before).question
@@ -156,7 +151,7 @@ def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
 
 
 def _spoken(item: Item) -> Spoken:
-    """An item as it is spoken, found once."""
+    """An item sentence by sentence, computed once."""
     if item.spoken is None:
         speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
         lines = lines_of(without_superseded(item.text))
@@ -167,7 +162,7 @@ def _spoken(item: Item) -> Spoken:
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
-    """How many times as much a sentence counts by its kind."""
+    """Return a function for the weight of a sentence."""
     more = {
         k: math.pow(weights.more(k), TALK_POWER) for k in ("request", "wrote", *TOPICS.values())
     }
@@ -176,7 +171,7 @@ def _weighing(weights: KindWeights) -> Callable[[Said], float]:
         return lambda _: 1.0
 
     def weigh(said: Said) -> float:
-        by = more["request"] if _is_persons(said) else 1.0
+        by = more["request"] if said.speaker == "person" else 1.0
         if more["wrote"] != 1 and anchors.find(said.text):
             by *= more["wrote"]
         kind = TOPICS.get(topic_of(said.text))
@@ -189,17 +184,13 @@ def _weighing(weights: KindWeights) -> Callable[[Said], float]:
     return weigh
 
 
-def _is_persons(said: Said) -> bool:
-    return said.speaker == "person"
-
-
 def _lines(
     rows: Sequence[Said],
     names: Mapping[int, str],
     before_ids: Mapping[int, Mapping[str, Sequence[str]]],
 ) -> Iterator[str]:
-    """Statements as lines, those of one message in one line, each line with its speaker: the name
-    under which its message was given, if there is one; and which were said before otherwise.
+    """Yield one line a message, with its speaker or the name in the message, and marks of earlier
+    values.
     """
     for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         *before, last = [x.text for x in said]

@@ -1,7 +1,7 @@
 """The work log: what tools were asked to do and what came of it, call by call.
 
-Pairs each call with its result and takes it down as a deed; beside the deeds, what is true now:
-what is still to do, which checks passed and what was written since, branch and commit.
+A call and its result become a deed. Beside the deeds stands what is true now: open tasks, the last
+checks, what was written since, branch and commit.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ EDIT_KEYS = frozenset(
 )
 """Arguments whose text is written to a file."""
 MOST_KEPT, MOST_DEEDS = 200, 2_000
-"""Files and waiting calls, and deeds, that are remembered; the oldest are forgotten."""
+"""Files and waiting calls that are kept, and deeds; the oldest are forgotten."""
 _LOOKED_AT = 4_000
-"""Characters of an output that are looked at for what git says."""
+"""Characters of an output that are searched for words of git."""
 _TRIED_CHARS = 500
-"""Characters of the longest argument that may name a file: longer ones are text."""
+"""Characters of an argument that may name a file. Longer ones are text."""
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
 """Arguments of calls that run commands or change files."""
@@ -38,24 +38,24 @@ _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "canc
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _PATCHES = frozenset(("patch", "diff"))
 _PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
-"""Arguments that hold a patch, and how it says which files it changes."""
+"""How a patch says which files it changes."""
 _LONGEST_PATH = 300
-"""Characters from which an argument is no path that is written to, and not what a call is about."""
+"""Characters. A longer argument is no path."""
 _COMMITTED = regex(
     r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
 )
 _BRANCH = regex(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
 )
-"""How git says on which branch one is, and what was committed."""
+"""How git prints branch and commits."""
 _ELSEWHERE = regex(r"/tmp\b|\bgit -C\b|\bmktemp\b")
-"""A command that works in some other repository than the one at hand."""
+"""A command that works in another repository."""
 _LOOKED_FOR = frozenset(
     """
     path pattern plan query questions shell_id skill subject taskId task_id todos url
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Arguments of calls that look something up or keep a list: what they came to is no deed."""
+"""Arguments of calls that look up or keep a list: their result is no deed."""
 _LOOKS = frozenset(
     """
     calculate check count fetch find get list lookup query read search show think view
@@ -64,33 +64,33 @@ _LOOKS = frozenset(
 """First words of the names of functions that look something up."""
 _SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
-"""Characters that one line tells of what a call was asked for, of what it gave, and of a command;
-and names that were defined in a file."""
+"""Characters of a line for a request, for its result and for a command; and names that were defined
+in a file."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
-"""Characters of data that are read, and facts that are remembered."""
+"""Characters of data that are read, and facts that are kept."""
 _DEFINED = regex(
     r"^[+ \t]*(?:[a-z]{1,20} ){0,3}?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
     r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})"
     r"(?=[ \t]*(?:[(:{<=;\[]|$|struct\b|interface\b|extends\b|implements\b))",
     re.MULTILINE,
 )
-"""How code says which functions and types it defines."""
+"""How code defines functions and types."""
 _DOCUMENTS = (".md", ".rst", ".txt")
-"""Ends of the names of files whose code is an example."""
+"""Files whose code is only an example."""
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
-"""A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
+"""A task in a list: id, status, words, and maybe what it waits for."""
 _WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
-"""What goes before a command to be in the right folder."""
+"""Goes to the right folder before a command."""
 _PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
 """A step of a command that others will see."""
 _TRACEBACK = "Traceback (most recent call last)"
-"""How the report of an error begins whose last line names it."""
+"""Start of an error report whose last line names the error."""
 _URL = regex(r"https?://[^\s\"'<>)]+")
 
 Kind = Literal["changed", "called", "failed", "checked", "wrote", "looked"]
-"""What a deed is: git or a page on it was changed; something else was called that may change
-something; it failed; a check ran; a file was written; all else."""
+"""`changed`: git or a page on it changed; `called`: a call that may change something; `failed`;
+`checked`: a check ran; `wrote`: a file was written; `looked`: all else."""
 
 
 class Deed(NamedTuple):
@@ -100,17 +100,17 @@ class Deed(NamedTuple):
     kind: Kind
     what: str
     came_to: str = ""
-    """What came of it, as it was printed."""
+    """Its result, as printed."""
 
 
 class Check(NamedTuple):
-    """How a check came out that ran last."""
+    """The last run of a check."""
 
     position: int
     step: str
     """The step of the command that ran it."""
     outcome: str
-    """As it was printed."""
+    """As printed."""
     passed: bool
 
 
@@ -122,9 +122,9 @@ class _Asked(NamedTuple):
     script: str = ""
     """The whole command."""
     files: tuple[str, ...] = ()
-    """That it writes to."""
+    """Files that it writes."""
     defines: tuple[str, ...] = ()
-    """Functions and types that stand in what it writes."""
+    """Functions and types in what it writes."""
     task: str = ""
     """The words of the task that it makes."""
     subject: str = ""
@@ -138,41 +138,41 @@ class WorkLog:
     deeds: list[Deed] = field(default_factory=list)
     """In the order of their results."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
-    """The newest task list a tool was given: words and whether done."""
+    """The newest task list of a tool: words, and whether done."""
     doing: str = ""
     """The task that was begun last."""
     tracked: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Tasks that are made and updated one by one, by their id: words and whether done."""
+    """Tasks that are made and updated singly, by id: words, and whether done."""
     checked: dict[str, Check] = field(default_factory=dict)
-    """By the kind of check, the one that ran last the last."""
+    """The last run of each kind of check, the newest last."""
     unchecked: dict[str, int] = field(default_factory=dict)
-    """Files written since the last check that passed → where."""
+    """Files written since the last passed check, and where."""
     uncommitted: dict[str, int] = field(default_factory=dict)
-    """Files written since the newest commit → where."""
+    """Files written since the newest commit, and where."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Files that were written → how often, and where last; the newest last."""
+    """Written files: how often, and where last; the newest last."""
     read: dict[str, int] = field(default_factory=dict)
-    """Files that tools were asked for → where last; the newest last."""
+    """Files that tools were asked for, and where last; the newest last."""
     stale: set[int] = field(default_factory=set)
     """Positions of results that were overtaken: a file was read again or written since."""
     branch: str = ""
     commit: str = ""
     """The newest commit: hash and title."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
-    """The newest plan that was put to the person, and what became of it."""
+    """The newest plan that a person was shown, and their verdict."""
     last: int = 0
-    """Where the newest result stood."""
+    """Position of the newest result."""
     calls: int = 0
     commands: int = 0
     """Calls, and those that ran a command."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Files that were read → with which arguments, and where their result stood last."""
+    """Files that were read: with which arguments, and where last."""
     _facts: dict[str, None] = field(default_factory=dict)
-    """What data said and what calls were asked for, newest last: what is new is told first."""
+    """Facts from data and calls, newest last: new facts are told first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
-        """Take down a call; the files it is to write."""
+        """Take down a call; return the files that it is to write."""
         values = anchors.strings_of(call.arguments)
         script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
         files = tuple(_written(values))
@@ -192,7 +192,7 @@ class WorkLog:
         return files
 
     def _task(self, call: ToolCall) -> str:
-        """Take down what a call says of tasks; the words of a task that it makes."""
+        """Take down what a call says of tasks; return the words of a new task."""
         if '"status"' in call.arguments:
             rows = _task_list(call)
             self.tasks = [(words, status in _DONE) for words, status in rows] or self.tasks
@@ -210,36 +210,29 @@ class WorkLog:
         return str(arguments.get("subject", "")) if not task_id else ""
 
     def tool(self, call_id: str) -> str:
-        """The tool of a call that waits for its result."""
+        """Return the tool of a waiting call."""
         asked = self._asked.get(call_id)
         return asked.call.name if asked else ""
 
-    def subject(self, call_id: str) -> str:
-        """The one file that a call which waits for its result is about; empty where there is
-        none.
-        """
-        asked = self._asked.get(call_id)
-        return asked.subject if asked else ""
-
     def tried(self, call_id: str) -> str:
-        """What a call that waits for its result is about, in one line."""
+        """Return a waiting call in one line."""
         asked = self._asked.get(call_id)
         return _about(asked.call) if asked else "a call"
 
     @property
     def waiting(self) -> str:
-        """The newest call, in one line, if it waits for its result."""
+        """The newest call in one line, if it waits for its result."""
         newest = next(reversed(self._asked.values()), None)
         is_last = newest is not None and newest.position >= self.last
         return _about(newest.call) if newest is not None and is_last else ""
 
     def decided(self, verdict: Literal["refused", "approved"]) -> None:
-        """Take down what a person decided about a plan that was put to them."""
+        """Take down the verdict of a person on a plan."""
         if self.plan is not None and self.plan[1] == "proposed":
             self.plan = self.plan[0], verdict
 
     def refused(self, call_id: str, position: int, *, said_why: bool) -> None:
-        """A person refused a call: nothing was tried. Where they said why, that is told."""
+        """Take down that a person refused a call. If they said why, that is told instead."""
         if (asked := self._asked.pop(call_id, None)) and not said_why:
             self.deeds.append(Deed(position, "failed", _about(asked.call), "refused by the user"))
 
@@ -266,7 +259,6 @@ class WorkLog:
             self.deeds.append(self._deed_of(asked, result, position))
 
     def _overtake(self, asked: _Asked, position: int) -> None:
-        """What was read before of the same files is no longer how they are, or is read again."""
         for file in asked.files:
             if (read := self._read.pop(file, None)) is not None:
                 self.stale.add(read[1])
@@ -284,8 +276,8 @@ class WorkLog:
         self.uncommitted.update(dict.fromkeys(asked.files, position))
 
     def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
-        """A call that is about no command and writes no file: with its arguments and what it came
-        to, what was not known before first; only its name where it looked something up.
+        """The deed of a call without command or file: its arguments and result, new facts first. Of
+        a look-up only the name.
         """
         call = asked.call
         values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
@@ -312,7 +304,7 @@ class WorkLog:
             del self._facts[next(iter(self._facts))]
 
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
-        """Take down a command: its checks, what it changed, else that it ran or failed."""
+        """Take down a command: its checks, its changes, or else that it ran or failed."""
         checks = checks_came_to(asked.script, result.text, failed)
         for kind, (step, line) in checks.items():
             said = verdict_of_check(step, result.text, line)
@@ -332,7 +324,6 @@ class WorkLog:
             self.deeds.append(Deed(position, came, told, failed or ""))
 
     def _note_tasks(self, asked: _Asked, text: str) -> None:
-        """Take down the task that was made, or the list as it is shown."""
         if asked.task and (made := _TASK_ID.search(text)):
             self.tracked[made[1]] = asked.task, False
         if "tasklist" in asked.call.name.lower().replace("_", ""):
@@ -342,7 +333,7 @@ class WorkLog:
             )
 
     def _note_repository(self, text: str, script: str) -> list[str]:
-        """Take down what git said of branch and commit; the commits that were made."""
+        """Take down branch and commit; return the commits that were made."""
         if _ELSEWHERE.search(script):
             return []
         made = list[str]()
@@ -359,12 +350,12 @@ class WorkLog:
         return made
 
     def observed(self, text: str, position: int) -> None:
-        """Take down an observation of an agent that calls its tools in plain text."""
+        """Take down an observation of an agent that calls tools in plain text."""
         if line := _named_error(text):
             self.deeds.append(Deed(position, "failed", "a tool", line))
 
     def open_tasks(self) -> list[str]:
-        """What is still to do by the last state of every list."""
+        """Return the open tasks of all lists."""
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
@@ -378,12 +369,12 @@ class WorkLog:
 
 
 def _named_error(text: str) -> str:
-    """The line that names the error; of a traceback, that is not the first one."""
+    """The line that names the error; not the first line of a traceback."""
     return next((x for x in anchors.error_lines(text) if not x.startswith(_TRACEBACK)), "")
 
 
 def _object(arguments: str) -> dict[str, Any]:
-    """A call's arguments where they are an object; an empty one where they are none."""
+    """The arguments of a call if they are an object about tasks or plans."""
     if '"taskId"' not in arguments and '"subject"' not in arguments and '"plan"' not in arguments:
         return {}
     try:
@@ -394,7 +385,7 @@ def _object(arguments: str) -> dict[str, Any]:
 
 
 def _written(values: Sequence[tuple[str, str]]) -> list[str]:
-    """The files a call with these arguments writes to."""
+    """The files that a call with these arguments writes."""
     if not any(key in EDIT_KEYS for key, _ in values):
         return []
     patched = [file for k, v in values if k in _PATCHES for file in _PATCHED.findall(v)]
@@ -406,32 +397,31 @@ def _written(values: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
-    """The files that a call with these arguments names, what is written left out."""
+    """The files that a call with these arguments names."""
     short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
     found = [a.text for value in short for a in anchors.find_all(value)]
     return [name for name in found if anchors.is_file(name)]
 
 
 def _shortened(command: str) -> str:
-    """The beginning of a command, without the way to its folder."""
+    """The start of a command, without its `cd`."""
     words = " ".join(_WAY.sub("", command).split())
     return words if len(words) <= _MOST_COMMAND else f"{words[:_MOST_COMMAND].rstrip()}…"
 
 
 def _about(call: ToolCall) -> str:
-    """A call in one line."""
     return " ".join((call.name, beginning(target_of(call), _MOST_ASKED))).strip()
 
 
 def _published(script: str, text: str) -> list[str]:
-    """What a command sent out of the house, with the address that it printed."""
+    """What a command published, with the address that it printed."""
     steps = [step for step in steps_of(script) if _PUBLISHES.match(step)]
     found = _URL.search(text) if steps else None
     return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
 
 
 def _facts_of(text: str) -> list[str]:
-    """What data say, each with its key; nothing where the text holds no data."""
+    """The facts of data, each with its key. Empty for other text."""
     if len(text) > _MOST_DATA or text.lstrip()[:1] not in ("{", "["):
         return []
     try:
@@ -442,7 +432,7 @@ def _facts_of(text: str) -> list[str]:
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
-    """As many of the facts as have so many characters together, at least one."""
+    """Join as many facts as fit, at least one."""
     told, left = list[str](), most
     for fact in facts:
         left -= len(fact) + 2
@@ -453,9 +443,7 @@ def _joined(facts: Iterable[str], most: int) -> str:
 
 
 def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Functions and types that are defined in what a call writes, and were not in what it
-    replaces.
-    """
+    """Names that a call defines in what it writes, and not in what it replaces."""
     before = {
         name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
     }
@@ -469,7 +457,6 @@ def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
-    """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
     try:
         arguments: Any = read_json(call.arguments)
     except ValueError:

@@ -1,8 +1,7 @@
-"""Echoes: how much of a story is no story. A copy of its source or of the prompt, a loop, or talk.
+"""Echoes: how much of a story is a copy of its source or prompt, a loop, or talk.
 
-A model that fails often hands back what it was given, goes on talking, or says one sentence again
-and again. Taking a sentence over word for word is no such failure: what counts is how much of the
-story runs as its source does.
+A model that fails often returns its input, goes on talking, or repeats a sentence. Single copied
+sentences are no failure: the share counts.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from compact.patterns import regex
 from compact.text.languages import ADDRESSES, language_of
 
 MOST_COPIED, LEAST_COPIED = 0.5, 16
-"""Share of a story's letters in sentences that stand in its source as they are, and letters of a
-sentence from which that tells something. Real summaries, which quote what was asked and code, have
-.21 at most; every third line of a conversation has 1."""
+"""Largest share of letters in copied sentences, and letters of a sentence that counts. Real
+summaries, which quote requests and code, have .21 at most; every third line of a conversation has
+1."""
 MOST_RECITED = 0.3
-"""Share of its letters in lines of what its maker was told."""
+"""Largest share of its letters in lines of the prompt."""
 GRAM, LOOP_WORDS, MOST_LOOPED = 4, 24, 0.35
-"""Words that make a loop when they come again, words from which a text is looked at, and the share
-of them that may be said again. Real summaries have .21 at most."""
+"""Words of a loop, words of a text that is checked, and largest share of repeated ones. Real
+summaries have .21 at most."""
 ORDER_LINE = 20
-"""Letters from which a line of the prompt is an order, and not a heading."""
+"""Letters of a line of the prompt that is an order and no heading."""
 MOST_ADDRESSED = 0.1
-"""Share of its sentences that may speak to somebody."""
+"""Largest share of its sentences that speak to somebody."""
 _UNIT = regex(rf"[{CJK}]{{1,2}}|[^\s{CJK}]{{1,32}}")
-"""A word; of languages without spaces two letters, of longer words pieces."""
+"""A word. Of languages without spaces two letters, of longer words pieces."""
 _BETWEEN = regex(r"[\W_]+")
 _LINE_START = " \t-*+•>#[{\"'"
 _QUOTED = regex(r"[\"“„][^\"“”\n]{1,400}[\"”“]|«[^»\n]{1,400}»|`[^`\n]{1,200}`|^>.*$", re.M)
@@ -44,7 +43,7 @@ Gram = tuple[str, ...]
 
 
 def echo(source: SummarySource) -> RuleResult:
-    """It is no copy of its source, and none of what its maker was told."""
+    """It copies neither its source nor its prompt."""
     share = copied(source.story.text, source.source)
     told = recited(source.story.text, source.story.prompt, source.beside)
     fences = sum(map(is_fence_line, source.story.text.split("\n")))
@@ -54,16 +53,14 @@ def echo(source: SummarySource) -> RuleResult:
 
 
 def loop(source: SummarySource) -> RuleResult:
-    """It does not say the same again and again, unless its source does."""
+    """It does not repeat itself more than its source does."""
     share = looped(source.story.text, source.source)
     return RuleResult(share <= MOST_LOOPED, f"{share:.0%} said before", share)
 
 
 def told(source: SummarySource) -> RuleResult:
-    """It tells what others said and did, and speaks to nobody.
-
-    A sentence speaks to its reader that says `you`, is no quotation, and, in English, tells of
-    nothing past.
+    """It tells what others said and did, and addresses nobody. A sentence addresses the reader if
+    it says `you`, is no quotation and, in English, has no past tense.
     """
     said = sentences(_QUOTED.sub(" ", source.story.text))
     code = language_of(source.story.text) or "en"
@@ -77,20 +74,20 @@ def told(source: SummarySource) -> RuleResult:
 
 
 def copied(text: str, source: Iterable[str]) -> float:
-    """Share of a text's letters, 0 to 1, in sentences that stand in the source word for word."""
+    """Return the share, 0 to 1, of letters in sentences that the source holds word for word."""
     said = "\n".join(map(_letters, source))
     told = [bare for each in sentences(text) if len(bare := _letters(each)) >= LEAST_COPIED]
     return sum(len(each) for each in told if each in said) / (sum(map(len, told)) or 1)
 
 
 def _letters(text: str) -> str:
-    """The letters and digits of a text, whatever stands between them."""
+    """The letters and digits of a text alone."""
     return _BETWEEN.sub("", text.lower())
 
 
 def looped(text: str, source: Iterable[str]) -> float:
-    """Share of a text, 0 to 1, that says again what it has said; not counting what its source says
-    as often. 0 for a text of fewer than `LOOP_WORDS`.
+    """Return the share, 0 to 1, that a text repeats, beyond what its source repeats. 0 for fewer
+    than `LOOP_WORDS` words.
     """
     grams = Counter(_grams(_UNIT.findall(text)))
     total = sum(grams.values())

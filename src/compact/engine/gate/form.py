@@ -1,5 +1,5 @@
-"""Rules of the gate that look at the form of a story: is it a finished text of ours to show, with
-nothing in it that speaks with another voice, asks somebody's server, or should not leave?
+"""Rules on the form of a story: it is finished, speaks with no other voice, fetches nothing from a
+server, and holds nothing that should not leave.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from compact.text.languages import NAMES, language_of
 from compact.text.outline import STORY, section_named
 
 SMALLEST = 32
-"""Tokens up to which a story may be as large as its source: there is no saying it shorter."""
+"""Tokens. A story of up to so many may be as large as its source."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
-"""Characters of a speaker, and words of a story, from which their languages can be told."""
+"""Characters of a speaker, and words of a story, that tell a language."""
 LONG_SENTENCE = 20
-"""Words from which a single line is a sentence, and has an end."""
+"""A line of so many words is a sentence and has an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
 _PAGE = regex(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
 _BEFORE = r"^[ >*+•-]{0,8}(?:\d{1,2}[.)] ?)?"
@@ -48,11 +48,11 @@ _FETCHED = regex(
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE = regex(r"`[^`\n]{1,200}`")
-"""A name in a line, which nothing fetches."""
+"""Code in a line, which is not fetched."""
 SPEAKERS = (
     "user|assistant|system|human|developer|tool|ai|model|benutzer|usuario|utilisateur|utente|用户"
 )
-"""How whoever speaks in a conversation is called."""
+"""Names of speakers in a conversation."""
 _SPEAKER = regex(
     rf"^[ >*+•#_-]{{0,8}}[\[<(]?(?:{SPEAKERS})"
     r"(?:[\])>]?[*_]{0,2} ?:(?! ?//)|> |\][*_]{0,2} (?=\S))"
@@ -76,7 +76,7 @@ _LATIN_WORD = regex(r"[A-Za-zÀ-ɏ]{2,}")
 
 
 def finished(source: SummarySource) -> RuleResult:
-    """It was written to its end, and is an answer: no refusal, no error, no broken JSON."""
+    """It is a complete answer: no refusal, no error, no broken JSON."""
     text = source.story.text.strip()
     if not text:
         return RuleResult(False, "it is empty")
@@ -93,7 +93,7 @@ def finished(source: SummarySource) -> RuleResult:
 
 
 def _broken_off(text: str) -> str:
-    """Why its last sentence has no end; empty where it has one, or where none has."""
+    """Return why the last sentence has no end. Empty if it has one, or if no line has."""
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     last = lines[-1]
     if last[-1] in ".!?…。！？":
@@ -111,7 +111,7 @@ def _broken_off(text: str) -> str:
 
 
 def language(source: SummarySource) -> RuleResult:
-    """It is in a language of those who spoke, or of what was asked for, where that can be told."""
+    """It is in a language of the speakers or of the guidance, if that can be told."""
     spoken = {language_of(text) for text in source.samples if len(text) >= LEAST_SPOKEN}
     written = language_of(source.story.text)
     if not spoken or None in spoken:
@@ -130,14 +130,14 @@ def language(source: SummarySource) -> RuleResult:
 
 
 def cap(source: SummarySource) -> RuleResult:
-    """It is within the tokens that were asked for, and no larger than its source."""
+    """It is within the requested tokens, and no larger than its source."""
     tokens = source.counter.text(source.story.text)
     most = min(source.request.max_tokens, max(SMALLEST, source.source_tokens))
     return RuleResult(tokens <= most, f"{tokens:,} of {most:,} tokens")
 
 
 def secrets(source: SummarySource) -> RuleResult:
-    """It holds no secret: none by its look or name, none of the source however it is spelled."""
+    """It holds no secret, by its look, its name or the source, however it is spelled."""
     found: list[str] = []
     for text in (source.story.text, *source.story.anchors):
         found += redact(text, source.secrets).found
@@ -147,7 +147,7 @@ def secrets(source: SummarySource) -> RuleResult:
 
 
 def headings(source: SummarySource) -> RuleResult:
-    """It opens no part that code writes: no heading but the story's, in whatever language."""
+    """It has no heading but its own: code writes the others."""
     if found := _OUR_HEADING.search(source.plain):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
     for title in _TITLE.finditer(source.plain):
@@ -164,7 +164,7 @@ def headings(source: SummarySource) -> RuleResult:
 
 
 def marks(source: SummarySource) -> RuleResult:
-    """It holds no control token, no letter that cannot be shown, nothing that is fetched."""
+    """It holds no control token, no unreadable character and nothing that is fetched."""
     if any(defused(text) != text for text in (source.story.text, source.plain)):
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):
@@ -175,7 +175,7 @@ def marks(source: SummarySource) -> RuleResult:
 
 
 def voices(source: SummarySource) -> RuleResult:
-    """It speaks with its own voice: no line of a speaker, no call of a tool."""
+    """It holds no line of a speaker and no tool call."""
     if found := _SPEAKER.search(source.plain):
         return RuleResult(False, f"a line of a speaker: {found[0].strip()}")
     if found := _CALL.search(source.plain):

@@ -1,5 +1,5 @@
-"""Rules of the gate that look a story up in its source: is it about it, does it make things up, is
-it long enough, and does it cover no less than the extracted one?
+"""Rules that compare a story with its source: is it about it, invented, long enough, and does it
+cover as much as the extracted one?
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ from statistics import fmean
 from compact.engine.gate.summary_source import RuleResult, SummarySource, covered, names_in, stems
 
 SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
-"""The share of a story's telling words that its source must know: the second number where the
-source has as many different ones as the first says, the third more for each e-fold, at most the
-last: of many words some are known by chance. Real summaries of others' sessions reach .24, .59 and
-.75 at 200, 1,500 and 5,000 words; of their own, .27, .64 and .74 at least."""
+"""Share of the telling words of a story that its source must know: the second number up to so many
+different words, the third more for each e-fold, at most the last. Of many words some are known by
+chance. Real summaries of other sessions reach .24, .59 and .75 at 200, 1,500 and 5,000 words; of
+their own, .27, .64 and .74 at least."""
 FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
-"""Names and amounts that the source does not know: more than so many, and more than such a share of
-those in the story, are made up."""
+"""A story with more unknown names and amounts than this, and than this share of its names, is made
+up."""
 TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
-"""Tokens that a story needs for each doubling of its source above the second number ..."""
+"""Tokens that a story needs for each doubling of its source above the second number."""
 LEAST_OF_CAP = 4
-"""... but never more than this part of its cap."""
+"""It never needs more than this part of its cap."""
 LEAST_COVERED = 0.45
-"""Share of what a piece of the extracted story as long as this one covers of the source. With it no
-good story of `python -m evals gate` is refused for it alone (docs/evidence.md).
-"""
+"""Share of what an equally long piece of the extracted story covers. No good story of `python -m
+evals gate` is refused for it alone (docs/evidence.md)."""
 FEWEST_NAMES = 2
-"""Names that such a piece must hold for stories to be compared by them."""
+"""Names that such a piece must hold to be compared."""
 
 
 def subject(source: SummarySource) -> RuleResult:
-    """It is about its source, whatever its length: most of what its words tell is known there."""
+    """The source knows most of what the words of the story tell."""
     words = set(stems(source.story.text))
     total = sum(map(source.weight, words))
     if not total:
@@ -44,7 +43,7 @@ def subject(source: SummarySource) -> RuleResult:
 
 
 def invented(source: SummarySource) -> RuleResult:
-    """It names little that nobody named."""
+    """The story names little that the source does not."""
     named = names_in(source.story.text)
     known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
     unknown = [name for name in named if not _is_known(name, known)]
@@ -57,13 +56,13 @@ def invented(source: SummarySource) -> RuleResult:
 
 
 def _is_known(name: str, said: str) -> bool:
-    """Whether a name is known: as it is, or by its last part, or by its stem where it is a word."""
+    """Whether a name is known as it is, by its last part, or by its stem."""
     last = name.rstrip("/").rsplit("/", 1)[-1]
     return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
 
 
 def length(source: SummarySource) -> RuleResult:
-    """It is long enough for its source."""
+    """The story is long enough for its source."""
     tokens = source.counter.text(source.story.text)
     doublings = math.log2(max(1.0, source.source_tokens / SAID_AT_ONCE))
     least = int(min(TOKENS_PER_DOUBLING * doublings, source.request.max_tokens / LEAST_OF_CAP))
@@ -74,9 +73,8 @@ def length(source: SummarySource) -> RuleResult:
 
 
 def coverage(source: SummarySource) -> RuleResult:
-    """It covers no less of its source than the extracted story, length for length.
-
-    Names, amounts, people and places count; what the reader sees anyway does not.
+    """The story covers no less than the extracted one of its length. Names, amounts, people and
+    places count, unless the reader sees them anyway.
     """
     other = source.extracted
     if other is None or not other.text.strip():
@@ -96,7 +94,7 @@ def _worth(names: set[str], source: SummarySource) -> float:
 
 
 def _pieces(text: str, like: str, source: SummarySource) -> list[str]:
-    """The text in pieces about as long as another one, each from all over it."""
+    """Split a text into pieces about as long as another one, each from all over it."""
     size, most = source.counter.text(text), max(1, source.counter.text(like))
     lines = [line for line in text.split("\n") if line.strip()]
     count = max(1, min(len(lines), math.ceil(size / most)))

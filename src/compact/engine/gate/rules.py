@@ -1,21 +1,26 @@
 """The gate: judges a story before it may stand in for messages. Pure: no I/O, no model.
 
-Start reading at `RULES`. It judges and refuses, and changes nothing. It does not guess what a line
-means to do: an order that a model copied out of a page is told as the past, in a fenced part that
-says it is for reference only, and never stands in a person's sections, which code writes. Stories
-by extraction are not judged: who made them is known. What each detector misses and whom it alarms
-for nothing is measured on text that it was not made from (docs/evidence.md).
+Start at `RULES`. The gate refuses and changes nothing. It does not guess what a line means to do:
+an order that a model copied from a page is told as the past, in a part that is marked as reference,
+and never in the sections of a person, which code writes. Extracted stories are not judged.
+docs/evidence.md says what each detector misses and where it is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.gate import echoes, form, ground, work_log
 from compact.engine.gate.summary_source import RuleResult, SummarySource
-from compact.messages.checkpoints import Summary, SummaryRequest, Verdict
+from compact.engine.summarize import Answer
+from compact.errors import CompactError
+from compact.messages.checkpoints import PERSON, Summary, SummaryRequest, Verdict
+from compact.messages.events import SummaryReplaced
+from compact.messages.protocols import Emit
 from compact.messages.tokens import TokenCounter
+from compact.secrets.redaction import Known, redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,13 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What its maker is asked for where it broke this rule; empty where asking is no help."""
+    """What the model is asked for if it broke this rule. Empty if asking is no help."""
     holds_for_persons: bool = False
-    """Whether it also holds for what a person wrote. Whether a story is true and enough is asked of
-    a model's only: a person has read it, and means it."""
+    """Whether it also holds for the words of a person. Whether a story is true and enough is asked
+    only of a model."""
     refuses: bool = True
-    """Whether a story that breaks it may not stand in; else its maker is asked once, and then it
-    stands with a mark."""
+    """Whether a story that breaks it is refused. Otherwise the model is asked once, and the story
+    then stands with a mark."""
 
 
 RULES: Sequence[Rule] = (
@@ -66,50 +71,50 @@ RULES: Sequence[Rule] = (
     Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
     Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
 )
-"""In the order they are asked. What looks the whole source up comes last."""
+"""In the order they are checked. Rules that search the whole source come last."""
 MARKED = frozenset(rule.name for rule in RULES if not rule.refuses)
 RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A story as it was written, and what each rule found."""
+    """A story as it was written, and the verdict of each rule."""
 
     summary: Summary
     verdicts: tuple[Verdict, ...]
-    """One of each rule, in the order of `RULES`."""
+    """One for each rule, in the order of `RULES`."""
     instead_of: Judged | None = None
-    """The story that it stands in for."""
+    """The refused story that it replaces."""
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """The rules for which it may not stand in."""
+        """The rules that refuse it."""
         return tuple(v.rule for v in self.verdicts if not v.passed and v.rule not in MARKED)
 
     @property
     def accepted(self) -> bool:
-        """Whether it may stand in: no rule refuses it."""
+        """Whether no rule refuses it."""
         return not self.rejected_by
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is too long, and nothing is wrong for which no asking again would help."""
+        """Whether it is too long, and asking again could mend it."""
         is_over = "cap" in self.rejected_by or self.summary.finish == "length"
         return is_over and bool(self.wishes)
 
     @property
     def reason(self) -> str:
-        """Why it may not, in words; empty where it may."""
+        """Why it is refused, in words. Empty if it is not."""
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What is told behind it where it stands in."""
+        """What is said behind it where it stands in."""
         return tuple(x.detail for x in self.verdicts if not x.passed and x.rule in MARKED)
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What its maker may be asked for once more; none where no asking helps."""
+        """What the model may be asked for once more. Empty if asking is no help."""
         names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
         broken = [rule for rule in RULES if rule.name in names]
         return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
@@ -124,10 +129,8 @@ def judge(
     source_tokens: int,
     rules: Sequence[Rule] = RULES,
 ) -> Judged:
-    """Hold a story to the rules. Never raises, whatever was written.
-
-    `source_tokens` is the size of all it stands in for; `extracted` is the story by extraction that
-    takes its place where it may not.
+    """Hold a story to the rules. Never raises. `source_tokens` is the size of all that it stands in
+    for. `extracted` is the story that replaces it if it is refused.
     """
     source = SummarySource(summary, request, counter, source_tokens, extracted)
     return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
@@ -137,3 +140,74 @@ def _verdict(rule: Rule, source: SummarySource) -> Verdict:
     passed, detail, share = rule.check(source)
     rounded = None if share is None else round(share, 4)
     return Verdict(rule=rule.name, passed=passed, detail=detail, share=rounded)
+
+
+STANDS_IN = "stands in"
+"""The rule that says why a summary is not the one that was asked for."""
+
+
+def judged_or_extracted(
+    written: Answer,
+    request: SummaryRequest,
+    counter: TokenCounter,
+    *,
+    source_tokens: int | None,
+    secrets: Known,
+    emit: Emit,
+) -> Judged:
+    """Return what may stand in for the messages: the written story, or else the extracted one. Its
+    verdicts then say why. A story that code wrote is not judged.
+    """
+    if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
+        return Judged(written, ())
+    found = None
+    room = request.stand_in_tokens or request.max_tokens
+    larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
+    extracted = ExtractiveSummarizer(counter).extracted(larger)
+    if isinstance(written, Summary):
+        size = _size_of(request, counter, source_tokens)
+        found = judge(written, request, counter, extracted=extracted, source_tokens=size)
+        if found.accepted:
+            return _marked(found)
+        why = found.reason
+        if written.asked_again:
+            why += f"; asked again: {written.asked_again}"
+    else:
+        why = _failure(written) if written is not None else "nothing was written"
+    rules = found.rejected_by if found else ()
+    emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
+    told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
+    return Judged(extracted, (verdict,), instead_of=found)
+
+
+def _marked(found: Judged) -> Judged:
+    if not found.marks:
+        return found
+    marks = "".join(f"\n\n[The work log says otherwise: {mark}]" for mark in found.marks)
+    return replace(
+        found, summary=found.summary.model_copy(update={"text": found.summary.text + marks})
+    )
+
+
+def by_person(
+    text: str, request: SummaryRequest, counter: TokenCounter, *, source_tokens: int | None
+) -> Judged:
+    """Judge a story that a person wrote."""
+    return judge(
+        Summary(text=text, made_by=PERSON),
+        request,
+        counter,
+        extracted=None,
+        source_tokens=_size_of(request, counter, source_tokens),
+        rules=RULES_FOR_PERSONS,
+    )
+
+
+def _size_of(request: SummaryRequest, counter: TokenCounter, known: int | None) -> int:
+    return sum(map(counter.message, request.messages)) if known is None else known
+
+
+def _failure(error: Exception) -> str:
+    """Our errors are sentences. Others are shown with their type."""
+    return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"

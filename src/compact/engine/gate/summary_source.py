@@ -1,18 +1,19 @@
-"""What a story is judged by: its request, what its source says, and what else its maker was told.
+"""What a story is judged by: its request, its source, and what else the model was told.
 
-Read once and kept, so that each rule of the gate may ask for what it needs.
+Each part is computed once, for all rules.
 """
 
 from __future__ import annotations
 
+import html
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from compact.engine.gate.plain_lines import plain_lines
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.messages import visible_texts
@@ -25,27 +26,36 @@ from compact.text.languages import CHARACTERS, FUNCTION_WORDS
 from compact.text.speakers import speaker_of
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-"""Letters that stand for words of their own."""
+"""Letters that are words of their own."""
 STEM = 5
-"""Letters by which two forms of a word are the same."""
+"""Two words with so many equal first letters count as one."""
 SHORTEST_WORD = 3
 """Letters of a word that tells something."""
 SAMPLE, SAMPLE_CHARS = 60, 400
-"""Of so many messages of a speaker, evenly chosen, so many characters are its sample."""
+"""The sample of a speaker: so many messages, evenly chosen, so many characters of each."""
 _WORD = regex(rf"[{CJK}]|[^\W_{CJK}]+")
 _FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
 _PROPER = regex(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
-"""A word with a capital letter that does not begin a sentence."""
+"""A capitalized word inside a sentence."""
 _PLAIN = regex(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
-"""A word in small letters: with a capital one it is no name either."""
+"""A word in small letters: capitalized it is no name either."""
 _AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
 _ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
-"""Numbers that say little by themselves: of days, years and hours, and small ones."""
+"""Numbers that say little: days, years, hours, small ones."""
 _SENTENCE_END = regex(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
+
+_LOOKS_LIKE = str.maketrans(
+    "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
+    "ABEKMHOPCTXYIJSaeopcxyijshdlABEZHIKMNOPTYXopvi|||",
+)
+"""Letters of other scripts, and Latin ones that look the same."""
+_UNSEEN = frozenset(("Cf", "Mn", "Me"))
+"""Kinds of characters that stand between or upon others: joiners, directions, accents, variants."""
+_BLANKS = regex(r"[^\S\n]+")
 
 
 class RuleResult(NamedTuple):
-    """What one rule found; where it did not pass, the story may not stand in."""
+    """The result of one rule."""
 
     passed: bool
     detail: str
@@ -54,7 +64,7 @@ class RuleResult(NamedTuple):
 
 
 def stems(text: str) -> Iterator[str]:
-    """The beginnings of a text's telling words, in lower case and in its order."""
+    """Yield the beginnings of the telling words of a text, in lower case."""
     for word in _WORD.findall(text.lower()):
         is_short = len(word) < SHORTEST_WORD and word.isascii() and not word.isdigit()
         if word not in _FUNCTION_WORDS and not is_short:
@@ -62,13 +72,13 @@ def stems(text: str) -> Iterator[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text that say something."""
+    """Return the sentences and lines of a text that are not empty."""
     return [each for each in map(str.strip, _SENTENCE_END.split(text)) if each]
 
 
 def names_in(text: str) -> Counter[str]:
-    """What a text names, in lower case, and how often: paths and other names of code, people and
-    places, amounts. Of a very long text, both ends.
+    """Return what a text names, in lower case, and how often: code, people, places, amounts. Of a
+    very long text only both ends are read.
     """
     read = searched(text)
     found = Counter({each.text.lower(): n for each, n in anchors.find(read).items()})
@@ -86,7 +96,7 @@ class SummarySource:
     counter: TokenCounter
     source_tokens: int
     extracted: Summary | None = None
-    """The story by extraction that would stand in for it."""
+    """The extracted story that would replace it."""
 
     @cached_property
     def plain(self) -> str:
@@ -95,12 +105,12 @@ class SummarySource:
 
     @cached_property
     def source(self) -> list[str]:
-        """Every text of the messages, one for each part."""
+        """The text of each part of the messages."""
         return list(visible_texts(self.request.messages))
 
     @cached_property
     def told(self) -> list[str]:
-        """The texts of the messages that are no output of a tool, where there are any."""
+        """The texts without tool output, if there are any."""
         said = [
             text
             for message in self.request.messages
@@ -110,7 +120,7 @@ class SummarySource:
 
     @cached_property
     def beside(self) -> list[str]:
-        """What else its maker was shown of the conversation."""
+        """What else of the conversation the model was shown."""
         request = self.request
         before = request.previous.text if request.previous else ""
         texts = (before, request.record, request.guidance, *request.goals, *request.open_tasks)
@@ -128,7 +138,7 @@ class SummarySource:
 
     @cached_property
     def words(self) -> Counter[str]:
-        """The stems of all of it, and in how many lines each stands."""
+        """The stems of all of it, and how many lines hold each."""
         found: Counter[str] = Counter()
         for line in self.said.split("\n"):
             found.update(set(stems(line)))
@@ -136,13 +146,13 @@ class SummarySource:
 
     @cached_property
     def weight(self) -> Callable[[str], float]:
-        """How much a stem tells: the more, the fewer lines hold it; most where none does."""
+        """How much a stem tells: more if fewer lines hold it."""
         lines = 1 + sum(1 for line in self.said.split("\n") if line.strip())
         return lambda stem: math.log(lines / (self.words.get(stem, 0) + 0.5)) + math.log(2)
 
     @cached_property
     def names(self) -> dict[str, float]:
-        """What the source names and the reader does not see anyway, weighed by how often."""
+        """The names that the reader does not see anyway, weighed by how often."""
         found: Counter[str] = Counter()
         for text in self.told:
             found.update(names_in(text))
@@ -165,13 +175,25 @@ class SummarySource:
         return _sample(persons), _sample(others)
 
 
+def plain_lines(text: str) -> str:
+    """Return the lines of a text as a reader sees them, for the rules of form. Any line end ends a
+    line, invisible characters are gone, and letters that look Latin are Latin.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(x for x in text if unicodedata.category(x) not in _UNSEEN)
+        text = text.translate(_LOOKS_LIKE)
+    lines = html.unescape(text).splitlines()
+    return "\n".join(_BLANKS.sub(" ", line).strip() for line in lines)
+
+
 def _sample(texts: list[str]) -> str:
     step = max(1, len(texts) // SAMPLE)
     return "\n".join(text[:SAMPLE_CHARS] for text in texts[::step][:SAMPLE])
 
 
 def covered(text: str, names: Iterable[str]) -> set[str]:
-    """Those of the names that stand in the text as words of their own."""
+    """Return the names that stand in the text as words of their own."""
     lowered = text.lower()
     found = {each for each in names if each in lowered}
     words = set(re.findall(r"\w+", lowered)) | set(names_in(text))

@@ -1,7 +1,7 @@
-"""Does a story say of a check what the work log says? Of commits and changes the log's own lines
-stand beside it; a check that is called passed and failed is asked about, and marked.
+"""Whether a story says of a check what the work log says.
 
-English words of outcomes alone: what is told in another language is not seen.
+The log's own lines tell commits and changes. A check that the story calls passed and that failed is
+asked about, and marked. Only English words of outcomes are known.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _DOUBTED = regex(
     r"\b(?:fail\w*|not|never|error\w*|red|broke\w*|until|before|if|once|should|must|when)\b|n't",
     re.IGNORECASE,
 )
-"""Words of an outcome that is none, or of another time."""
+"""Words that deny an outcome, or speak of another time."""
 _CHECKS: Mapping[str, str] = {
     **dict.fromkeys(("test", "tests", "pytest", "jest", "vitest", "tox", "suite"), "test"),
     **dict.fromkeys(("build", "builds", "compile", "compiles", "tsc"), "build"),
     **dict.fromkeys(("lint", "linter", "ruff", "clippy", "eslint"), "lint"),
     **dict.fromkeys(("mypy", "vet"), "types"),
 }
-"""Words that name a check, in commands and in stories, and which kind it is."""
+"""Words for checks in commands and stories, and the kind of check."""
 
 
 def checks(source: SummarySource) -> RuleResult:
-    """It calls no check passed whose last run failed, by the work log."""
+    """The story calls no check passed whose last run failed."""
     wrong = contradicted(source.story.text, source.request)
     if not wrong:
         return RuleResult(True, "it says of no check what the work log denies")
@@ -39,7 +39,7 @@ def checks(source: SummarySource) -> RuleResult:
 
 
 def contradicted(story: str, request: SummaryRequest) -> list[str]:
-    """What the work log says of checks that the story calls passed."""
+    """Return what the work log says of failed checks that the story calls passed."""
     last = dict(_last_runs(request))
     claims = dict[str, bool]()
     for sentence in sentences(story) if any(map(_failed, last.values())) else ():
@@ -49,7 +49,7 @@ def contradicted(story: str, request: SummaryRequest) -> list[str]:
 
 
 def _last_runs(request: SummaryRequest) -> Iterator[tuple[str, str]]:
-    """The checks of the messages that the story tells: kind → how it came out last."""
+    """Yield the kind of each check that the story covers, and how it came out."""
     notes, (first, last) = request.notes, request.reach
     for deed in notes.work.deeds if isinstance(notes, Notes) else ():
         if deed.kind == "checked" and first <= deed.position < last:

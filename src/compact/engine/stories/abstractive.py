@@ -1,9 +1,8 @@
-"""The abstractive summarizer: a model tells the story, and is asked once more where that may help.
+"""The abstractive summarizer: a model tells the story.
 
-What it wrote is held to the gate before anybody else sees it. Where the gate refuses it for
-something that can be mended (too long, cut off, too thin), the model is asked once more, told what
-was wrong. What was accepted is remembered, so that the same request is not sent twice. Errors of
-the model are raised as they are: whoever asked falls back.
+The gate judges each story first. If it refuses something that can be mended (too long, cut off, too
+thin), the model is asked once more and told why. Accepted stories are remembered, so the same
+request is not sent twice. Errors of the model are raised; the caller falls back.
 """
 
 from __future__ import annotations
@@ -24,39 +23,37 @@ from compact.messages.protocols import ChatModel, Emit
 from compact.messages.tokens import TokenCounter
 
 UNSAID_WINDOW = 4_096
-"""Tokens of the window of a model whose server does not say."""
+"""Tokens of a window that neither profile nor server says."""
 REMEMBERED = 64
-"""Stories that are kept to be given again."""
+"""Stories that are kept."""
 MOST_REQUESTS = 128
 """Requests that one story may take."""
 RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 2_000
-"""What a tool put out is shown up to this share of the window, at so many characters a token, and
-within these bounds in characters."""
+"""Tool output is shown up to this part of the window, at so many characters a token, between these
+bounds in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model is asked for stories, and who is told of it."""
+    """How a model is asked for stories."""
 
     is_small: bool = False
-    """Whether it is one of fewer than `parameters.SMALL`."""
+    """Whether it has fewer parameters than `parameters.SMALL`."""
     unsaid: int = UNSAID_WINDOW
-    """Tokens of its window where neither its profile nor its server says them."""
+    """Tokens of its window if neither its profile nor its server says them."""
     most_requests: int = MOST_REQUESTS
-    """A story that would take more is not begun."""
+    """A story that would take more requests is not begun."""
     emit: Emit | None = None
     clock: Callable[[], float] = float
-    """Says the time in seconds: none passes where nobody does."""
+    """Returns seconds."""
     limit: float | None = None
-    """Seconds that one story may take: whoever waits gives it up then."""
+    """Seconds that the caller waits for one story."""
 
 
 class ModelSummarizer:
-    """Has a model tell stories, within the model's own window of so many tokens; None is what the
-    server says of it, else `UNSAID_WINDOW`.
-
-    `counter` counts for that model. `reserve` are tokens of the window that it may think before it
-    answers.
+    """Has a model tell stories. `window` is its window in tokens; None takes what its server says,
+    or else `UNSAID_WINDOW`. `counter` counts for the model. `reserve` are tokens of the window for
+    its reasoning.
     """
 
     waits = True
@@ -88,10 +85,10 @@ class ModelSummarizer:
         return self._writer.model.name
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """Tell the story of the request's messages within its token cap.
+        """Tell the story of the messages within its token cap.
 
         Raises:
-            SummaryRejected: the model's window has no room for it.
+            SummaryRejected: the window of the model has no room for it.
             ContextOverflow, ModelFailed: as the model says.
         """
         if not self._is_sized:
@@ -120,7 +117,7 @@ class ModelSummarizer:
         return summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
-        """The better of two stories, the second one told what was wrong with the first."""
+        """Ask once more with the reasons; return the better of both stories."""
         try:
             tokens = self._writer.counter.text(judged.summary.text)
             written = await writing.again(judged.wishes, tokens)
@@ -149,7 +146,7 @@ class ModelSummarizer:
         return judge(summary, request, counter, extracted=extracted, source_tokens=source)
 
     async def _take_size(self) -> None:
-        """Take the window that the server says the model has; one that says none is asked again."""
+        """Take the window that the server says. If it says none, it is asked again next time."""
         try:
             limits = await self._writer.model.limits()
         except ModelFailed:
@@ -160,7 +157,7 @@ class ModelSummarizer:
         self._is_sized = True
 
     def _progress(self) -> Callable[[int, int], None]:
-        """What is told of each request, with the time since now."""
+        """Return a listener that reports each request and the time since now."""
         manner, start = self._manner, self._manner.clock()
 
         def tell(part: int, parts: int) -> None:
@@ -176,7 +173,7 @@ class ModelSummarizer:
 
 
 def shown(request: SummaryRequest, *, longest: int) -> list[Block]:
-    """What a model is shown of a request: what is known already, then the messages."""
+    """Return the blocks of a request: what is known already, then the messages."""
     if request.previous is None or not request.previous.text.strip():
         return blocks_of(request.messages, request.answers, longest=longest)
     source = MessageMetadata(source="checkpoint")

@@ -1,8 +1,7 @@
-"""Briefing: what a model is told when it is to tell the story, put together from templates.
+"""Briefing: the prompt for a story, from templates.
 
-The rules stand before the data, what is asked for now after them. What people and goals say is
-data like the messages, in the same fence and cleaned like them: it is told in their words, and
-gives no orders.
+Rules stand before the data, the request after them. Words of people and goals are data like the
+messages, in the same fence, and give no orders.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ from compact.text.modes import MODES, mode_named
 from compact.text.templates import template
 
 WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
-"""Words that a model is allowed for each token of the cap, fewer where tools were called, whose
-names take more tokens than prose; and at least: a smaller number would ask for no sentence."""
+"""Words for each token of the cap; fewer where tools were called, whose names take more tokens; and
+the fewest words that are asked for."""
 DENSE = 20
-"""Tokens of the messages for each of the story from which it cannot tell every step."""
+"""Tokens of messages for each of the story. Above this it cannot tell every step."""
 LINE = 300
-"""Characters of a message in view that are shown."""
+"""Characters that are shown of a message in view."""
 Form = Literal["full", "plain", "short", "shortest"]
-"""How much the rules say: with an example, without, or what small models have room for."""
+"""How much the rules say: with an example, without, or little for small models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What is said before the data and after them, and what stands in every request's data."""
+    """What is said before the data, after them, and beside the messages in them."""
 
     rules: str
     ask: str
     beside: Sequence[Block] = ()
 
     def context(self, blocks: Iterable[Block], marker: str, counter: TokenCounter) -> ActiveContext:
-        """The prompt with these blocks as its data."""
+        """Return the prompt with these blocks as its data."""
         data = f"{fenced([*self.beside, *blocks], marker)}\n\n{self.ask}"
         messages = (
             Message(role="system", content=self.rules, id="summary-rules"),
@@ -67,7 +66,7 @@ class Briefing:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words in which a request's story is asked for."""
+    """The words in which a story is asked for."""
 
     form: Form
     rules: str
@@ -79,12 +78,12 @@ class Words:
         return Briefing(self.rules, self._ask(tokens), self.beside)
 
     def part(self, tokens: int, number: int, total: int) -> Briefing:
-        """For one part of them."""
+        """For one part of the data."""
         told = _filled("map", number=number, total=total)
         return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
 
     def reduction(self, tokens: int, total: int) -> Briefing:
-        """For the stories of parts, which are put together."""
+        """For putting the stories of parts together."""
         told = _filled("reduce", total=total)
         return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
 
@@ -101,13 +100,13 @@ FORMS: Mapping[Form, Sequence[str]] = {
 }
 """The templates of each form, from long to short."""
 SMALL_FORMS: Sequence[Form] = ("short", "shortest")
-"""Those that a small model is not lost in."""
+"""Forms for small models."""
 
 
 def words_of(
     request: SummaryRequest, form: Form, *, structured: bool, beside: Sequence[Block] = ()
 ) -> Words:
-    """How a request is put in that form; `structured` where a server holds the answer to JSON."""
+    """Return the words for a request in a form. `structured` if the answer must be JSON."""
     level, json = _level_of(request), "json" if structured else ""
     older = "" if request.level == "detailed" else "older"
     names = [
@@ -121,14 +120,14 @@ def words_of(
 
 
 def _level_of(request: SummaryRequest) -> Level:
-    """How much of the detail is asked for: not every step where there are few words for many."""
+    """The level that is asked for: lower if there are few words for many steps."""
     said = sum(map(len, visible_texts(request.messages))) // 4
     is_dense = request.level == "detailed" and said > DENSE * request.max_tokens
     return "moderate" if is_dense else request.level
 
 
 def _mode_of(request: SummaryRequest) -> str:
-    """What the conversation is for, where nobody said so: its calls tell."""
+    """The mode, guessed from the calls if nobody set one."""
     calls = (call for message in request.messages for call in message.tool_calls)
     if request.mode != MODES[0] or all(WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
         return request.mode
@@ -136,13 +135,13 @@ def _mode_of(request: SummaryRequest) -> str:
 
 
 def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
-    """The same once more, with what was wrong about the first answer."""
+    """Return the same briefing with what was wrong about the first answer."""
     return replace(told, ask=f"{_filled('again', text=' '.join(wishes))} {told.ask}")
 
 
 def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[Block]:
-    """What is said beside the messages, as blocks; the record of at most so many characters, and
-    as many of what stays `in_view`.
+    """Return what is said beside the messages, as blocks: the record and what stays `in_view`, each
+    up to `most` characters.
     """
     texts = (request.record, request.guidance, *request.goals, *request.open_tasks)
     clean = cleaned([*visible_texts(request.messages), *texts])
@@ -159,9 +158,7 @@ def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[
 
 
 def _in_view(kept: Sequence[Message], most: int, clean: Clean) -> tuple[str, str]:
-    """The newest story that stands before this one, and the newest messages in view, each in a
-    line, within so many characters.
-    """
+    """The newest story in view, and the newest messages in view in one line each."""
     told, lines = "", list[str]()
     for message in reversed(kept):
         if message.metadata.source == "checkpoint":

@@ -1,8 +1,7 @@
-"""Reading: what a model wrote, as the story it told.
+"""Reading: the story in an answer of a model.
 
-What is no part of an answer is taken off: reasoning, a code fence or a tag around all of it, an
-announcement in our own words, tokens that end an answer, titles, and the JSON that a server held
-it to. Nothing else is changed, left out or added: the gate judges what was written.
+Reasoning, a fence or tag around all of it, an announcement, stop tokens, titles and JSON are
+removed. Nothing else is changed: the gate judges what was written.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from compact.patterns import regex
 from compact.text.outline import section_named
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
-"""Characters of a string that a server lets a model write; tokens of the cap for each, and how many
-there are at least and at most."""
+"""Characters of a string in the JSON of an answer; tokens of the cap for each string; the fewest
+and the most strings."""
 _HIDDEN = "think|thinking|thought|reasoning|analysis|scratchpad"
 _OPENS = regex(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
 _CLOSES = regex(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
@@ -37,18 +36,17 @@ _ANNOUNCEMENT = regex(
     r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
     re.IGNORECASE,
 )
-"""A first line that only says what follows: a title of our words for it, or `Here is …:`."""
+"""A first line that only announces the story."""
 _TITLE = regex(
     r"^[ \t]{0,3}(?:#{1,6}[ \t][^\n]{1,80}|(?:\d{1,2}[.)] )?(?:\*\*|__)[^\n*_]{1,80}(?:\*\*|__):?"
     r"|\d{1,2}[.)] [A-Z][^\n.:]{1,80}:)[ \t]*\n(?=[^\n]*\S|\n)",
     re.MULTILINE,
 )
-"""A line that is a title, with something below it: many models write titles whatever they are told,
-and what stands below is told all the same."""
+"""A line that is a title above other text. Many models write titles whatever they are told."""
 
 
 def story_of(answer: str) -> str:
-    """The story in an answer; empty where it says nothing."""
+    """Return the story in an answer. Empty if there is none."""
     text = undressed(answer)
     told = read_json(text)
     if told is not None:
@@ -57,15 +55,15 @@ def story_of(answer: str) -> str:
 
 
 def _untitled(title: re.Match[str]) -> str:
-    """Nothing in the place of a title, unless it names a section that code writes, or a speaker:
-    that the gate refuses.
+    """Drop a title, unless it names a section that code writes, or a speaker: the gate refuses
+    those.
     """
     words = _MARKS.sub("", title[0]).lower()
     return title[0] if section_named(words) or words in SPEAKERS.split("|") else ""
 
 
 def undressed(text: str) -> str:
-    """The answer without reasoning, wrapping, announcement and the tokens that end it."""
+    """Return the answer without reasoning, wrapping, announcement and stop tokens."""
     text = _without_reasoning(text).strip()
     end = len(text)
     while found := _STOP_TOKEN.search(text, max(0, end - LONGEST_STOP), end):
@@ -82,8 +80,8 @@ def undressed(text: str) -> str:
 
 
 def _without_reasoning(text: str) -> str:
-    """What stands outside of reasoning; what was opened and never closed is reasoning to the end,
-    and what was closed without being opened is so from the start.
+    """Drop reasoning. An open tag runs to the end; a closing one without a start, from the
+    start.
     """
     opened, ends = _OPENS.search(text), list(_CLOSES.finditer(text))
     if ends and (opened is None or opened.start() > ends[-1].start()):
@@ -97,20 +95,21 @@ def _without_reasoning(text: str) -> str:
 
 
 def read_json(text: str) -> list[str] | None:
-    """The strings of an answer in JSON, one that breaks off included; None for all else."""
+    """Return the strings of a JSON answer, even one that breaks off. None for all else."""
     if text[:1] not in ("{", "["):
         return None
     try:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         value = _cut_off(text)
-    if value is None or _is_error(value):
+    is_error = isinstance(value, dict) and "error" in value and "story" not in value
+    if value is None or is_error:  # a server says so when it fails
         return None
     return [each for _, each in leaves(value) if isinstance(each, str)]
 
 
 def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of JSON that breaks off; None where it is something else."""
+    """The value of JSON that breaks off. None for other errors."""
     try:
         from_json(text)
     except ValueError as error:
@@ -119,13 +118,8 @@ def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
     return None
 
 
-def _is_error(value: object) -> bool:
-    """Whether it is what a server says when it fails."""
-    return isinstance(value, dict) and "error" in value and "story" not in value
-
-
 def schema(tokens: int) -> dict[str, Any]:
-    """The JSON schema of a story of so many tokens: a list of strings."""
+    """Return the JSON schema of a story of so many tokens: a list of strings."""
     lines = max(FEWEST_LINES, min(MOST_LINES, tokens // TOKENS_PER_LINE))
     line = {"type": "string", "maxLength": LONGEST_LINE}
     return {

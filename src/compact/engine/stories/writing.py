@@ -1,9 +1,8 @@
-"""Writing: one story by a model, in one request or, where the span is larger than the model's
-window, in parts that are told one by one and then put together.
+"""Writing: one story by a model, in one request, or in parts that are put together.
 
-No request ever exceeds the window less the room for its answer. What a server refuses as too large
-nevertheless is asked again in halves. What it does not answer in time is given up: a server that is
-slow looks like one that hangs, and somebody waits. The next story is asked for in halves.
+A request never exceeds the window less the answer. What a server still refuses as too large is
+asked again in halves. A request that is not answered in time is given up, because a slow server
+looks like one that hangs; the next story is asked for in halves.
 """
 
 from __future__ import annotations
@@ -28,35 +27,34 @@ from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 
 TEMPERATURE = 0.2
-"""The sampling temperature: with a higher one two summaries of the same differ more."""
+"""Sampling temperature. A higher one makes two summaries of the same text differ more."""
 MARGIN = 0.10
-"""Share of the window that is left free where tokens are only estimated."""
+"""Share of the window left free if tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
-"""Tokens of an answer for each of the cap, as text and as JSON, and on top: the cap is counted by
+"""Tokens of an answer for each of the cap, as text and as JSON, and on top. The cap is counted by
 another tokenizer. The gate judges the cap."""
 ANSWER_SHARE = 3
-"""An answer takes at most the third part of the window."""
+"""An answer takes at most this part of the window."""
 RULES_SHARE = 10
-"""What is said to the model takes at most the tenth part of it, where there is so short a form."""
+"""The rules take at most this part of it, if a form is short enough."""
 BESIDE_SHARE, CHARACTERS = 8, 3
-"""The record, and what stays in view, are shown up to the eighth part of it each, at so many
-characters a token."""
+"""The record and the view are shown up to this part of it each, at so many characters a token."""
 COUNTED_MORE = 1.05
-"""A prompt that the server has counted may count so much more beside other data."""
+"""A prompt that the server counted may count so much more beside other data."""
 PART_SHARE = 4
-"""A part's summary takes at most this part of the room for data: four are put together."""
+"""The summary of a part takes at most this part of the room: four are put together."""
 LEAST_PART = 48
-"""Tokens that a part's summary may take however small that fourth is: with fewer it says little."""
+"""Least tokens for the summary of a part. With fewer it says little."""
 LEAST_ROOM = 96
-"""Tokens of data below which there is nothing to summarize in a request."""
+"""Tokens of data. With fewer there is nothing to summarize."""
 LEAST_STRUCTURED = 1_500
-"""Tokens of a window from which there is room to describe an answer in JSON."""
+"""Tokens of a window that has room to describe an answer in JSON."""
 TRIES = 4
-"""How often a span is cut anew because its parts were too large for the server."""
+"""How often a span is cut again because parts were too large for the server."""
 SLOWEST_SHARE = 8
-"""A model that was too slow is shown this part of its room at least."""
+"""A slow model is still shown this part of its room."""
 FITTINGS = 4
-"""How often it is, because texts take more tokens together than one by one."""
+"""How often a cut is repeated, because texts take more tokens together."""
 
 
 _END = regex(r"[.!?](?=\s)|[。！？]|(?=\n)")
@@ -70,19 +68,18 @@ class Writer:
     counter: TokenCounter
     window: int
     reserve: int
-    """Tokens that it may think before it answers."""
+    """Tokens for its reasoning."""
     most_requests: int
     is_small: bool = False
     """Whether it is too small for long rules, an example and a schema."""
     ratio: float | None = None
-    """Tokens that its server counts for each of `counter`; None where it has not been asked."""
+    """Tokens that its server counts for each of `counter`. None if it was not asked."""
     most_data: int | None = None
-    """Tokens of data that a request may have, since it was too slow for more; None where it never
-    was."""
+    """Most tokens of data in a request, since it was too slow for more."""
 
     @property
     def usable(self) -> int:
-        """Of the window, what prompt and answer may take together, by `counter`."""
+        """Tokens of the window for prompt and answer together, by `counter`."""
         if self.counter.exact:
             return self.window - self.reserve
         if self.ratio is not None:
@@ -96,7 +93,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What the model wrote, and who and why it ended."""
+    """What the model wrote, which model, and why it ended."""
 
     text: str
     finish: Finish
@@ -104,11 +101,11 @@ class ModelAnswer:
 
 
 PartListener = Callable[[int, int], None]
-"""Is told which part is asked for next, counted from 1, and how many there are."""
+"""Called with the number of the next part, from 1, and the number of parts."""
 
 
 Wording = Callable[[int], Briefing]
-"""How a story of so many tokens is asked for."""
+"""Returns the briefing for a story of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,31 +120,31 @@ class Sent:
 
 @dataclass(slots=True)
 class StoryInProgress:
-    """One request's story while it is written."""
+    """The story of one request while it is written."""
 
     writer: Writer
     request: SummaryRequest
     progress: PartListener
     told: dict[str, None] = field(default_factory=dict)
-    """All that the model was told beside the data, each once."""
+    """All prompts without the data, each once."""
     sent: int = 0
     """Requests that were sent."""
     _last: Sent | None = None
     _wording: Wording | None = None
     """How the whole story was asked for."""
     _data: int = 0
-    """Tokens of the data of the request that was sent last."""
+    """Tokens of data in the last request."""
 
     @property
     def structured(self) -> bool:
-        """Whether the server is to hold the answer to JSON."""
+        """Whether the answer must be JSON."""
         writer = self.writer
         is_roomy = writer.usable >= LEAST_STRUCTURED and not writer.is_small
         return is_roomy and writer.model.abilities.schemas
 
     @property
     def answer(self) -> int:
-        """Tokens that the whole summary may take."""
+        """Tokens for the whole summary."""
         wanted = math.ceil(self.request.max_tokens * self._slack) + ANSWER_MORE
         return max(1, min(wanted, self.writer.usable // ANSWER_SHARE))
 
@@ -162,7 +159,7 @@ class StoryInProgress:
 
     @property
     def words(self) -> Words:
-        """The words in which it is asked for: the longest form that is no more than its share."""
+        """The longest form that is within its share."""
         most = self.writer.usable // RULES_SHARE
         room, is_small = self.writer.usable // BESIDE_SHARE * CHARACTERS, self.writer.is_small
         beside = briefing.beside(self.request, room, in_view=not is_small)
@@ -175,13 +172,12 @@ class StoryInProgress:
         return words
 
     async def write(self, blocks: Sequence[Block]) -> ModelAnswer:
-        """The story of the blocks.
+        """Return the story of the blocks.
 
         Raises:
-            SummaryRejected: the window has no room for it; nothing was sent, or what came back
-                did not become smaller.
+            SummaryRejected: the window has no room for it, or the stories of parts got no smaller.
             ContextOverflow: the server refuses even the smallest part.
-            ModelFailed: as the model says; ModelUnavailable also where it is too slow.
+            ModelFailed: as the model says; ModelUnavailable also if it is too slow.
         """
         await self._measure(blocks)
         words = self.words
@@ -219,7 +215,7 @@ class StoryInProgress:
         return await self._asked(told, last.blocks, last.marker, last.tokens)
 
     async def _measure(self, blocks: Sequence[Block]) -> None:
-        """Ask the server how many tokens it counts, where ours are an estimate."""
+        """Ask the server for its count if ours is an estimate."""
         writer = self.writer
         if writer.counter.exact or writer.ratio is not None or not writer.model.abilities.counts:
             return
@@ -295,7 +291,6 @@ class StoryInProgress:
     def _cut(
         self, blocks: Sequence[Block], room: int, words: Words
     ) -> tuple[list[list[Block]], str]:
-        """The blocks in chunks whose data are within the room, and their marker."""
         marker, within = marker_of([*words.beside, *blocks]), room
         told = Briefing("", "")
         nothing = told.context((), marker, self.writer.counter).tokens
@@ -313,7 +308,6 @@ class StoryInProgress:
     async def _asked(
         self, told: Briefing, blocks: Sequence[Block], marker: str, tokens: int
     ) -> ModelAnswer:
-        """The model's story of at most so many tokens."""
         writer = self.writer
         context = told.context(blocks, marker, writer.counter)
         nothing = told.context((), BLANK, writer.counter).tokens
@@ -332,13 +326,13 @@ class StoryInProgress:
 
 
 def _ended(written: ModelAnswer) -> str:
-    """A part's story without the sentence it broke off in."""
+    """The story of a part without a sentence that broke off."""
     ends = [found.end() for found in _END.finditer(written.text)]
     return written.text[: ends[-1]] if written.finish == "length" and ends else written.text
 
 
 def text_of(reply: Reply) -> str:
-    """The words of a reply."""
+    """Return the words of a reply."""
     said = reply.message
     if not isinstance(said, Message):
         said = format_of([said]).parse(said, 0)
@@ -346,7 +340,7 @@ def text_of(reply: Reply) -> str:
 
 
 def fingerprint(request: SummaryRequest, blocks: Iterable[Block]) -> str:
-    """What was asked for, as a hash: the same is not asked twice."""
+    """Return a hash of the request, so that the same is not asked twice."""
     wishes = request.model_dump(exclude={"messages", "kept", "shortened", "answers", "previous"})
     asked = hashlib.sha256(repr(sorted(wishes.items())).encode("utf-8", "replace"))
     for block in blocks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compact.engine.emergency import ROLL_OVER_SHARE, RUNGS, LadderRung
+from compact.engine.inputs import ROLL_OVER_SHARE, RUNGS, LadderRung
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
 from compact.messages.events import EmergencyRung
 from compact.session.views.time_travel import take_snapshot

@@ -1,6 +1,6 @@
 """What a compression that somebody asks for comes down to, or a message that is put aside."""
 
-from compact.engine.values import Wanted
+from compact.engine.inputs import Wanted
 from compact.session.views.view import View
 
 ASKED_SHARE = 0.6

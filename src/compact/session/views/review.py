@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from compact.engine import reporting
+from compact.engine.plan import as_it_is, weighed, why_no_more
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.messages.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
 from compact.session.views.drafts import Draft, end_draft
@@ -99,7 +99,7 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
         end_draft(counted.state, view.size)  # nobody writes while a person reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
-        return _nothing(view, wanted, reporting.why_no_more(plan.floor, before))
+        return _nothing(view, wanted, why_no_more(plan.floor, before))
     rooms, known = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
     made = (c for c in draft.proposal.checkpoints if c.id not in known)
     return CompressionProposal(
@@ -107,14 +107,14 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
         window=view.size,
         tokens_before=before,
         tokens_after=plan.tokens_after,
-        plan=reporting.weighed(plan.owned(), wanted),
+        plan=weighed(plan.owned(), wanted),
         checkpoints=tuple(_told(c, rooms.get(c.id, 0)) for c in made),
         draft=draft,
     )
 
 
 def _nothing(view: View, limit: int, why: str) -> CompressionProposal:
-    plan = reporting.as_it_is(view.counted.history, limit, view.context(), why)
+    plan = as_it_is(view.counted.history, limit, view.context(), why)
     return CompressionProposal(
         view.counted.state.id, view.size, plan.tokens_after, plan.tokens_after, plan
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compact.engine.standing import Standing, adopted, standing_of
+from compact.engine.inputs import Standing, adopted, standing_of
 from compact.messages.levels import Caps
 
 if TYPE_CHECKING:

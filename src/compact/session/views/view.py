@@ -13,11 +13,9 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from compact.engine import reporting
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.emergency import LadderRung
-from compact.engine.plan import Plan
-from compact.engine.values import Budget, Wanted
+from compact.engine.inputs import Budget, LadderRung, Wanted
+from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.messages.characters import all_carried
 from compact.messages.checkpoints import Checkpoint
@@ -287,13 +285,13 @@ class View:
                 except CompactError as error:
                     return await self._failed(error, otherwise)
                 if reason == ASKED:
-                    return reporting.weighed(plan, wanted)
+                    return weighed(plan, wanted)
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _left(self, limit: int, tokens: int, why: str) -> Plan:
         """Leave what somebody wants compressed as it is, and say why."""
         self._decided(tokens, why or "within what was asked for")
-        return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
+        return as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
         """Go on where a compression failed: with the context before where that fits, until it has
@@ -313,7 +311,7 @@ class View:
                 self.background.put_off(tokens)
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
-                return reporting.as_it_is(self.counted.history, usable, self._fold.context(), why)
+                return as_it_is(self.counted.history, usable, self._fold.context(), why)
         try:
             if otherwise is None or self.is_hopeless(error):
                 raise error
@@ -403,7 +401,7 @@ class View:
         plan = draft.proposal.plan
         if plan.tokens_after >= tokens and reason == ASKED:
             drafts.end_draft(self._state, self.size)
-            return self._left(limit, tokens, reporting.why_no_more(plan.floor, tokens))
+            return self._left(limit, tokens, why_no_more(plan.floor, tokens))
         self.commit(draft)
         return plan
 

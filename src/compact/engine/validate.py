@@ -1,36 +1,49 @@
-"""What a compression did, in words and numbers: the plan and its rungs. Decides nothing."""
+"""The stage *validate*: the new context fits and is legal. The plan then says what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
 
-from compact.engine import shorten
-from compact.engine.groups import groups_of
-from compact.engine.partition import partition, turns
-from compact.engine.plan import Fate, Plan, Reason, Rung, RungName
-from compact.engine.standing import record_in
-from compact.messages.alternation import seams_of
+from compact.engine.gate.rules import STANDS_IN
+from compact.engine.groups import partition, turns
+from compact.engine.identify import Selection
+from compact.engine.inputs import record_in
+from compact.engine.ladder import Form, Layout, Piece
+from compact.engine.plan import Fate, Plan, Reason, Rung, RungName, plan_of
+from compact.errors import SummaryRejected
+from compact.messages.checkpoints import (
+    Checkpoint,
+)
 from compact.messages.context import ActiveContext
+from compact.messages.provider_rules import violations
 
-if TYPE_CHECKING:
-    from compact.engine.history import History
-    from compact.engine.layout import Form, Layout
-    from compact.engine.values import Budget, Selection
-    from compact.messages.checkpoints import Checkpoint
-    from compact.messages.messages import Message
+
+def validate(context: ActiveContext, selection: Selection) -> None:
+    """Check that the context fits and keeps the rules of the provider.
+
+    Raises:
+        SummaryRejected: it does not; the context before stays.
+    """
+    limit = max(selection.budget.hard or 0, selection.budget.limit)
+    if context.tokens > limit:
+        raise SummaryRejected(
+            f"the new context has {context.tokens:,} tokens, the limit is {limit:,}"
+        )
+    broken = violations(context.messages, selection.history.wire.rules)
+    pairing = [x for x in broken if "call" in x or "result" in x]
+    if pairing:
+        raise SummaryRejected(f"the new context would be refused: {pairing[0]}")
+
 
 MOST_NAMED = 10
 """Positions that one line of a plan names."""
-STANDS_IN = "stands in"
-"""The rule that says why a summary is not the one that was asked for."""
 LONGEST_REASON = 200
-"""Characters of the reason why it is not."""
+"""Characters of the reason why no model wrote the summary."""
 
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
-    """The plan that says what was done, rung by rung."""
+    """Return the plan that says, rung by rung, what was done."""
     history, budget = selection.history, selection.budget
     before = selection.standing.tokens if selection.standing.is_session else None
     if before is None and history.counted() == len(history):
@@ -38,7 +51,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
     rungs = list(_rungs(selection, context))
     if before is not None:
         rungs += _not_counted_by(rungs, before - context.tokens)
-    return _plan(
+    return plan_of(
         history,
         context,
         limit=budget.limit,
@@ -47,85 +60,8 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         rungs=tuple(rungs),
         fates=_fates(selection),
         reasons=_reasons(selection),
+        steps=dict(_steps(selection)),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
-    )
-
-
-def _plan(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
-    said = {"why": _unread(history), **said}
-    return Plan(
-        tokens_after=context.tokens,
-        messages_before=len(history),
-        context=context,
-        tokenizer=history.counter.estimator.name,
-        exact=history.counter.exact,
-        **said,
-    )
-
-
-def _unread(history: History) -> str:
-    """What is lost where another provider is asked than the one that compacted the history."""
-    at = history.newest_compaction
-    if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
-        return ""
-    return (
-        f"message {at:,} is a provider's own compaction, and sealed: the model that is asked now "
-        "cannot read it, and is told so"
-    )
-
-
-def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
-    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
-
-    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
-    """
-    before, notes = total, 0
-    messages: list[tuple[int | None, Message]] = []
-    for group in groups_of(history):
-        whole = [history.shown(i) for i in group]
-        shown, places = shorten.closed(whole), {m.id: i for i, m in zip(group, whole, strict=True)}
-        if shown != whole:
-            total -= sum(history.tokens(i) for i in group)
-            total += sum(map(history.counter.message, shown))
-            notes += 1
-        messages += [(places.get(message.id), message) for message in shown]
-    if total > budget.limit:
-        return None
-    why = "calls without a result were answered by a note, results without a call became one"
-    closing = Rung(name="close", why=why, messages=notes, freed=before - total)
-    return _plan(
-        history,
-        ActiveContext(
-            messages=tuple(message for _, message in messages),
-            seams=seams_of(messages) if notes else (),
-            tokens=total,
-        ),
-        limit=budget.limit,
-        tokens_before=before,
-        floor=budget.floor({}),
-        rungs=(closing,) if notes else (),
-        fates=dict.fromkeys(range(len(history)), "kept"),
-    )
-
-
-def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
-    """The plan where nothing is done: the context is within the limit, or as `why` says."""
-    return _plan(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
-
-
-def weighed(plan: Plan, asked: int) -> Plan:
-    """The plan of a compression somebody asked for; it says why more is left than asked."""
-    if plan.why or plan.tokens_after <= asked:
-        return plan
-    return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
-
-
-def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
-    """Why a context of so many tokens is not made smaller."""
-    parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
-    return (
-        f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
-        f" ({parts}); the others are the newest messages and what stands in for those before"
     )
 
 
@@ -144,6 +80,28 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
         for piece in selection.layout.pieces()
         for i in piece.positions
     }
+
+
+def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
+    """Yield for each of the newest messages the rung and the tokens that decided."""
+    for piece in selection.layout.pieces():
+        if piece.why == "recent":
+            needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
+            what = _step(piece, selection.policy.keep_tool_pairs)
+            yield from ((i, f"{what}; {needed}") for i in piece.positions)
+
+
+def _step(piece: Piece, pairs: int) -> str:
+    is_small = piece.whole.tokens <= piece.room
+    if piece.form == "verbatim":
+        return "among the newest messages that fit" if is_small else "in room that others left"
+    if piece.form == "clipped":
+        return "head and tail in room that others left" if is_small else "only head and tail fit"
+    if piece.cause == "old":
+        return f"tool output older than the newest {pairs} pairs"
+    if piece.cause == "overtaken":
+        return "tool output that was written over or read again since"
+    return "tool output larger than the room for it"
 
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
@@ -212,7 +170,6 @@ def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
 
 
 def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
-    """What the standing record takes more than the one before."""
     before, record = selection.standing.record, record_in(context.messages)
     count = selection.history.counter.message
     tokens = count(record) if record else 0
@@ -222,8 +179,8 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
 
 
 def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
-    """What is left of what was freed in all: rungs count the messages as they were said, earlier
-    compressions had shortened some of them already.
+    """Yield what the rungs do not account for. Rungs count messages as they were said. Earlier
+    compressions may have shortened some of them.
     """
     rest = freed - sum(rung.freed or 0 for rung in rungs)
     if rest:
@@ -234,8 +191,8 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
 
 
 def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Why fewer turns and messages of a person are kept than the policy wants, and of how many
-    messages that is said.
+    """Yield why fewer turns and messages of a person are kept than the policy wants, and of how
+    many.
     """
     layout, wanted = selection.layout, selection.policy.keep_recent_turns
     newest = islice(turns(selection.history), wanted)
@@ -250,7 +207,7 @@ def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
 
 
 def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
-    """What the policy or a mark keeps, and for which there was no room."""
+    """Yield what the policy or a mark keeps and there was no room for."""
     history, layout = selection.history, selection.layout
     first = history.first_request() if selection.policy.pin_first_request else None
     if first is not None and not layout.is_gone(first) and _is_covered(first, layout):

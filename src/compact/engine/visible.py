@@ -1,7 +1,7 @@
-"""What a reader sees beside what is written: told once, asked hundreds of times.
+"""What a reader sees beside a text, so that it is not said twice.
 
-What stands there needs no second telling. Each text is looked through once: for its names, and for
-chunks of a few characters, by which nearly every question is answered without a search.
+Each text is scanned once: for names, and for chunks of a few characters. Chunks answer nearly every
+of the hundreds of questions without a search.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from compact.text import anchors
 from compact.text.sentences import SHORTEST
 
 TOLD_CHARS = 80
-"""First characters of a line by which it is known whether its text stands elsewhere."""
+"""A line counts as shown if so many of its first characters are."""
 CHUNK = SHORTEST // 2
-"""Characters of a chunk: every statement has a whole one in it, wherever it stands. Larger ones
-would take less memory, and answer for fewer statements."""
+"""Characters of a chunk. Each statement holds a whole one wherever it starts. Larger chunks take
+less memory and answer for fewer statements."""
 
 
-class Visible:
-    """Texts that a reader sees together, such as those of a group of messages."""
+class VisiblePart:
+    """Texts that a reader sees together, such as those of a group."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = tuple(filter(None, texts))
 
     @classmethod
-    def of(cls, messages: Iterable[Message]) -> Visible:
-        """What messages say."""
+    def of(cls, messages: Iterable[Message]) -> VisiblePart:
+        """Return the visible texts of messages."""
         return cls(tuple(visible_texts(messages)))
 
     @cached_property
     def text(self) -> str:
-        """The texts, a line end between them."""
+        """The texts, one line end between them."""
         return "\n".join(self._texts)
 
     @cached_property
     def chunks(self) -> frozenset[str]:
-        """The text in pieces of `CHUNK` characters, the last one without its rest."""
+        """The text in pieces of `CHUNK` characters, without the rest."""
         text = self.text
         return frozenset([text[i : i + CHUNK] for i in range(0, len(text), CHUNK)])
 
@@ -49,26 +49,26 @@ class Visible:
         return frozenset(names_in(self.text))
 
 
-class Seen:
-    """Everything that a reader sees. `said in seen` says whether one of the parts holds these
-    words, which stand in one line.
-    """
+class VisibleText:
+    """Everything that a reader sees. `words in seen` says whether one part holds these words."""
 
-    def __init__(self, parts: Iterable[Visible | str] = (), beside: Seen | None = None) -> None:
+    def __init__(
+        self, parts: Iterable[VisiblePart | str] = (), beside: VisibleText | None = None
+    ) -> None:
         self._beside = beside
-        self._parts = [Visible((x,)) if isinstance(x, str) else x for x in parts]
+        self._parts = [VisiblePart((x,)) if isinstance(x, str) else x for x in parts]
 
     @cached_property
-    def _places(self) -> dict[str, Visible]:
-        """A part in which each chunk stands."""
-        places: dict[str, Visible] = {}
+    def _places(self) -> dict[str, VisiblePart]:
+        """A part that holds each chunk."""
+        places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
         return places
 
     @cached_property
     def names(self) -> set[str]:
-        """The names in it, of paths their last parts, too."""
+        """The names in it, and the last parts of paths."""
         beside = self._beside.names if self._beside is not None else set[str]()
         return beside.union(*(part.names for part in self._parts))
 
@@ -77,14 +77,13 @@ class Seen:
         return not said or self._holds(said, chunks)
 
     def tells(self, text: str) -> bool:
-        """Whether a text stands in one of the parts, by the beginning of its longest line; of a few
-        letters nobody knows.
+        """Whether a part holds the start of the longest line of a text. False for a very short
+        text.
         """
         line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
         return len(line) >= SHORTEST and line in self
 
     def _holds(self, said: str, chunks: Sequence[str]) -> bool:
-        """Whether a part holds these words; every part that does has one of the chunks."""
         if self._beside is not None and self._beside._holds(said, chunks):
             return True
         if not chunks:
@@ -98,8 +97,8 @@ class Seen:
         )
 
 
-class WhenAsked(Sequence[Message]):
-    """Messages that are put together when somebody looks at them."""
+class LazyMessages(Sequence[Message]):
+    """Messages that are made when they are first used."""
 
     def __init__(self, make: Callable[[], list[Message]]) -> None:
         self._make = make
@@ -121,19 +120,19 @@ class WhenAsked(Sequence[Message]):
         return self._messages[place]
 
 
-class InView(WhenAsked):
-    """Messages in view, with what is known of what they say."""
+class MessagesInView(LazyMessages):
+    """Messages in view, with what they say."""
 
-    def __init__(self, messages: list[Message], seen: Seen) -> None:
+    def __init__(self, messages: list[Message], seen: VisibleText) -> None:
         super().__init__(lambda: messages)
         self.seen = seen
 
 
-NOTHING = Seen()
+NOTHING = VisibleText()
 """Nothing stands beside it."""
 
 
 def names_in(text: str) -> set[str]:
-    """The names in a text, of paths their last parts, too."""
+    """Return the names in a text, and the last parts of paths."""
     names = anchors.texts_of(anchors.find_all(text))
     return names | {path.rsplit("/", 1)[1] for path in names if "/" in path}

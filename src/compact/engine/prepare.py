@@ -1,50 +1,63 @@
-"""The stage `prepare`: what the summarizer is asked for, for what is newly covered and for what
-ages.
-"""
+"""The stage *prepare*: the requests to the summarizer, for new checkpoints and for aged ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from compact.engine.aging import LEAST_CAP, Rewrite
+from compact.engine.chronology.notes import MOST_READ
 from compact.engine.composition import REFERENCE_TOKENS, Composer
 from compact.engine.forms import ClosedMessages, forms_of
-from compact.engine.history import History
-from compact.engine.layout import Layout
-from compact.engine.seen import InView, Seen, WhenAsked
-from compact.engine.standing import Standing
-from compact.engine.values import Selection, Task
+from compact.engine.history import History, newest
+from compact.engine.identify import Selection, counted, parts_of
+from compact.engine.ladder import Layout
+from compact.engine.visible import LazyMessages, MessagesInView, VisibleText
 from compact.messages.checkpoints import Checkpoint, Level, SummaryRequest
-from compact.messages.levels import LEAST, LEVELS, level_at, older
+from compact.messages.levels import LEAST
 from compact.messages.message_redaction import redact_text
 from compact.messages.messages import Message
-from compact.messages.policy import CompactPolicy
 from compact.text.modes import KindWeights, weights_of
 from compact.text.speakers import own_words_of
 
-Indices = TypeVar("Indices", list[int], range)
-MOST_READ = 1_000_000
-"""Tokens of a session that are read for one checkpoint, the newest ones; a session that was
-imported whole may have more. The summary says what was not read."""
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A checkpoint to write: the request, and what the checkpoint will stand in for."""
+
+    level: Level
+    request: SummaryRequest | None
+    """None where a receipt is enough."""
+    source_tokens: int | None
+    """Tokens of what it is made from. None if not all were counted."""
+    sources: tuple[Checkpoint, ...] = ()
+    """Checkpoints that it replaces."""
+    positions: Sequence[int] = ()
+    """Messages that no earlier checkpoint covers."""
+    part: tuple[int, int] | None = None
+    """Start and end of the span if it is one of several. The end is not included."""
+    unread: int = 0
+    """How many of the messages were not read."""
+    room: int = 0
+    """Tokens for the checkpoint without its heading, if it also holds the record."""
+
+
 MOST_OF_SOURCE = 0.25
-"""Of the tokens that it stands for: what a summary that is told in full takes at most, by far."""
+"""A summary that is told in full takes at most this share of its source."""
 STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
-"""A model's story takes at most this part of the tokens that it tells of, and so many tokens:
-longer ones go round."""
+"""A story by a model takes at most this part of its source, and at most so many tokens. Longer
+stories repeat themselves."""
 REBUILD = 2
-"""Usable windows that may be read again to write an aged checkpoint from history."""
-LOT = 0.6
-"""Share of the usable window that one compression of a lived session covers, about: what the target
-leaves below the window."""
+"""An aged checkpoint is written from the history if its span is at most so many usable windows."""
 SLACK = 12
-"""Tokens kept free for the heading's counts to change by a digit."""
+"""Tokens left free, because counts in the heading may grow by a digit."""
 
 
 def prepare(selection: Selection) -> list[Task]:
-    """The checkpoints to write: for what is newly covered, and for those that age."""
+    """Return the checkpoints to write: for what is newly covered, and for what ages."""
     live = selection.standing.live
     new = _newly_covered(selection)
     if not selection.policy.summarizes:
@@ -64,26 +77,21 @@ def prepare(selection: Selection) -> list[Task]:
 
 
 def _newly_covered(selection: Selection) -> list[int]:
-    """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
+    """Return in order the positions that leave the view and have no checkpoint yet."""
     layout = selection.layout
     released = sorted(i for i in layout.spared if i not in layout.held)
     return released + layout.covered()
 
 
-def counted(history: History, positions: Sequence[int]) -> int:
-    """Tokens of the messages at these positions."""
-    return sum(map(history.tokens, positions))
-
-
 def composer_of(selection: Selection) -> Composer:
-    """What composes the record for what is in view."""
+    """Return what composes the record for the view."""
     assert selection.notes is not None, "a summary is asked for"
     seen = _seen(selection)
     if selection.composed is None or selection.composed[0] is not seen:
         composer = Composer(
             selection.notes,
             selection.history.counter,
-            Seen([shape.visible for shape in _staying(selection)], beside=seen),
+            VisibleText([shape.visible for shape in _staying(selection)], beside=seen),
             selection.policy.mode,
             selection.policy.strategy,
             selection.layout.cut,
@@ -94,54 +102,22 @@ def composer_of(selection: Selection) -> Composer:
     return selection.composed[1]
 
 
-def _seen(selection: Selection) -> Seen:
-    """What a reader sees of the history now."""
+def _seen(selection: Selection) -> VisibleText:
     shapes = [piece.shape for piece in selection.layout.pieces()]
     if selection.seen is None or selection.seen[0] != shapes:
-        selection.seen = shapes, Seen([shape.visible for shape in shapes])
+        selection.seen = shapes, VisibleText([shape.visible for shape in shapes])
     return selection.seen[1]
 
 
 def _staying(selection: Selection) -> list[ClosedMessages]:
-    """The checkpoints that stay as they are."""
+    """The checkpoints that are not rewritten."""
     stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
     return forms_of(selection.history).standing(stays)
 
 
-def parts_of(
-    history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
-) -> list[tuple[Level, Sequence[int]]]:
-    """What is newly covered in the parts that become a checkpoint each, the oldest first.
-
-    A session that was loaded whole is told as if it had been lived: each part has the level that it
-    would have by now, had the session been compressed each time that its window was full. What is
-    older than the last level begins is not counted.
-    """
-    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
-        return [(policy.new_level, new)]
-    parts: list[tuple[Level, Sequence[int]]] = []
-    after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
-    last = policy.new_level
-    for place in range(len(new) - 1, -1, -1):
-        level = older(policy.new_level, level_at(after // lot))
-        if level != last and place + 1 < end:
-            parts.append((last, new[place + 1 : end]))
-            end = place + 1
-        last = level
-        if level == LEVELS[-1]:
-            break
-        after += history.tokens(new[place])
-    parts.append((last, new[:end]))
-    (level, oldest), *others = parts[::-1]
-    if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
-        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
-        return others
-    return [(level, oldest), *others]
-
-
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
-    """The checkpoints of what is newly covered: one, or of a session that was loaded whole one for
-    each level, within its cap; the newest may take what the others leave.
+    """Return the tasks for what is newly covered. Usually that is one. A session that was loaded
+    whole gets one for each level, within its cap. The newest may take what the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
     if not standing.is_session:
@@ -164,7 +140,6 @@ def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
 
 
 def _summary_of_call(selection: Selection, new: list[int]) -> Task:
-    """The one checkpoint of a single call."""
     layout, source = selection.layout, counted(selection.history, new)
     composer = composer_of(selection)
     room = _wanted(_room_of_new(selection, source), source, composer.weights)
@@ -180,7 +155,6 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
 def _summary_of_part(
     selection: Selection, new: list[int], level: Level, cap: int, part: tuple[int, int] | None
 ) -> Task:
-    """The checkpoint of a session's newly covered messages, or of a part of them."""
     standing, notes = selection.standing, selection.notes
     composer = composer_of(selection)
     read, source = newest(selection.history, new, MOST_READ)
@@ -222,26 +196,26 @@ def _request(
 
 
 def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
-    """The messages at these positions as they may be told of. What notes were taken of gives
-    nothing away that is not known; so it is read again only where somebody looks.
+    """Return the redacted messages at these positions, lazily where notes were taken of them. Their
+    secrets are known then, so reading them again finds no new one.
     """
     history, notes = selection.history, selection.notes
-    messages = WhenAsked(lambda: [history.redacted(i) for i in positions])
+    messages = LazyMessages(lambda: [history.redacted(i) for i in positions])
     if notes is None or any(i < notes.since for i in positions):
         len(messages)
     return messages
 
 
 def _asked_of_model(selection: Selection, cap: int) -> int:
-    """Tokens that the summarizer is asked for: a small model writes badly at length, the extracted
-    story that may stand in for its does not.
+    """Tokens that a model is asked for. A small model writes badly at length; the extracted story
+    does not.
     """
     share = selection.policy.level_share
     return min(cap, max(LEAST[selection.policy.new_level], int(cap * share)))
 
 
 def _room_of_new(selection: Selection, source: int) -> int:
-    """Tokens that what is said of the newly covered messages may take, its heading left out."""
+    """Tokens for the new checkpoint, without its heading."""
     layout, standing = selection.layout, selection.standing
     heading = _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
@@ -255,7 +229,7 @@ def _room_of_new(selection: Selection, source: int) -> int:
 
 
 def _wishes(selection: Selection) -> dict[str, Any]:
-    """What every request says of how its summary is wanted."""
+    """The fields that every request has: strategy, mode, guidance, goals."""
     policy, standing = selection.policy, selection.standing
     redacted = partial(redact_text, known=selection.history.secrets)
     return {
@@ -268,28 +242,16 @@ def _wishes(selection: Selection) -> dict[str, Any]:
 
 
 def _wanted(room: int, source: int, weights: KindWeights) -> int:
-    """Tokens of the room that are to be used; less than all of it also where all that there is to
-    say would take less.
-    """
+    """Tokens to use of the room. Fewer where the source has little to say."""
     if weights.room < 1:
         room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
     return max(24, room)
 
 
-def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
-    """The newest of these positions up to the one that exceeds so many tokens, in order, and their
-    tokens.
-    """
-    total, start = 0, len(positions)
-    while start > 0 and total <= most:
-        start -= 1
-        total += history.tokens(positions[start])
-    return positions[start:], total
-
-
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
-    """An aged checkpoint: written from history where that is not too much to read again, else from
-    the checkpoints themselves, as is what a person wrote; and from the messages at `more`.
+    """Return the task for an aged checkpoint and the messages at `more`. It is written from the
+    history where that is not too much to read again. Otherwise, and for the words of a person, it
+    is written from the checkpoints.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     kept = _redacted_view(selection)  # first: what it gives away is known
@@ -323,7 +285,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
 
 
 def _answers(layout: Layout, history: History) -> dict[str, str]:
-    """What a person, whose message stays in view, said to a message that does not."""
+    """Return what a person in view answered to a message that leaves the view."""
     found: dict[str, str] = {}
     for position in layout.held:
         asked = position - 1
@@ -341,11 +303,11 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> InView:
-    """These checkpoints and behind them what is in view, without secrets, as it may be told of."""
+def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> MessagesInView:
+    """Return these checkpoints and the view behind them, without secrets."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]
     same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))
-    view = _seen(selection) if same else Seen([shape.visible for shape in told])
+    view = _seen(selection) if same else VisibleText([shape.visible for shape in told])
     messages = [message for shape in (*before, *told) for message in shape.messages]
-    return InView(messages, Seen([shape.visible for shape in before], beside=view))
+    return MessagesInView(messages, VisibleText([shape.visible for shape in before], beside=view))
