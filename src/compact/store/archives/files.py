@@ -12,17 +12,20 @@ from urllib.parse import quote
 
 from compact.errors import StoreFailed
 from compact.files import sync_folder, write_whole
+from compact.json_text import write_json
 from compact.messages.events import Event
+from compact.messages.formats.known import format_named
 from compact.messages.kit_names import ARCHIVES
 from compact.messages.messages import Message
 from compact.patterns import regex
-from compact.store.archives import contents
 
+EVENTS = "events.jsonl"
+"""The name of the events."""
 LONGEST_NAME = 100
 """Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
 _PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
-_OURS = ("transcript-pre-compact-", "summary-", contents.EVENTS, ".compact-")
+_OURS = ("transcript-pre-compact-", "summary-", EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
 """How the names of our files begin and end, those included that a crash left half written."""
 
@@ -48,12 +51,12 @@ class FileStorage:
         Raises:
             StoreFailed: it could not be kept.
         """
-        data = contents.transcript(messages)
+        data = transcript_lines(messages)
         with self._folder_of(session_id) as folder:
             known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
             last = max((int(found[1]) for found in known if found), default=0)
             for number in count(last + 1):
-                path = folder / contents.transcript_name(number)
+                path = folder / transcript_name(number)
                 with suppress(FileExistsError):  # another process has taken the number
                     write_whole(path, data, replaces=False)
                     return str(path)
@@ -67,8 +70,8 @@ class FileStorage:
             StoreFailed: it could not be kept.
         """
         with self._folder_of(session_id) as folder:
-            path = folder / contents.summary_name(step)
-            write_whole(path, contents.summary(session_id, step, summary))
+            path = folder / summary_name(step)
+            write_whole(path, summary_line(session_id, step, summary))
             return str(path)
 
     def save_event(self, session_id: str, event: Event) -> str:
@@ -78,10 +81,10 @@ class FileStorage:
             StoreFailed: it could not be kept.
         """
         with self._folder_of(session_id) as folder:
-            path = folder / contents.EVENTS
+            path = folder / EVENTS
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(path, flags, 0o600), "ab") as stream:
-                stream.write(contents.event_line(event))
+                stream.write(event_line(event))
             return str(path)
 
     @contextmanager
@@ -131,3 +134,37 @@ def folder_name(session_id: str) -> str:
     digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     shown = quote(session_id[:LONGEST_NAME], safe="", errors="replace").replace("%", "_")
     return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"
+
+
+# --- what the files hold ------------------------------------------------------------------------
+
+
+def transcript_name(number: int) -> str:
+    """The name of the history before a compression, counted from 1."""
+    return f"transcript-pre-compact-{number:03}.jsonl"
+
+
+def summary_name(step: int) -> str:
+    """The name of what a compression said, counted from 1."""
+    return f"summary-{step:03}.json"
+
+
+def transcript_lines(messages: Sequence[Message]) -> bytes:
+    """Messages as JSON Lines, a provider's dictionary a line; the command line reads them."""
+    told = (message.wire_format for message in messages)
+    wire = format_named(next(filter(None, told), "chat_completions"))
+    return b"".join(_json(record) + b"\n" for record in wire.render(messages))
+
+
+def summary_line(session_id: str, step: int, text: str) -> bytes:
+    """A summary as a JSON object."""
+    return _json({"session_id": session_id, "step": step, "summary": text}) + b"\n"
+
+
+def event_line(event: Event) -> bytes:
+    """An event as a line of JSON."""
+    return _json(event.as_dict()) + b"\n"
+
+
+def _json(value: object) -> bytes:
+    return write_json(value).encode("utf-8")

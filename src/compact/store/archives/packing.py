@@ -72,19 +72,6 @@ def unpacked(data: bytes) -> Iterator[PackedTable]:
         raise Unpackable(f"it cannot be unpacked: {error}") from error
 
 
-def session_of(data: bytes) -> str | bytes | None:
-    """The id of the session whose rows a file holds; None where it cannot be told."""
-    import zstandard
-
-    try:
-        lines = _lines(data)
-        next(lines)
-        found: str | bytes = _read(next(lines)["session"])
-    except (zstandard.ZstdError, ValueError, LookupError, TypeError, StopIteration):
-        return None
-    return found
-
-
 def _lines(data: bytes) -> Iterator[Any]:
     import zstandard
 

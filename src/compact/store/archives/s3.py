@@ -17,7 +17,7 @@ from compact.errors import StoreFailed
 from compact.messages.events import Event
 from compact.messages.messages import Message
 from compact.patterns import regex
-from compact.store.archives import contents
+from compact.store.archives import files
 from compact.store.archives.files import folder_name
 from compact.store.blobs.s3_blobs import INSTALL, S3Blobs
 from compact.store.blobs.sealing import KmsKeys, SealedBlobs
@@ -53,9 +53,9 @@ class S3Storage:
         Raises:
             StoreFailed: it could not be kept.
         """
-        data = contents.transcript(messages)
+        data = files.transcript_lines(messages)
         for number in count(self._last(session_id) + 1):
-            key = self._key(session_id, contents.transcript_name(number))
+            key = self._key(session_id, files.transcript_name(number))
             with suppress(FileExistsError):
                 self._blobs.put(key, data)
                 return self._blobs.address(key)
@@ -67,8 +67,8 @@ class S3Storage:
         Raises:
             StoreFailed: it could not be kept.
         """
-        key = self._key(session_id, contents.summary_name(step))
-        return self._kept(key, contents.summary(session_id, step, summary))
+        key = self._key(session_id, files.summary_name(step))
+        return self._kept(key, files.summary_line(session_id, step, summary))
 
     def save_event(self, session_id: str, event: Event) -> str:
         """Keep one event; the address.
@@ -78,7 +78,7 @@ class S3Storage:
         """
         when = event.at.strftime("%Y%m%dT%H%M%S.%fZ")
         key = self._key(session_id, f"events/{when}-{secrets.token_hex(4)}.json")
-        return self._kept(key, contents.event_line(event))
+        return self._kept(key, files.event_line(event))
 
     def forget(self, session_id: str) -> int:
         """Delete all that is kept of a session; how many objects that was. Where the bucket keeps

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from compact.errors import InvalidArgument
+from compact.errors import InvalidArgument, StoreFailed
+from compact.files import make_folders, sync_folder, write_whole
 from compact.messages.memory_protocols import BlobStore
-from compact.store.blobs.folder_blobs import FolderBlobs
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
 
@@ -52,3 +52,77 @@ class ArchivePlaces:
             blobs = S3Blobs(bucket, prefix)
             self._open[key] = SealedBlobs(blobs, seals, [*opens, kms])
         return self._open[key]
+
+
+class FolderBlobs:
+    """Files in a folder (0600, in folders of 0700), synced before they have their names. The folder
+    is made when something is put there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
+        """Keep data under a name, durably, whole or not at all.
+
+        Raises:
+            FileExistsError: there is such a file, and `replaces` is off.
+            StoreFailed: it cannot be written.
+        """
+        path = self._path(name)
+        try:
+            make_folders(path.parent)
+        except OSError as error:
+            raise _cannot(path.parent, "be made", error) from error
+        try:
+            write_whole(path, data, replaces=replaces)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _cannot(path.parent, "be written", error) from error
+
+    def get(self, name: str) -> bytes:
+        """What a file holds.
+
+        Raises:
+            FileNotFoundError: there is none.
+            StoreFailed: it cannot be read.
+        """
+        path = self._path(name)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _cannot(path, "be read", error) from error
+
+    def delete(self, name: str) -> None:
+        """Remove a file; nothing where there is none.
+
+        Raises:
+            StoreFailed: it cannot be removed.
+        """
+        path = self._path(name)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _cannot(path, "be removed", error) from error
+        if path.parent.is_dir():
+            sync_folder(path.parent)
+
+    def address(self, name: str) -> str:
+        """The file's path."""
+        return str(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or not inside.parts:
+            raise StoreFailed(f"{name!r} is no name of a file in {self.folder}")
+        return self.folder / inside
+
+
+def _cannot(path: Path, what: str, error: OSError) -> StoreFailed:
+    return StoreFailed(
+        f"{path} cannot {what}: {error.strerror or error}. Check the disk, its free space and the "
+        "permissions of the folder, then try again"
+    )

@@ -18,8 +18,8 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.files import made_beside, put_in_place
 from compact.messages.memory_protocols import BlobStore
 from compact.store.archives import folder as archive_folder
-from compact.store.backups import BackupCounts
 from compact.store.blobs.sealing import Passphrase
+from compact.store.reports import BackupCounts
 from compact.store.sqlite import archived_copies, archived_rows, checking
 from compact.store.sqlite.archiving import ATTEMPTS
 from compact.store.sqlite.encryption import WRITABLE, connect

@@ -20,7 +20,7 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.store.archives import folder
 from compact.store.archives.files import copies_in, discard_copies
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 from compact.store.sqlite import archived_copies, archived_rows, records, sweeping
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.archived_rows import ArchivePlace

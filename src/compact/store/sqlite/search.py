@@ -237,18 +237,11 @@ def indexed_text(words: str) -> str:
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 
 
-def remove(db: apsw.Connection, branch: int) -> bool:
-    """Take a branch out of the index; whether it was there."""
+def remove(db: apsw.Connection, branch: int) -> None:
+    """Take a branch out of the index."""
     row = first(db, "SELECT indexed > fork FROM branches WHERE key = ?", (branch,))
     if row is None or not row[0]:
-        return False
+        return
     keys = branch << BITS, branch << BITS | LAST
     db.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", keys)
     db.execute("DELETE FROM turns WHERE branch = ?", (branch,))
-    return True
-
-
-def rewrite(db: apsw.Connection) -> None:
-    """Write the indexes anew, without the words of what was taken out of them."""
-    for table in ("words", "archived_words"):
-        db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")

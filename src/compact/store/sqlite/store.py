@@ -18,9 +18,8 @@ from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.messages.sessions import Entry, Found, Move, Session, Step
-from compact.store.backups import BackupCounts
 from compact.store.blobs.sealing import Passphrase
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import BackupCounts, ForgottenReport
 from compact.store.sqlite import (
     archived_copies,
     archived_rows,

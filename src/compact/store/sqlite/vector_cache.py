@@ -245,46 +245,22 @@ def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
 # --- the search -----------------------------------------------------------------------------------
 
 
-class VectorQuestion(NamedTuple):
-    """What is looked for."""
-
-    vector: Floats
-    """Of length 1."""
-    most: int
-    ranges: Ranges
-    """Of keys of messages, first and last; whatever lies in none is not looked at."""
-
-
-class Cache:
-    """A generation's state in memory."""
-
-    def __init__(self, generation: int, dimensions: int) -> None:
-        self._generation = generation
-        self._dimensions = dimensions
-        self._held: Held | None = None
-
-    def refresh(self, db: apsw.Connection) -> Held:
-        """The state as it is stored now."""
-        self._held = held(db, self._generation, self._dimensions, self._held)
-        return self._held
-
-
 Fetch = Callable[[Ints], tuple[Ints, Floats]]
 """Gives the vectors of keys: `fetched`, in a transaction of its own."""
 
 
-def nearest(now: Held, asked: VectorQuestion, fetch: Fetch) -> list[Near]:
+def nearest(now: Held, asked: Floats, most: int, ranges: Ranges, fetch: Fetch) -> list[Near]:
     """The messages nearest to the question, the nearest first, each by its best piece; of equally
     near ones the older first.
     """
-    rows = _within(now, asked.ranges)
-    wanted = max(CANDIDATES, SHARE * asked.most)
+    rows = _within(now, ranges)
+    wanted = max(CANDIDATES, SHARE * most)
     size = len(now.keys) if rows is None else len(rows)
     if size > 4 * wanted and hasattr(np, "bitwise_count"):
-        rows = _likely(now, asked.vector - now.mean, rows, wanted)
+        rows = _likely(now, asked - now.mean, rows, wanted)
     matrix, rows = _matrix(now, rows, fetch)
-    cosines = np.einsum("ij,j->i", matrix, asked.vector)  # BLAS would wait for its threads
-    return _best(now, rows, cosines, asked.most)
+    cosines = np.einsum("ij,j->i", matrix, asked)  # BLAS would wait for its threads
+    return _best(now, rows, cosines, most)
 
 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:

@@ -24,7 +24,7 @@ from compact.store.sqlite.vectors import FIRST_MESSAGE, Vector
 from compact.text.embedding import Generation, Near, Numbers
 
 if TYPE_CHECKING:
-    from compact.store.sqlite.vector_cache import Cache, Floats, Held, Ints
+    from compact.store.sqlite.vector_cache import Floats, Held, Ints
 
 Backend = Literal["rows", "sqlite-vec"]
 """What answers: numpy over the rows, or a table `vec0` of sqlite-vec (extra `vec`)."""
@@ -79,7 +79,7 @@ class VectorStore:
         self.model = model
         self.version = version
         self._lock = forks.Lock()
-        self._caches: dict[int, Cache] = {}
+        self._caches: dict[int, Held] = {}
         self._uses_vec0 = backend == vec0.NAME
         if self._uses_vec0:
             with self._pool.alone() as db:
@@ -255,21 +255,21 @@ class VectorStore:
         finish(self._pool, generation)
 
     def _held(self, db: apsw.Connection, of: Generation) -> Held:
-        """What a generation has now."""
-        from compact.store.sqlite.vector_cache import Cache
+        from compact.store.sqlite.vector_cache import held
 
         if of.key not in self._caches:
-            there = {each.key for each in vectors.generations(db, counted=False)}
-            self._caches = {key: kept for key, kept in self._caches.items() if key in there}
-            self._caches[of.key] = Cache(of.key, of.dimensions)
-        return self._caches[of.key].refresh(db)
+            present = {each.key for each in vectors.generations(db, counted=False)}
+            self._caches = {key: kept for key, kept in self._caches.items() if key in present}
+        now = held(db, of.key, of.dimensions, self._caches.get(of.key))
+        self._caches[of.key] = now
+        return now
 
     def _nearest(
         self, of: Generation, vector: Numbers, most: int, keys: Sequence[tuple[int, int]]
     ) -> list[Near]:
         import numpy as np
 
-        from compact.store.sqlite.vector_cache import VectorQuestion, nearest
+        from compact.store.sqlite.vector_cache import nearest
         from compact.store.sqlite.vector_embedding import as_stored
 
         asked = as_stored([vector], 1, of.dimensions)[0]
@@ -277,8 +277,7 @@ class VectorStore:
             return vec0.nearest(self._pool, of, asked, most, keys)
         with self._lock, self._pool.read() as db:
             now = self._held(db, of)
-        question = VectorQuestion(np.frombuffer(asked, "<f4"), most, tuple(keys))
-        return nearest(now, question, self._fetched)
+        return nearest(now, np.frombuffer(asked, "<f4"), most, tuple(keys), self._fetched)
 
     def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
         from compact.store.sqlite.vector_cache import fetched

@@ -154,14 +154,13 @@ def begin(
     return made
 
 
-def take_over(db: apsw.Connection, key: int) -> bool:
-    """Have a generation that is complete serve, and the others leave; whether it does."""
+def take_over(db: apsw.Connection, key: int) -> None:
+    """Make a complete generation serve. The others leave. A generation with gaps stays as it is."""
     now = generation(db, key)
     if now is None or now.state == "serving" or gaps(db, key, most=1):
-        return now is not None and now.state == "serving"
+        return
     db.execute("UPDATE generations SET state = 'leaving' WHERE state IN ('serving', 'made')")
     db.execute("UPDATE generations SET state = 'serving' WHERE key = ?", (key,))
-    return True
 
 
 def leave(db: apsw.Connection, key: int) -> None:
@@ -169,13 +168,11 @@ def leave(db: apsw.Connection, key: int) -> None:
     db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
 
 
-def sweep(db: apsw.Connection, most: int) -> bool:
-    """Remove so many rows of generations that leave, and those that have none left; whether there
-    may be more.
-    """
+def sweep(db: apsw.Connection, most: int) -> None:
+    """Remove `most` rows of a leaving generation, and the generation once it has no rows."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
-        return False
+        return
     chosen = "SELECT key FROM vectors WHERE generation = ? ORDER BY key LIMIT ?"
     keys = [each[0] for each in query(db, chosen, (row[0], most))]
     _forget(db, row[0], keys)
@@ -185,7 +182,6 @@ def sweep(db: apsw.Connection, most: int) -> bool:
         db.execute("DELETE FROM embedded WHERE generation = ?", (row[0],))
         db.execute("DELETE FROM generations WHERE key = ?", (row[0],))
         vec0.drop(db, row[0])
-    return True
 
 
 def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:

@@ -1,10 +1,38 @@
-"""What is told of a session that was deleted everywhere."""
+"""Reports of a store: what a backup holds, and what a deletion removed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 from pydantic import BaseModel, Field
+
+
+class BackupCounts(NamedTuple):
+    """What a database and its archives hold."""
+
+    sessions: int
+    messages: int
+    """Those of archived sessions included."""
+    archives: int
+
+
+class BackupReport(BaseModel, frozen=True, defer_build=True):
+    """A backup that was made, or the store that was made of one."""
+
+    path: str
+    """The backup's folder; of a restored store its file."""
+    made_at: datetime
+    """When the backup was made."""
+    sessions: int
+    messages: int
+    """Those of archived sessions included."""
+    archives: int
+    files: int
+    """That were written; without the manifest."""
+    bytes: int
+    """Of these files."""
 
 
 class ForgottenReport(BaseModel, frozen=True, defer_build=True):
