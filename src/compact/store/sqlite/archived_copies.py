@@ -1,5 +1,5 @@
-"""Reading sessions that are archived: whoever reads one gets it from a database in memory, into
-which the originals were restored.
+"""Reads and continues archived sessions. A reader gets a session from an in-memory database,
+restored from its archive. A writer gets it restored into the store.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from compact.store.sqlite.archived_rows import ArchivePlace
 from compact.store.sqlite.pool import MEMORY, Pool
 
 MOST_COPIES = 4
-"""Archived sessions that are kept in memory for those who read them."""
+"""Archived sessions kept in memory for readers."""
 
 
 T = TypeVar("T")
 
 
 class ArchivedCopies:
-    """What archived sessions hold, for those who read them. Safe from many threads."""
+    """In-memory copies of archived sessions. Safe for use by many threads."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -34,22 +34,22 @@ class ArchivedCopies:
         self._copies: dict[tuple[int, bytes], Pool] = {}
 
     def of(self, place: ArchivePlace) -> Pool | None:
-        """The session as it is in its archive; None where it is not archived there any more.
+        """The session as its archive holds it; None where it is no longer archived there.
 
         Raises:
-            StoreDamaged: the archive is missing, or is not what was written.
+            StoreDamaged: the archive is missing or altered.
         """
         key = place.session, place.originals
         with self._lock:
-            found = self._copies.pop(key, None)
-        if found is None and (data := still(self._pool, place)) is not None:
-            found = _restored(place, data)
-        if found is not None:
+            copy = self._copies.pop(key, None)
+        if copy is None and (data := still(self._pool, place)) is not None:
+            copy = _restored(place, data)
+        if copy is not None:
             with self._lock:
-                self._copies[key] = found
+                self._copies[key] = copy
                 while len(self._copies) > MOST_COPIES:
                     self._copies.pop(next(iter(self._copies)))
-        return found
+        return copy
 
 
 def _restored(place: ArchivePlace, data: bytes) -> Pool:
@@ -63,11 +63,11 @@ def _restored(place: ArchivePlace, data: bytes) -> Pool:
 
 
 def read(pool: Pool, place: ArchivePlace) -> bytes:
-    """The originals' bytes.
+    """The bytes of an archive's originals.
 
     Raises:
-        StoreDamaged: the file is missing, or is not what was written.
-        StoreFailed: it cannot be read now, or not with this key.
+        StoreDamaged: the file is missing or altered.
+        StoreFailed: the file cannot be read now, or not with this key.
     """
     blobs = pool.places.at(place.folder)
     try:
@@ -80,7 +80,7 @@ def read(pool: Pool, place: ArchivePlace) -> bytes:
 
 
 def still(pool: Pool, place: ArchivePlace) -> bytes | None:
-    """The same; None where the session is not archived there any more."""
+    """Like `read`; None where the session is no longer archived there."""
     try:
         return read(pool, place)
     except StoreFailed:
@@ -96,13 +96,15 @@ def going_on(
     find: Callable[[apsw.Connection], ArchivePlace | None],
     work: Callable[[apsw.Connection], T],
 ) -> T:
-    """What `work` does in a transaction that writes, and that first stores the messages of the
-    archived session that `find` names. The archive is read before: nobody else waits for a network.
-    Its files are removed afterwards.
+    """Restore the archived session that `find` names, then run `work`, in one writing transaction.
+    Returns what `work` returns.
+
+    The archive is read before the transaction, so that no writer waits for a network. Its files are
+    removed afterwards.
 
     Raises:
-        StoreDamaged: the archive is missing, or is not what was written.
-        StoreFailed: it cannot be read now, or not with this key.
+        StoreDamaged: the archive is missing or altered.
+        StoreFailed: the archive cannot be read now, or not with this key.
     """
     place, data = None, None
     while True:
@@ -115,17 +117,16 @@ def going_on(
                 break
         place, data = now, still(pool, now)
     if now is not None:
-        with suppress(StoreFailed):  # whoever opens the file next makes up for it
+        with suppress(StoreFailed):  # the next opening tries again
             discard_due(pool)
     return done
 
 
 def discard_due(pool: Pool) -> None:
-    """Remove the files of archives that nobody needs any more, once it is on the disk that nobody
-    does.
+    """Remove the files of archives that no session needs, once that is durable.
 
     Raises:
-        StoreFailed: it cannot be told what is on the disk, or a file cannot be removed.
+        StoreFailed: durability cannot be determined, or a file cannot be removed.
     """
     with pool.read() as db:
         if not archived_rows.has_discards(db):

@@ -1,8 +1,8 @@
-"""Sessions go to the archive and come back.
+"""Moves sessions to the archive and back.
 
-Both files are kept and were read back before a transaction removes the messages. That
-transaction holds the messages to what the file was seen to hold, and the file to its sum once
-more: so a crash at any instant leaves the session in the database, or whole in the archive.
+Both files are written and read back before a transaction removes the messages. That transaction
+compares the messages with the file's content, and the file with its checksum again. So a crash at
+any instant leaves the session in the database, or whole in the archive.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from compact.store.sqlite.rows import text
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 
 ATTEMPTS = 3
-"""How often a session is packed that goes on meanwhile, or whose files another process removes that
-takes them for left behind; and a store is copied whose sessions leave the archive meanwhile."""
+"""How often a session is packed that changes meanwhile, or whose files another process removed as
+left behind. Also how often a backup is tried while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Where archives go, and when."""
+    """Where archives are written, and when."""
 
     folder: str
-    """As it is stored."""
+    """As stored in the database."""
     blobs: BlobStore
     now: datetime
 
@@ -59,10 +59,11 @@ def archive(
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files; `wanted` is each with what it says in short. Space
-    that this frees is given back to the file system.
+    """Move the messages of sessions into files, and return the freed space to the file system.
+    `wanted` gives session ids with their digests.
 
-    Each session is archived by itself: of one that fails, nothing is removed, and the others go on.
+    Each session is archived separately. A session that fails keeps its messages, and the others
+    continue.
 
     Raises:
         StoreFailed: the folder's name cannot be stored.
@@ -77,7 +78,7 @@ def archive(
             _archive_one(pool, session_id, digest, place)
         except (CompactError, Unpackable) as error:
             failed[session_id] = str(error)
-    with suppress(StoreFailed):  # whoever opens the file next makes up for it
+    with suppress(StoreFailed):  # the next opening tries again
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed):
         archived_copies.discard_due(pool)
@@ -91,11 +92,11 @@ def archive(
 
 
 def folder_name(pool: Pool, at: str | Path) -> str:
-    """A folder as it is stored: relative to the database's where it lies within that; an address in
-    S3 as it is.
+    """A folder as stored: relative to the database's folder where it is inside that. An S3 address
+    stays as it is.
 
     Raises:
-        StoreFailed: a name that is not Unicode.
+        StoreFailed: the name is not Unicode, or has a line break.
     """
     whole = str(at).rstrip("/") if str(at).startswith(S3) else named_path(at).absolute()
     if not is_storable(str(whole)) or "\n" in str(whole):
@@ -142,12 +143,12 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
     folder.check_free(to.blobs, name)
-    with pool.write() as db:  # until the session has the files, they are of no use to anybody
+    with pool.write() as db:  # until the session has the files, they are garbage
         archived_rows.order_discard(db, to.folder, name)
     try:
         sums = folder.keep(to.blobs, name, told, data)
     except CompactError:
-        with pool.write() as db:  # the first order may be carried out by now
+        with pool.write() as db:  # another process may have done the first order
             archived_rows.order_discard(db, to.folder, name)
         raise
     holds = fingerprint(archived_rows.messages_in(data))
@@ -166,7 +167,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
 
 
 def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes) -> str:
-    """How a session, or its files, are other than when it was packed; empty where they are not."""
+    """How a session or its files differ from when it was packed; empty where they do not."""
     if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
         return "it goes on meanwhile; archive it later"
     faults = checking.faults_of(pool, place)
@@ -174,7 +175,6 @@ def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes)
 
 
 def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:
-    """What the file says of a session, but for counts and originals."""
     told = session.model_dump(mode="json", exclude={"branch"})
     return {
         "schema": folder.SCHEMA,
@@ -192,12 +192,12 @@ def _sizes(data: bytes) -> dict[str, Any]:
 
 
 def unarchive(pool: Pool, session_id: str) -> None:
-    """Store the messages of an archived session again; of one that is not archived, nothing is
-    done. The files are removed afterwards.
+    """Restore the messages of an archived session, then remove its files. Does nothing for a
+    session that is not archived.
 
     Raises:
-        NotFound: there is no such session.
-        StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
+        NotFound: no such session.
+        StoreDamaged: the archive is missing or altered; it stays as it is.
     """
     archived_copies.going_on(
         pool,
@@ -209,8 +209,8 @@ def unarchive(pool: Pool, session_id: str) -> None:
 def archived(
     pool: Pool, scope: str | None, query: str | None = None, most: int | None = None
 ) -> list[ArchivedConversation]:
-    """What is archived of a scope, or of all, in the order it was stored; with a query only what
-    shares words with it, the best first.
+    """Archived sessions of a scope, or of all, in the order of archiving. With a query only those
+    that share words with it, best first.
     """
     with pool.read() as db:
         every = archived_rows.kept(db)
@@ -229,7 +229,7 @@ def archived(
             scope=session.scope,
             title=session.title,
             tags=tuple(map(str, session.metadata.get("tags") or ())),
-            # Of a session that holds what was said before it was made, only its end is kept here.
+            # An imported session is older than its row: then only its end is known here.
             begun=min(session.created_at, session.updated_at, key=instant),
             ended=session.updated_at,
             archived_at=each.archived_at,
@@ -246,7 +246,7 @@ def archived(
 def faults(
     pool: Pool, scope: str | None, progress: Callable[[int, int], None] | None = None
 ) -> list[ArchiveFault]:
-    """What is wrong with the files of archived sessions: missing, altered, or not to be read."""
+    """Defects in the files of archived sessions: missing, altered or unreadable."""
     with pool.read() as db:
         every = archived_rows.kept(db)
         if scope is not None:
@@ -263,5 +263,5 @@ def faults(
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:
-    """Where a conversation is described."""
+    """The address of a session's description."""
     return pool.places.at(place.folder).address(place.name + folder.DESCRIPTION)

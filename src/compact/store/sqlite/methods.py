@@ -1,7 +1,7 @@
-"""How a method of the store is made of a function that is given the connection.
+"""Makes methods of the store from functions that take a connection.
 
-`in_transaction` for what the rows of a session answer even when its messages are archived;
-`reading` and `going_on` for what needs its messages.
+`in_transaction` is for what a session's rows answer, archived or not. `reading` and `going_on` are
+for what needs its messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Store(Protocol):
-    """What a method reaches for."""
+    """What such a method uses of its object."""
 
     _pool: Pool
     _copies: ArchivedCopies
@@ -34,7 +34,7 @@ def in_transaction(
     transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """The method that does this in a transaction of its own."""
+    """A method that runs the function in its own transaction."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -48,9 +48,7 @@ def in_transaction(
 def reading(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """The method that reads a branch so; where nothing is there and its session is archived, from
-    the archive.
-    """
+    """A method that reads a branch. Of an archived session it reads the archive's copy."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -76,8 +74,8 @@ def reading(
 def going_on(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """The method that goes on with a branch so; of an archived session, once that is restored, as
-    a part of the same transaction.
+    """A method that continues a branch. An archived session is restored first, in the same
+    transaction.
     """
 
     @wraps(function)
@@ -94,12 +92,12 @@ def going_on(
 
 
 def _named(args: tuple[object, ...], given: Mapping[str, object]) -> str:
-    """The branch that is named first."""
+    """The first argument, a branch id."""
     return cast("str", args[0] if args else given["branch_id"])
 
 
 def _show(method: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Have who checks arguments, or asks for help, see them without the connection."""
+    """Give the method the function's signature, without the connection."""
     known = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     parameters = [own, *list(known.parameters.values())[1:]]
