@@ -10,16 +10,16 @@ from pydantic import BaseModel, Field
 
 
 class BackupCounts(NamedTuple):
-    """What a database and its archives hold."""
+    """Contents of a database with its archives."""
 
     sessions: int
     messages: int
-    """Those of archived sessions included."""
+    """Archived ones included."""
     archives: int
 
 
 class BackupReport(BaseModel, frozen=True, defer_build=True):
-    """A backup that was made, or the store that was made of one."""
+    """A backup that was made, or a store restored from one."""
 
     path: str
     """The backup's folder; of a restored store its file."""
@@ -27,26 +27,26 @@ class BackupReport(BaseModel, frozen=True, defer_build=True):
     """When the backup was made."""
     sessions: int
     messages: int
-    """Those of archived sessions included."""
+    """Archived ones included."""
     archives: int
     files: int
-    """That were written; without the manifest."""
+    """Files written, without the manifest."""
     bytes: int
-    """Of these files."""
+    """Bytes of these files."""
 
 
 class ForgottenReport(BaseModel, frozen=True, defer_build=True):
-    """What was removed of a deleted session, and what is still left of it."""
+    """What was removed of a deleted session, and what remains."""
 
     session_id: str
     removed: Mapping[str, int] = Field(default_factory=dict)
-    """Kind → how many: rows by their tables, entries of the word index, and files."""
+    """Kind → count: rows by table, entries of the word index, files."""
     quoted: Mapping[str, int] = Field(default_factory=dict)
-    """Other session → how many entries of its log named what was recalled of this one."""
+    """Other session → log entries that named recalled turns of this one."""
     remains: tuple[str, ...] = ()
-    """What was found of it afterwards, as sentences; none where nothing is left."""
+    """Remains found after the deletion, as sentences."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left."""
+        """Whether nothing remains."""
         return not self.remains

@@ -1,4 +1,4 @@
-"""`FileStorage`: archives as files for their owner only, in a folder for each session."""
+"""`FileStorage`: archives as files readable by their owner only, in a folder for each session."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from compact.messages.messages import Message
 from compact.patterns import regex
 
 EVENTS = "events.jsonl"
-"""The name of the events."""
+"""The file of events."""
 LONGEST_NAME = 100
-"""Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
+"""Characters of a session id in its folder's name; file names have at most 255 bytes."""
 _PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
 _OURS = ("transcript-pre-compact-", "summary-", EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
-"""How the names of our files begin and end, those included that a crash left half written."""
+"""Prefixes and suffixes of our files, including those a crash left half written."""
 
 
 class FileStorage:
     """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
     `summary-001.json`, `events.jsonl`.
 
-    A file is written whole or not at all. No transcript is ever replaced. What is passed in is kept
-    as it is: remove secrets before.
+    A file is written whole or not at all. No transcript is ever replaced. Content is stored as
+    given: remove secrets before.
     """
 
     def __init__(self, folder: str | Path = ARCHIVES) -> None:
         self.folder = Path(folder)
 
     def place_of(self, session_id: str) -> str:
-        """The folder of a session, whether it is there or not."""
+        """The folder of a session, whether it exists or not."""
         return str(self.folder / folder_name(session_id))
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        """Keep the history as it was before a compression, under the next number; the path.
+        """Store the history before a compression, under the next number; returns the path.
 
         Raises:
-            StoreFailed: it could not be kept.
+            StoreFailed: it could not be stored.
         """
         data = transcript_lines(messages)
         with self._folder_of(session_id) as folder:
@@ -63,11 +63,10 @@ class FileStorage:
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Keep what a compression said, by its number, in the place of what was kept for that
-        number; the path.
+        """Store a compression's summary by its number, replacing an earlier one; returns the path.
 
         Raises:
-            StoreFailed: it could not be kept.
+            StoreFailed: it could not be stored.
         """
         with self._folder_of(session_id) as folder:
             path = folder / summary_name(step)
@@ -75,10 +74,10 @@ class FileStorage:
             return str(path)
 
     def save_event(self, session_id: str, event: Event) -> str:
-        """Keep one event, as the next line of the session's events; the path.
+        """Append an event to the session's events; returns the path.
 
         Raises:
-            StoreFailed: it could not be kept.
+            StoreFailed: it could not be stored.
         """
         with self._folder_of(session_id) as folder:
             path = folder / EVENTS
@@ -89,7 +88,7 @@ class FileStorage:
 
     @contextmanager
     def _folder_of(self, session_id: str) -> Iterator[Path]:
-        """The folder of a session, made for its owner only."""
+        """Create the session's folder, for its owner only."""
         folder = Path(self.place_of(session_id))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +101,7 @@ class FileStorage:
 
 
 def copies_in(folder: Path) -> list[Path]:
-    """The files in a session's folder that `FileStorage` wrote, whole or not."""
+    """The files that `FileStorage` wrote into a session's folder, whole or not."""
     try:
         every = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -111,23 +110,23 @@ def copies_in(folder: Path) -> list[Path]:
 
 
 def discard_copies(folder: Path) -> None:
-    """Remove what `FileStorage` wrote into a session's folder, and the folder where nothing else is
-    in it.
+    """Remove what `FileStorage` wrote into a session's folder, and the folder where it is empty
+    then.
 
     Raises:
         OSError: something cannot be removed.
     """
     for path in copies_in(folder):
         path.unlink(missing_ok=True)
-    with suppress(OSError):  # somebody put something else there, or it is gone
+    with suppress(OSError):  # other files are there, or it is gone
         folder.rmdir()
     sync_folder(folder.parent)
 
 
 def folder_name(session_id: str) -> str:
-    """A session's id as the name of a folder: itself, where it is small letters, digits, `.`, `_`
-    and `-`. Any other one is shortened and told apart by a digest, on file systems too that do not
-    tell small letters from large ones.
+    """A session id as a folder name: the id itself, where it consists of small letters, digits,
+    `.`, `_` and `-`. Other ids are shortened and made unique by a digest, also on file systems that
+    ignore case.
     """
     if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
         return session_id
@@ -140,17 +139,17 @@ def folder_name(session_id: str) -> str:
 
 
 def transcript_name(number: int) -> str:
-    """The name of the history before a compression, counted from 1."""
+    """File name of the history before a compression, counted from 1."""
     return f"transcript-pre-compact-{number:03}.jsonl"
 
 
 def summary_name(step: int) -> str:
-    """The name of what a compression said, counted from 1."""
+    """File name of a compression's summary, counted from 1."""
     return f"summary-{step:03}.json"
 
 
 def transcript_lines(messages: Sequence[Message]) -> bytes:
-    """Messages as JSON Lines, a provider's dictionary a line; the command line reads them."""
+    """Messages as JSON Lines, in their provider's format, which the command line reads."""
     told = (message.wire_format for message in messages)
     wire = format_named(next(filter(None, told), "chat_completions"))
     return b"".join(_json(record) + b"\n" for record in wire.render(messages))

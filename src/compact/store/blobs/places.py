@@ -1,4 +1,4 @@
-"""Where memory's archives go, by what is stored of that: a folder, or `s3://BUCKET/PREFIX`."""
+"""Opens archive places by address: a folder, or `s3://BUCKET/PREFIX`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
 
 S3 = "s3://"
-"""How the address of a bucket begins."""
+"""Prefix of a bucket's address."""
 
 
 def bucket_of(address: str) -> tuple[str, str]:
     """The bucket and the prefix of an address.
 
     Raises:
-        InvalidArgument: it names no bucket.
+        InvalidArgument: the address names no bucket.
     """
     bucket, _, prefix = address.removeprefix(S3).partition("/")
     if not bucket:
@@ -27,8 +27,8 @@ def bucket_of(address: str) -> tuple[str, str]:
 
 
 class ArchivePlaces:
-    """Opens places. Folders are relative to `base`; what is kept is sealed with the passphrase
-    where there is one, in S3 with a KMS key instead where one is given. Safe from many threads.
+    """Opens places. Folders are relative to `base`. Files are sealed with the passphrase if there
+    is one; in S3 with a KMS key instead if one is given. Safe for use by many threads.
     """
 
     def __init__(self, base: Path, passphrase: Passphrase | None = None) -> None:
@@ -36,10 +36,10 @@ class ArchivePlaces:
         self._open: dict[tuple[str, str | None], BlobStore] = {}
 
     def at(self, place: str, kms_key: str | None = None) -> BlobStore:
-        """The files that are kept there.
+        """The files at a place.
 
         Raises:
-            InvalidArgument: it names no bucket.
+            InvalidArgument: the address names no bucket.
         """
         opens = [] if self._passphrase is None else [self._passphrase]
         if not place.startswith(S3):
@@ -55,18 +55,18 @@ class ArchivePlaces:
 
 
 class FolderBlobs:
-    """Files in a folder (0600, in folders of 0700), synced before they have their names. The folder
-    is made when something is put there.
+    """Files in a folder (0600, in folders of 0700), synced before they get their names. The first
+    `put` makes the folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Keep data under a name, durably, whole or not at all.
+        """Store data under a name, durably, whole or not at all.
 
         Raises:
-            FileExistsError: there is such a file, and `replaces` is off.
+            FileExistsError: the file exists, and `replaces` is off.
             StoreFailed: it cannot be written.
         """
         path = self._path(name)
@@ -82,10 +82,10 @@ class FolderBlobs:
             raise _cannot(path.parent, "be written", error) from error
 
     def get(self, name: str) -> bytes:
-        """What a file holds.
+        """The content of a file.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: no such file.
             StoreFailed: it cannot be read.
         """
         path = self._path(name)
@@ -97,7 +97,7 @@ class FolderBlobs:
             raise _cannot(path, "be read", error) from error
 
     def delete(self, name: str) -> None:
-        """Remove a file; nothing where there is none.
+        """Remove a file, if it exists.
 
         Raises:
             StoreFailed: it cannot be removed.
