@@ -294,7 +294,6 @@ class InMemoryStore:
             return move
 
     def _check(self, step: Step, newest: int) -> None:
-        """Refuse a step before storing any of it."""
         if newest != step.base:
             raise Superseded(f"window {step.window}: another move came in between")
         begins = step.begins
@@ -471,11 +470,6 @@ class InMemoryStore:
 
 
 def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A JSON copy of the value, which no caller can change.
-
-    Raises:
-        InvalidMessage: JSON cannot carry it.
-    """
     plain: Mapping[str, Any] = codec.load(codec.dump(value))
     return plain
 

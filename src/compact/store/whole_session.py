@@ -242,7 +242,6 @@ def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None
 
 
 def _last(change: Change) -> int:
-    """Least length of a branch with this entry."""
     return change.at + isinstance(change.what, PinSet | PutAside)
 
 

@@ -88,7 +88,6 @@ class FileStorage:
 
     @contextmanager
     def _folder_of(self, session_id: str) -> Iterator[Path]:
-        """Create the session's folder, for its owner only."""
         folder = Path(self.place_of(session_id))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

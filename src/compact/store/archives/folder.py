@@ -77,7 +77,6 @@ def keep(
 
 
 def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
-    """Write a file durably."""
     try:
         blobs.put(name, data)
     except FileExistsError:  # its writer may have died before the sync

@@ -42,7 +42,7 @@ def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has
     Raises:
         StoreFailed: boto3 is not installed, or lacks a setting such as a region.
     """
-    with told(service):
+    with translating(service):
         import boto3
         from botocore.config import Config
 
@@ -51,7 +51,7 @@ def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has
 
 
 @contextmanager
-def told(address: str) -> Iterator[None]:
+def translating(address: str) -> Iterator[None]:
     """Translate boto3's errors into ours, with advice."""
     try:
         from boto3.exceptions import Boto3Error
@@ -151,8 +151,7 @@ class S3Blobs:
 
     @contextmanager
     def _asked(self, name: str) -> Iterator[Any]:
-        """The client, with errors translated for this object."""
-        with told(self.address(name)):
+        with translating(self.address(name)):
             if self._made is None:
                 self._made = client("s3", **self._settings)
             yield self._made

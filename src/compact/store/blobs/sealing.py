@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
 from compact.messages.memory_protocols import BlobStore
-from compact.store.blobs.s3_blobs import client, told
+from compact.store.blobs.s3_blobs import client, translating
 
 MAGIC = b"compact-sealed-1\n"
 """First line of a sealed file. Another format gets another number."""
@@ -207,7 +207,7 @@ class KmsKeys:
         Raises:
             StoreFailed: KMS is unreachable, or refuses.
         """
-        with told(f"the KMS key {self._key}"):
+        with translating(f"the KMS key {self._key}"):
             made = self._client.generate_data_key(
                 KeyId=self._key, KeySpec="AES_256", EncryptionContext=self._context(name)
             )
@@ -221,7 +221,7 @@ class KmsKeys:
         """
         blob = base64.b64decode(head["key"], validate=True)
         context = self._context(name)
-        with told(f"the KMS key of s3://{self._bucket}/{context['object']}"):
+        with translating(f"the KMS key of s3://{self._bucket}/{context['object']}"):
             made = self._client.decrypt(CiphertextBlob=blob, EncryptionContext=context)
         key: bytes = made["Plaintext"]
         return key

@@ -42,7 +42,7 @@ class ArchivedCopies:
         key = place.session, place.originals
         with self._lock:
             copy = self._copies.pop(key, None)
-        if copy is None and (data := still(self._pool, place)) is not None:
+        if copy is None and (data := read_if_archived(self._pool, place)) is not None:
             copy = _restored(place, data)
         if copy is not None:
             with self._lock:
@@ -79,7 +79,7 @@ def read(pool: Pool, place: ArchivePlace) -> bytes:
         ) from error
 
 
-def still(pool: Pool, place: ArchivePlace) -> bytes | None:
+def read_if_archived(pool: Pool, place: ArchivePlace) -> bytes | None:
     """Like `read`; None where the session is no longer archived there."""
     try:
         return read(pool, place)
@@ -115,7 +115,7 @@ def going_on(
                     archived_rows.bring_back(db, now, data or b"")
                 done = work(db)
                 break
-        place, data = now, still(pool, now)
+        place, data = now, read_if_archived(pool, now)
     if now is not None:
         with suppress(StoreFailed):  # the next opening tries again
             discard_due(pool)

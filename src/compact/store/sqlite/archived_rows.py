@@ -245,7 +245,7 @@ def forget(db: apsw.Connection, place: ArchivePlace) -> None:
     order_discard(db, place.folder, place.name)
 
 
-def tell(db: apsw.Connection, session: int, digest: str) -> bool:
+def replace_digest(db: apsw.Connection, session: int, digest: str) -> bool:
     """Replace the digest of an archived session; False where the session is not archived."""
     sql = "UPDATE archived SET digest = ? WHERE session = ? RETURNING 1"
     return bool(query(db, sql, (text(digest), session)))
@@ -286,7 +286,7 @@ def _insert(db: apsw.Connection, table: PackedTable) -> None:
 # --- search by digest -----------------------------------------------------------------------
 
 
-def found(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
+def matching(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
     """Ids of archived sessions that share words with a question, best BM25 first."""
     names = looked_for(question)
     if not names or most <= 0:
@@ -377,7 +377,7 @@ def tidy(db: apsw.Connection) -> list[str]:
 # --- counts -----------------------------------------------------------------------
 
 
-def described(db: apsw.Connection, session: int) -> Mapping[str, Any]:
+def counts(db: apsw.Connection, session: int) -> Mapping[str, Any]:
     """Message and token counts of a session, over all its branches."""
     roles: dict[str, int] = {}
     tokens = 0

@@ -133,7 +133,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         if damage := checking.of_session(db, key):
             raise StoreDamaged(f"{damage[0]}; run `compactctl doctor --repair` first")
         data = packed(text(session_id) or "", archived_rows.tables(db, key))
-        counts = archived_rows.described(db, key)
+        counts = archived_rows.counts(db, key)
         branches = branch_lineage.branches(db, session_id)
     name = folder.name_for(session_id, session.updated_at, data)
     told = {
@@ -216,7 +216,7 @@ def archived(
         every = archived_rows.kept(db)
         names = list(every)
         if query is not None:
-            names = archived_rows.found(db, query, scope, len(every) if most is None else most)
+            names = archived_rows.matching(db, query, scope, len(every) if most is None else most)
         found = [
             (session, every[name])
             for name in names
@@ -263,5 +263,4 @@ def faults(
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:
-    """The address of a session's description."""
     return pool.places.at(place.folder).address(place.name + folder.DESCRIPTION)

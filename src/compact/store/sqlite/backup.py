@@ -23,7 +23,7 @@ from compact.store.reports import BackupCounts
 from compact.store.sqlite import archived_copies, archived_rows, checking
 from compact.store.sqlite.archiving import ATTEMPTS
 from compact.store.sqlite.encryption import WRITABLE, connect
-from compact.store.sqlite.failures import EXPECTED, said
+from compact.store.sqlite.failures import EXPECTED, store_error
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, query, text
 
@@ -94,7 +94,7 @@ def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
                         done = work.page_count - work.remaining
                         progress(done * size, work.page_count * size)
         except EXPECTED as error:
-            raise said(error, str(file), waited=0.0) from error
+            raise store_error(error, str(file), waited=0.0) from error
 
 
 def _copy_archives(
@@ -200,7 +200,7 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
                 _keep_archives(pool, copy, file.parent)
                 work.step(-1)
     except EXPECTED as error:
-        raise said(error, pool.path, waited=0.0) from error
+        raise store_error(error, pool.path, waited=0.0) from error
     pool.empty_log()
     archived_copies.discard_due(pool)
 

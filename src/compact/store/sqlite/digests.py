@@ -63,7 +63,7 @@ def keep_digest(
     if digest is not None:
         records.insert_value(db, "digests", digest, session=key)
         summary = digest.in_short
-        if summary and archived_rows.tell(db, key, summary):
+        if summary and archived_rows.replace_digest(db, key, summary):
             archived_rows.index_words(db, key, session, summary)
 
 

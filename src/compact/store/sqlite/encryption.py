@@ -75,7 +75,6 @@ def key_for(file: Path, passphrase: Passphrase | None) -> bytes | None:
 
 
 def _head(file: Path) -> bytes:
-    """A file's first bytes; empty for a new file."""
     try:
         with file.open("rb") as stream:
             return stream.read(100)

@@ -12,7 +12,7 @@ from compact.store.sqlite.rows import Unreadable
 EXPECTED = (apsw.Error, UnicodeDecodeError, Unreadable)
 """Errors that a transaction may meet: SQLite's, and unreadable values."""
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError, Unreadable)
-_SAID: tuple[tuple[type[apsw.Error], str], ...] = (
+_TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
     (
         apsw.BusyError,
         "{file} is locked: another process has been writing to it while this one waited{wait}. "
@@ -41,7 +41,7 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 
 
-def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
+def store_error(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
     """The error to raise for one of `EXPECTED`, which came after `waited` seconds."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
@@ -50,7 +50,7 @@ def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFa
         )
     if isinstance(error, _DAMAGED):
         return damaged(file, str(error))
-    for kind, text in _SAID:
+    for kind, text in _TEXTS:
         if isinstance(error, kind):
             wait = "" if waited is None else f" {waited:.1f} s"
             return StoreFailed(f"{text.format(file=file, wait=wait)} (SQLite: {error})")

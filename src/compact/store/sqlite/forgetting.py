@@ -136,8 +136,6 @@ def discard(pool: Pool) -> None:
 
 
 class _Traces(NamedTuple):
-    """Where a deleted session may have left traces."""
-
     id: str
     scope: str
     key: int
@@ -179,7 +177,6 @@ def _traces(db: apsw.Connection, session_id: str) -> _Traces:
 
 
 def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
-    """Carry out the deletion's orders; failures as sentences."""
     try:
         finish(pool)
         for place in places:
@@ -190,7 +187,6 @@ def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
-    """Remains of a deleted session, as sentences: rows, orders, files."""
     with pool.read() as db:
         for table, where in _places(db, traces):
             if rows := query(db, f"SELECT count(*) FROM {table} WHERE {where}")[0][0]:
@@ -229,7 +225,6 @@ def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
 
 
 def _objects(pool: Pool, archive: ArchivePlace | None) -> Iterator[str]:
-    """Files or objects of its archive that still exist."""
     if archive is None:
         return
     blobs = pool.places.at(archive.folder)

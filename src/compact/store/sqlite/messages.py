@@ -51,10 +51,10 @@ def append(
     end = branch_lineage.tail(db, branch_id)
     if expected is not None and expected != end.position:
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
-    return go_on(db, end, entries)
+    return append_after(db, end, entries)
 
 
-def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
+def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
     """Append entries after `end`; returns the new end."""
     rows, after = rows_after(end, entries)
     if rows:
@@ -63,7 +63,7 @@ def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
     return after
 
 
-def go_on_if(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
+def append_if_after(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
     """Append rows if the branch still ends at `end` and is not archived; returns whether it did.
     One statement checks and inserts.
     """
@@ -199,7 +199,6 @@ def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | No
 
 
 def _numbered_position(message_id: str) -> int | None:
-    """The position in an id of the form `m12`."""
     digits = message_id[1:]
     if message_id[:1] != "m" or not digits.isascii() or not digits.isdigit():
         return None

@@ -41,7 +41,7 @@ def in_transaction(
         with transaction(self._pool) as db:
             return function(db, *args, **given)
 
-    _show(method, function)
+    _sign(method, function)
     return method
 
 
@@ -52,7 +52,7 @@ def reading(
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
-        branch_id = _named(args, given)
+        branch_id = _branch_of(args, given)
         while True:
             with self._pool.read() as db:
                 try:
@@ -67,7 +67,7 @@ def reading(
                 with copy.read() as db:
                     return function(db, *args, **given)
 
-    _show(method, function)
+    _sign(method, function)
     return method
 
 
@@ -80,23 +80,22 @@ def going_on(
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
-        branch_id = _named(args, given)
+        branch_id = _branch_of(args, given)
         return archived_copies.going_on(
             self._pool,
             lambda db: archived_rows.of_branch(db, branch_id),
             lambda db: function(db, *args, **given),
         )
 
-    _show(method, function)
+    _sign(method, function)
     return method
 
 
-def _named(args: tuple[object, ...], given: Mapping[str, object]) -> str:
-    """The first argument, a branch id."""
+def _branch_of(args: tuple[object, ...], given: Mapping[str, object]) -> str:
     return cast("str", args[0] if args else given["branch_id"])
 
 
-def _show(method: Callable[..., Any], function: Callable[..., Any]) -> None:
+def _sign(method: Callable[..., Any], function: Callable[..., Any]) -> None:
     """Give the method the function's signature, without the connection."""
     known = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)

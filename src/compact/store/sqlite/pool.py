@@ -28,7 +28,7 @@ from compact.store.blobs.places import ArchivePlaces
 from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import migrations
 from compact.store.sqlite.encryption import WRITABLE, connect, key_for, refused
-from compact.store.sqlite.failures import EXPECTED, said
+from compact.store.sqlite.failures import EXPECTED, store_error
 
 Durability = Literal["full", "normal"]
 _ASKED_AGAIN = 0.002
@@ -140,7 +140,7 @@ class Pool:
         """
         forks.refuse_child(self._process)
         with self._writing:
-            with self._telling():
+            with self._translating():
                 db = self.writer
                 db.execute("BEGIN IMMEDIATE")
                 try:
@@ -156,7 +156,7 @@ class Pool:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """A reading transaction: the whole block sees one state of the file."""
-        with self._writing if self.in_memory else nullcontext(), self._telling():
+        with self._writing if self.in_memory else nullcontext(), self._translating():
             db = self.writer if self.in_memory else self._take()
             try:
                 db.execute("BEGIN")
@@ -174,7 +174,7 @@ class Pool:
         if self.read_only or not self._writing.acquire(blocking=False):
             return None
         try:
-            with self._telling():
+            with self._translating():
                 db = self.writer
                 self._check_place()
                 if db.in_transaction:
@@ -187,23 +187,23 @@ class Pool:
     def alone(self) -> Iterator[apsw.Connection]:
         """The writing connection, outside of any transaction."""
         forks.refuse_child(self._process)
-        with self._writing, self._telling():
+        with self._writing, self._translating():
             yield self.writer
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _translating(self) -> Iterator[None]:
         """Translate SQLite's errors. A missing file explains any other error."""
         since = time.monotonic()
         try:
             yield
         except EXPECTED as error:
             self._check_place()
-            raise self._said(error, time.monotonic() - since) from error
+            raise self._error_for(error, time.monotonic() - since) from error
 
-    def _said(self, error: Exception, waited: float | None = None) -> StoreFailed:
+    def _error_for(self, error: Exception, waited: float | None = None) -> StoreFailed:
         """The translated error. With a key, an unreadable file may mean a wrong key."""
-        told = None if self.key is None else refused(error, self.path)
-        return told or said(error, self.path, waited=waited)
+        wrong_key = None if self.key is None else refused(error, self.path)
+        return wrong_key or store_error(error, self.path, waited=waited)
 
     def _check_place(self) -> None:
         """Check that the file is still where it was opened. SQLite would go on writing to an
@@ -305,10 +305,10 @@ class Pool:
                 return self._try_to_open()
             except (apsw.BusyError, apsw.LockedError) as error:
                 if (waited := time.monotonic() - since) > self._busy:
-                    raise self._said(error, waited) from error
+                    raise self._error_for(error, waited) from error
                 time.sleep(0.01)
             except apsw.Error as error:
-                raise self._said(error) from error
+                raise self._error_for(error) from error
 
     def _try_to_open(self) -> apsw.Connection:
         if not self.in_memory:
@@ -459,7 +459,6 @@ def _refuse_other_kinds(path: str) -> None:
 
 
 def _identity(file: str) -> tuple[int, int] | None:
-    """Device and inode; None where there is no file."""
     try:
         found = os.stat(file)  # called in each transaction: Path takes three times as long
     except OSError:
@@ -479,7 +478,6 @@ def _undo(db: apsw.Connection) -> None:
 
 
 def _asking(seconds: float) -> Callable[[int], bool]:
-    """A busy handler that retries for so many seconds."""
     since = 0.0
 
     def ask(times: int) -> bool:

@@ -78,8 +78,6 @@ class Altered(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """Converts a field to a column and back."""
-
     write: Callable[[Any], Column]
     read: Callable[[Any], Any]
 

@@ -112,7 +112,6 @@ def _forget_unreadable(db: apsw.Connection) -> None:
 
 
 def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
-    """Make branches for messages without one."""
     remarks: list[str] = []
     sql = f"SELECT min(key) FROM messages WHERE key >> {BITS} NOT IN (SELECT key FROM branches)"
     for (key,) in query(db, f"{sql} GROUP BY key >> {BITS} ORDER BY 1"):
@@ -244,7 +243,6 @@ def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
 
 
 def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
-    """Minimum lengths of the branch, by references to its positions."""
     sql = """
         SELECT at FROM moves WHERE branch = ?1
         UNION SELECT fork FROM branches WHERE parent = ?1
@@ -254,8 +252,6 @@ def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Branch:
-    """A branch while it is filled up."""
-
     db: apsw.Connection
     end: Tail
     at: datetime
@@ -290,7 +286,7 @@ class _Branch:
         self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        self.end = messages.go_on(self.db, self.end, [entry])
+        self.end = messages.append_after(self.db, self.end, [entry])
 
 
 def _entry(row: Row) -> Entry | None:

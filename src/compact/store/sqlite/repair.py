@@ -28,7 +28,7 @@ from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import checking, migrations, recovery, search
 from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
-from compact.store.sqlite.failures import said
+from compact.store.sqlite.failures import store_error
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.recovery import SavedBranch
 from compact.store.sqlite.rows import query, text_of
@@ -91,11 +91,6 @@ def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
 
 
 def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
-    """The file's defects.
-
-    Raises:
-        StoreFailed: the file is locked, or not of this version.
-    """
     try:
         pool = Pool(str(file), durability="full", busy_timeout=_BUSY, passphrase=passphrase)
     except StoreDamaged as error:
@@ -133,7 +128,7 @@ def _alone(file: Path, key: bytes | None) -> Iterator[None]:
         db.set_busy_timeout(int(_BUSY * 1000))
         db.execute("BEGIN IMMEDIATE")
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise said(error, str(file), waited=_BUSY) from error
+        raise store_error(error, str(file), waited=_BUSY) from error
     except apsw.Error:
         pass  # too damaged for locks
     try:
@@ -146,7 +141,6 @@ def _alone(file: Path, key: bytes | None) -> Iterator[None]:
 def _rebuilt(
     file: Path, folder: Path, passphrase: Passphrase | None, key: bytes | None
 ) -> RepairReport:
-    """Build the new database in a folder beside the damaged one, encrypted like it."""
     copy = folder / "copy"
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
@@ -177,7 +171,6 @@ def _rebuilt(
 
 
 def _exchange(file: Path, new: Path) -> Path:
-    """Replace the damaged file by the new one. The damaged one is kept with its log."""
     stamp = f"{clock_and_ids.now():%Y%m%dT%H%M%S}"
     kept, number = Path(f"{file}.damaged-{stamp}"), 1
     while kept.exists():

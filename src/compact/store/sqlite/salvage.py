@@ -143,7 +143,6 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
 
 
 def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
-    """The encrypted copy, as far as it is readable."""
     source = connect(str(copy), key, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -207,8 +206,6 @@ class _TableReader:
 
 
 class _Table(NamedTuple):
-    """A table of the new database, which the damaged one had, too."""
-
     name: str
     columns: str
     """Declared columns with their types."""
@@ -230,7 +227,6 @@ def _table(db: apsw.Connection, name: str) -> _Table:
 
 
 def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _TableReader:
-    """Copy what SQL reads of a table; returns how far it read."""
     reading = _TableReader(source, f"SELECT {table.selected} FROM {table.name}", table.keys)
     for row in reading:
         _insert(db, table.name, row)
@@ -238,7 +234,6 @@ def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _Table
 
 
 def _insert(db: apsw.Connection, table: str, row: Row) -> None:
-    """Insert a row of `_Table.selected`, unless its key exists."""
     values = [
         value.decode("utf-8", "replace") if is_text else value
         for value, is_text in zip(row[::2], row[1::2], strict=True)
@@ -275,7 +270,6 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
 
 
 def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
-    """Minimum lengths of a branch, one from each index."""
     keys = branch << BITS, branch << BITS | LAST
     found: list[int] = []
     for newest in (
@@ -312,7 +306,6 @@ def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
 
 
 def _first_page(table: _Table, page_size: int) -> bytes:
-    """The first page of a database with only this table, and no index."""
     made = apsw.Connection(":memory:")
     query(made, f"PRAGMA page_size = {page_size}")
     rest = " WITHOUT ROWID" if table.name == "notes" else ""

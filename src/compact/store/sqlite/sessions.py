@@ -124,7 +124,6 @@ def create(db: apsw.Connection, given: Session) -> None:
 
 
 def _add_branch(db: apsw.Connection, session_key: int, branch: Branch, begins: Tail | None) -> int:
-    """Insert a branch that continues from `begins`; returns its key."""
     parent, fork, tokens, link = begins or (None, 0, 0, chain.START)
     db.execute(
         """
@@ -209,7 +208,6 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
 
 
 def _delete_branch(db: apsw.Connection, branch: int) -> dict[str, int]:
-    """Delete a branch's own rows; returns how many by table."""
     keys = branch << BITS, branch << BITS | LAST
     removed = {
         name: int(query(db, f"SELECT count(*) FROM {rows} BETWEEN ? AND ?", keys)[0][0])

@@ -225,7 +225,7 @@ class SQLiteManager:
         if entries and end is not None and expected in (None, end.position):
             rows, after = messages.rows_after(end, entries)
             with self._pool.write() as db:
-                if messages.go_on_if(db, end, rows):
+                if messages.append_if_after(db, end, rows):
                     self._ends[branch_id] = after
                     return after.position
         if len(self._ends) >= MOST_ENDS:
@@ -417,10 +417,5 @@ class SQLiteManager:
 
 
 def _check_name(path: str | Path) -> None:
-    """Check that SQLite can open a file of that name.
-
-    Raises:
-        StoreFailed: the name is not Unicode.
-    """
     if not is_storable(str(path)):
         raise StoreFailed(f"{str(path)!r} is not a file's name")

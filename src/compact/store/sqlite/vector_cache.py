@@ -115,7 +115,7 @@ def _count(db: apsw.Connection, generation: int, after: int) -> int:
 def _read(
     db: apsw.Connection, generation: int, after: int, dimensions: int
 ) -> Iterator[tuple[Sequence[tuple[int, ...]], Floats]]:
-    """Rows with keys above `after`, by key, in parts: (key, message, piece) columns, and vectors."""
+    """Rows with keys above `after`, in parts: key, message and piece as columns, and vectors."""
     sql = """
         SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
         ORDER BY key
@@ -154,7 +154,6 @@ def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> H
 
 
 def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
-    """Rows spread evenly over a generation."""
     sql = "SELECT key FROM vectors WHERE generation = ? ORDER BY message, chunk"
     keys = [row[0] for row in query(db, sql, (generation,))][:: -(-size // SAMPLE)]
     return fetched(db, np.array(keys, np.int64))[1]
@@ -204,7 +203,6 @@ def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kin
 
 
 def _sorted_in(known: Held, messages: Ints, chunks: Ints) -> tuple[Ints, Ints]:
-    """The order of all rows, and their messages in it, once these came."""
     own = np.lexsort((chunks, messages))
     at = np.searchsorted(known.sorted_messages, messages[own], "right")
     order = np.insert(known.order, at, len(known.order) + own)
@@ -275,7 +273,6 @@ def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | 
 
 
 def _within(now: Held, ranges: Ranges) -> Ints | None:
-    """Numbers of the rows within the ranges; None for all."""
     low = np.searchsorted(now.sorted_messages, [each[0] for each in ranges], "left")
     high = np.searchsorted(now.sorted_messages, [each[1] for each in ranges], "right")
     if len(ranges) == 1:

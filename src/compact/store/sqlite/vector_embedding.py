@@ -41,7 +41,7 @@ def embed_pending(
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Embed pending messages; returns how many."""
-    now = begun(pool, embedder)
+    now = generation_for(pool, embedder)
     with pool.read() as db:
         total = vectors.pending(db, now.key)
     total = total if most is None else min(total, most)
@@ -58,7 +58,7 @@ def embed_pending(
     return done
 
 
-def begun(pool: Pool, embedder: Embedder) -> Generation:
+def generation_for(pool: Pool, embedder: Embedder) -> Generation:
     """The embedder's generation, made where there is none."""
     of = embedder.name, embedder.version, embedder.dimensions
     with pool.read() as db:
@@ -149,7 +149,7 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
     data = iter(
         row
         for start in range(0, len(texts), ASKED)
-        for row in asked(embedder, texts[start : start + ASKED])
+        for row in _embedded(embedder, texts[start : start + ASKED])
     )
     return [
         (part, [Vector(key, number, next(data)) for key, number, _ in part.pieces])
@@ -157,13 +157,13 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
     ]
 
 
-def asked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> list[bytes]:
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
     """The vectors of texts, as stored.
 
     Raises:
         ModelFailed: the count or the vectors are wrong.
     """
-    found = embedder.embed(texts, query=query)
+    found = embedder.embed(texts, query=False)
     try:
         return as_stored(found, len(texts), embedder.dimensions)
     except InvalidInput as error:

@@ -222,7 +222,6 @@ def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> b
 
 
 def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
-    """Store vectors of messages, and point the messages to them."""
     stored = add(db, key, vectors)
     named = ((at, each.message) for at, each in stored if not each.chunk)
     db.executemany("UPDATE messages SET embedding_id = ? WHERE key = ?", named)
