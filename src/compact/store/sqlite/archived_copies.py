@@ -4,10 +4,12 @@ restored from its archive. A writer gets it restored into the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import wraps
 from threading import Lock
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import apsw
 
@@ -17,11 +19,13 @@ from compact.store.archives.packing import Unpackable
 from compact.store.sqlite import archived_rows
 from compact.store.sqlite.archived_rows import ArchivePlace
 from compact.store.sqlite.pool import MEMORY, Pool
+from compact.store.sqlite.rows import Unreadable
 
 MOST_COPIES = 4
 """Archived sessions kept in memory for readers."""
 
 
+Given = ParamSpec("Given")
 T = TypeVar("T")
 
 
@@ -91,7 +95,7 @@ def read_if_archived(pool: Pool, place: ArchivePlace) -> bytes | None:
         return None
 
 
-def going_on(
+def restoring(
     pool: Pool,
     find: Callable[[apsw.Connection], ArchivePlace | None],
     work: Callable[[apsw.Connection], T],
@@ -137,3 +141,105 @@ def discard_due(pool: Pool) -> None:
         for chore, place, name in archived_rows.due(db):
             folder.discard(pool.places.at(place), name)
             archived_rows.done(db, chore)
+
+
+# --- methods of the store ----
+
+# `in_transaction` is for what a session's rows answer, archived or not. `reading` and `going_on`
+# are for what needs its messages.
+
+
+class Store(Protocol):
+    """What such a method uses of its object."""
+
+    _pool: Pool
+    _copies: ArchivedCopies
+
+
+def on_pool(
+    function: Callable[Concatenate[Pool, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that calls the function with the store's connections."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        return function(self._pool, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def in_transaction(
+    transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that runs the function in its own transaction."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        with transaction(self._pool) as db:
+            return function(db, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def reading(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that reads a branch. Of an archived session it reads the archive's copy."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _branch_of(args, given)
+        while True:
+            with self._pool.read() as db:
+                try:
+                    found = function(db, *args, **given)
+                    if found or not (place := archived_rows.of_branch(db, branch_id)):
+                        return found
+                except Unreadable:
+                    if not (place := archived_rows.of_branch(db, branch_id)):
+                        raise
+            copy = self._copies.of(place)
+            if copy is not None:
+                with copy.read() as db:
+                    return function(db, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def going_on(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that continues a branch. An archived session is restored first, in the same
+    transaction.
+    """
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _branch_of(args, given)
+        return restoring(
+            self._pool,
+            lambda db: archived_rows.of_branch(db, branch_id),
+            lambda db: function(db, *args, **given),
+        )
+
+    _sign(method, function)
+    return method
+
+
+def _branch_of(args: tuple[object, ...], given: Mapping[str, object]) -> str:
+    return cast("str", args[0] if args else given["branch_id"])
+
+
+def _sign(method: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Give the method the function's signature, without the connection."""
+    known = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    connection, *others = known.parameters.values()
+    method.__dict__["__signature__"] = known.replace(parameters=[own, *others])
+    types = function.__annotations__
+    method.__annotations__ = {name: types[name] for name in types if name != connection.name}
+    method.__qualname__ = f"SQLiteManager.{function.__name__}"

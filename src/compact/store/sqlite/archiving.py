@@ -52,24 +52,24 @@ class WritingTo(NamedTuple):
     now: datetime
 
 
-def archive(
+def archive_sessions(
     pool: Pool,
     wanted: Iterable[tuple[str, str | None]],
-    at: str | Path,
+    *,
+    folder: str | Path,
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files, and return the freed space to the file system.
-    `wanted` gives session ids with their digests.
+    """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
+    there sealed by a KMS key if given. `wanted` gives session ids with their digests.
 
-    Each session is archived separately. A session that fails keeps its messages, and the others
-    continue.
+    Reading an archived session reads its files; continuing one restores it. Freed space returns
+    to the file system. A session that fails keeps its messages, and the report says why.
 
     Raises:
-        StoreFailed: the folder's name cannot be stored.
-        InvalidArgument: the address names no bucket.
+        StoreFailed: the store is unusable, or the folder's name cannot be stored.
     """
-    folder_at = folder_name(pool, at)
+    folder_at = folder_name(pool, folder)
     place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
     before, failed, names = _bytes(pool), dict[str, str](), list[str]()
     for session_id, digest in wanted:
@@ -82,7 +82,7 @@ def archive(
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed):
         archived_copies.discard_due(pool)
-    found = {each.session_id: each for each in archived(pool, None)}
+    found = {each.session_id: each for each in archived_sessions(pool)}
     return ArchiveReport(
         archived=tuple(found[name] for name in names if name in found),
         failed=failed,
@@ -191,26 +191,25 @@ def _sizes(data: bytes) -> dict[str, Any]:
     return {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
 
 
-def unarchive(pool: Pool, session_id: str) -> None:
-    """Restore the messages of an archived session, then remove its files. Does nothing for a
-    session that is not archived.
+def restore_session(pool: Pool, session_id: str) -> None:
+    """Restore the messages of an archived session; does nothing where it is not archived.
 
     Raises:
         NotFound: no such session.
         StoreDamaged: the archive is missing or altered; it stays as it is.
     """
-    archived_copies.going_on(
+    archived_copies.restoring(
         pool,
         lambda db: archived_rows.of_session(db, session_id),
         lambda db: records.key_of(db, session_id),
     )
 
 
-def archived(
-    pool: Pool, scope: str | None, query: str | None = None, most: int | None = None
+def archived_sessions(
+    pool: Pool, *, scope: str | None = None, query: str | None = None, most: int | None = None
 ) -> list[ArchivedConversation]:
-    """Archived sessions of a scope, or of all, in the order of archiving. With a query only those
-    that share words with it, best first.
+    """Archived sessions of a scope, or of all. With a query only those whose digest shares
+    words with it, best first.
     """
     with pool.read() as db:
         every = archived_rows.kept(db)
@@ -243,10 +242,15 @@ def archived(
     ]
 
 
-def faults(
-    pool: Pool, scope: str | None, progress: Callable[[int, int], None] | None = None
+def archive_faults(
+    pool: Pool,
+    *,
+    scope: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[ArchiveFault]:
-    """Defects in the files of archived sessions: missing, altered or unreadable."""
+    """Defects of the files of a scope's archived sessions, or of all. `progress` gets the
+    archives done and the total.
+    """
     with pool.read() as db:
         every = archived_rows.kept(db)
         if scope is not None:

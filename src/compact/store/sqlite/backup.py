@@ -172,7 +172,7 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
         with pool.alone() as db:
             point_to(db, folder)
             counts = _counts(db)
-        if findings := checking.findings(pool):
+        if findings := checking.integrity_check(pool):
             raise StoreDamaged(f"the backup's database is damaged: {findings[0]}")
         pool.empty_log()
     return counts

@@ -49,8 +49,12 @@ REFERENCES: tuple[tuple[str, str, str, str], ...] = (
 """Table, condition for rows that refer to something missing, column to name, sentence."""
 
 
-def findings(pool: Pool) -> list[str]:
-    """What is wrong, as sentences."""
+def integrity_check(pool: Pool) -> list[str]:
+    """Defects of the file, as sentences; empty where there are none.
+
+    SQLite checks its pages and indexes. Each message's hash, position and running total are
+    checked along its branch.
+    """
     checks: tuple[Callable[[apsw.Connection], Iterator[str]], ...] = (
         _of_pages,
         _of_branches,

@@ -144,7 +144,7 @@ class _Traces(NamedTuple):
     archive: ArchivePlace | None
 
 
-def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> ForgottenReport:
+def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
     """Delete a session everywhere, and the folders `copies` that its compressions wrote. Then look
     for remains.
 

@@ -100,7 +100,7 @@ def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
             raise
         return [str(error)]
     try:
-        return checking.findings(pool)
+        return checking.integrity_check(pool)
     finally:
         pool.close()
 
@@ -162,8 +162,8 @@ def _rebuilt(
                 if not each.saved and not each.is_complete
             ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
-            search.catch_up(pool, text_of(name))
-        remarks += [f"after the repair: {line}" for line in checking.findings(pool)]
+            search.catch_up_branch(pool, text_of(name))
+        remarks += [f"after the repair: {line}" for line in checking.integrity_check(pool)]
         pool.empty_log()
     finally:
         pool.close()

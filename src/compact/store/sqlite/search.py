@@ -137,7 +137,7 @@ def expression_of(name: Name) -> str:
 def is_complete(pool: Pool, branch_id: str) -> bool:
     """Update the index; whether it now holds the whole branch."""
     try:
-        catch_up(pool, branch_id)
+        catch_up_branch(pool, branch_id)
     except StoreDamaged:
         raise
     except StoreFailed:
@@ -145,7 +145,7 @@ def is_complete(pool: Pool, branch_id: str) -> bool:
     return True
 
 
-def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
+def catch_up_branch(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
     """Index the missing messages of a branch and its ancestors; at most `most`.
 
     Raises:
@@ -166,7 +166,7 @@ def unindexed(db: apsw.Connection) -> int:
     return int(query(db, _UNINDEXED)[0][0])
 
 
-def catch_up_all(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
+def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
     """Index the missing messages of every branch; whether that succeeded. `progress` gets the
     messages done and the total, after each batch.
     """

@@ -6,9 +6,8 @@ call stored is on the disk when it returns (`durability="full"`), all of it or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +18,7 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.messages.sessions import Entry, Found, Move, Session, Step
 from compact.store.blobs.sealing import Passphrase
-from compact.store.reports import BackupCounts, ForgottenReport
+from compact.store.reports import BackupCounts
 from compact.store.sqlite import (
     archived_copies,
     archived_rows,
@@ -38,11 +37,15 @@ from compact.store.sqlite import (
 )
 from compact.store.sqlite import changes as change_log
 from compact.store.sqlite import sessions as session_rows
-from compact.store.sqlite.archived_copies import ArchivedCopies
+from compact.store.sqlite.archived_copies import (
+    ArchivedCopies,
+    going_on,
+    in_transaction,
+    on_pool,
+    reading,
+)
 from compact.store.sqlite.branch_lineage import Tail
-from compact.store.sqlite.methods import going_on, in_transaction, reading
 from compact.store.sqlite.pool import MEMORY, Durability, Pool
-from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
 
@@ -176,15 +179,7 @@ class SQLiteManager:
                 f"or its archive until the store is opened again: {error}"
             ) from error
 
-    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
-        """Delete a session, and folders of copies that its compressions left. Remains are reported,
-        not raised.
-
-        Raises:
-            NotFound: no such session.
-            StoreFailed: it could not be deleted.
-        """
-        return forgetting.forget(self._pool, session_id, copies)
+    forget_session = on_pool(forgetting.forget_session)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.
@@ -250,7 +245,7 @@ class SQLiteManager:
             NotFound: no such session or message.
             InvalidInput: several sessions have such a message, or the score is outside 0 and 1.
         """
-        archived_copies.going_on(
+        archived_copies.restoring(
             self._pool,
             lambda db: None if session_id is None else archived_rows.of_session(db, session_id),
             lambda db: messages.update_importance_score(
@@ -275,14 +270,14 @@ class SQLiteManager:
             InvalidInput: another session has a projection of that id.
         """
         begins, name = step.begins is not None, step.session_id
-        move = archived_copies.going_on(
+        move = archived_copies.restoring(
             self._pool,
             lambda db: archived_rows.of_session(db, name) if begins else None,
             lambda db: projections.commit(db, step),
         )
         # The step is stored. A search indexes what is still missing.
         with suppress(StoreFailed, NotFound):
-            search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
+            search.catch_up_branch(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
     moves = in_transaction(Pool.read, projections.moves)
@@ -305,6 +300,7 @@ class SQLiteManager:
     # --- search -----------------------------------------------------------------------------------
 
     unindexed = in_transaction(Pool.read, search.unindexed)
+    catch_up = on_pool(search.catch_up)
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
         """Messages of a branch, ancestors included, that share words with the text, best first.
@@ -315,12 +311,6 @@ class SQLiteManager:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
         return search.search(copy or self._pool, branch_id, text, most)
-
-    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Index the messages stored since; whether that succeeded. `progress` gets the messages
-        done and the total, after each batch.
-        """
-        return search.catch_up_all(self._pool, progress)
 
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all, as memory's search needs them. Updates the
@@ -343,49 +333,13 @@ class SQLiteManager:
 
     # --- archives ---------------------------------------------------------------------------------
 
-    def archive_sessions(
-        self,
-        wanted: Iterable[tuple[str, str | None]],
-        *,
-        folder: str | Path,
-        now: datetime,
-        kms_key: str | None = None,
-    ) -> ArchiveReport:
-        """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key if given. `wanted` gives session ids with their digests.
+    archive_sessions = on_pool(archiving.archive_sessions)
 
-        Reading an archived session reads its files; continuing one restores it. Freed space returns
-        to the file system. A session that fails keeps its messages, and the report says why.
+    restore_session = on_pool(archiving.restore_session)
 
-        Raises:
-            StoreFailed: the store is unusable, or the folder's name cannot be stored.
-        """
-        return archiving.archive(self._pool, wanted, folder, now, kms_key)
+    archived_sessions = on_pool(archiving.archived_sessions)
 
-    def restore_session(self, session_id: str) -> None:
-        """Restore the messages of an archived session; does nothing where it is not archived.
-
-        Raises:
-            NotFound: no such session.
-            StoreDamaged: the archive is missing or altered; it stays as it is.
-        """
-        archiving.unarchive(self._pool, session_id)
-
-    def archived_sessions(
-        self, *, scope: str | None = None, query: str | None = None, most: int | None = None
-    ) -> list[ArchivedConversation]:
-        """Archived sessions of a scope, or of all. With a query only those whose digest shares
-        words with it, best first.
-        """
-        return archiving.archived(self._pool, scope, query, most)
-
-    def archive_faults(
-        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> list[ArchiveFault]:
-        """Defects of the files of a scope's archived sessions, or of all. `progress` gets the
-        archives done and the total.
-        """
-        return archiving.faults(self._pool, scope, progress)
+    archive_faults = on_pool(archiving.archive_faults)
 
     def copy_into(
         self,
@@ -407,13 +361,7 @@ class SQLiteManager:
 
     # --- integrity --------------------------------------------------------------------------------
 
-    def integrity_check(self) -> list[str]:
-        """Defects of the file, as sentences; empty where there are none.
-
-        SQLite checks its pages and indexes. Each message's hash, position and running total are
-        checked along its branch.
-        """
-        return checking.findings(self._pool)
+    integrity_check = on_pool(checking.integrity_check)
 
 
 def _check_name(path: str | Path) -> None:
