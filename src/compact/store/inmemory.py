@@ -98,8 +98,8 @@ class InMemoryStore:
     def sessions(self, *, scope: str | None = None) -> list[Session]:
         """Sessions of a scope, or of all, last changed first."""
         with self._lock:
-            found = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
-        return sorted(found, key=lambda s: codec.instant(s.updated_at), reverse=True)
+            rows = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
+        return sorted(rows, key=lambda s: codec.instant(s.updated_at), reverse=True)
 
     def describe(
         self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
@@ -186,26 +186,26 @@ class InMemoryStore:
             if start >= end:
                 return []
             start = start if start >= 0 else max(0, end + start)
-            found: list[Entry] = []
+            entries: list[Entry] = []
             for line, low, high in self._lineage(branch_id):
                 first, last = max(low, start), min(high, stop)
                 if first < last:
-                    found += line.entries[first - low : last - low]
-            return found
+                    entries += line.entries[first - low : last - low]
+            return entries
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
         """Positions below `before` of the newest entries with the mark, newest first."""
-        found: list[int] = []
+        positions: list[int] = []
         if most <= 0:
-            return found
+            return positions
         with self._lock:
             for line, _, high in reversed(self._lineage(branch_id)):
                 for position in reversed(line.marks[mark]):
                     if position < min(high, before):
-                        found.append(position)
-                        if len(found) == most:
-                            return found
-        return found
+                        positions.append(position)
+                        if len(positions) == most:
+                            return positions
+        return positions
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
         """Position of the newest message whose id is, or begins with, `message_id`."""
@@ -219,8 +219,8 @@ class InMemoryStore:
                 return None
             for line, _, high in lineage:
                 rows = [p for k, ps in line.places.items() if k.startswith(message_id) for p in ps]
-                if found := [p for p in rows if p < high]:
-                    return max(found)
+                if below := [p for p in rows if p < high]:
+                    return max(below)
         return None
 
     def branch(self, branch_id: str) -> Branch:
@@ -322,13 +322,13 @@ class InMemoryStore:
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
         """The newest moves of a window, or of all, newest first."""
         with self._lock:
-            found: list[Move] = []
+            newest: list[Move] = []
             for move in reversed(self._moves[session_id]):
-                if len(found) >= most:
+                if len(newest) >= most:
                     break
                 if window is None or move.window == window:
-                    found.append(move)
-            return found
+                    newest.append(move)
+            return newest
 
     def projection(self, projection_id: str) -> Projection:
         """A projection with its checkpoints.

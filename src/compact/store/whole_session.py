@@ -60,13 +60,13 @@ class WholeSession:
         """The entries along a branch, ancestors included."""
         parts = {part.branch.id: part for part in self.parts}
         part = parts[branch_id]
-        found, start = list(part.entries), part.branch.fork
+        entries, start = list(part.entries), part.branch.fork
         while part.branch.parent is not None:
             part = parts[part.branch.parent]
             own = part.entries[: max(0, start - part.branch.fork)]
             if own:
-                found[:0], start = own, part.branch.fork
-        return found
+                entries[:0], start = own, part.branch.fork
+        return entries
 
     def reach(self, branch_id: str, part: OwnPart) -> int:
         """How many of a part's own entries are on a branch."""

@@ -54,7 +54,7 @@ class FileStorage:
         data = transcript_lines(messages)
         with self._folder_of(session_id) as folder:
             known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
-            last = max((int(found[1]) for found in known if found), default=0)
+            last = max((int(match[1]) for match in known if match), default=0)
             for number in count(last + 1):
                 path = folder / transcript_name(number)
                 with suppress(FileExistsError):  # another process has taken the number
@@ -149,8 +149,8 @@ def summary_name(step: int) -> str:
 
 def transcript_lines(messages: Sequence[Message]) -> bytes:
     """Messages as JSON Lines, in their provider's format, which the command line reads."""
-    told = (message.wire_format for message in messages)
-    wire = format_named(next(filter(None, told), "chat_completions"))
+    formats = (message.wire_format for message in messages)
+    wire = format_named(next(filter(None, formats), "chat_completions"))
     return b"".join(_json(record) + b"\n" for record in wire.render(messages))
 
 

@@ -32,8 +32,8 @@ _NOT_NAMED = regex(r"[^A-Za-z0-9._-]+")
 def name_for(session_id: str, ended: datetime, originals: bytes) -> str:
     """The name of a session's files, without suffix."""
     at = ended if ended.tzinfo is None else ended.astimezone(UTC)
-    told = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
-    return f"{at:%Y}/{at:%m}/{told}-{sha256(originals).hexdigest()[:16]}"
+    shown = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
+    return f"{at:%Y}/{at:%m}/{shown}-{sha256(originals).hexdigest()[:16]}"
 
 
 def check_free(blobs: BlobStore, name: str) -> None:
@@ -66,14 +66,14 @@ def keep(
         _keep(blobs, name + ORIGINALS, originals)
         if not describes(blobs, name, own):
             _keep(blobs, name + DESCRIPTION, data)
-        told = sha256(blobs.get(name + DESCRIPTION)).digest()
+        digest = sha256(blobs.get(name + DESCRIPTION)).digest()
         read = blobs.get(name + ORIGINALS)
     except FileNotFoundError as error:
         raise Superseded(f"{name} was removed meanwhile") from error
     if read != originals or not describes(blobs, name, own):
         at = blobs.address(name + ORIGINALS)
         raise StoreFailed(f"{at} does not hold what was written to it; nothing was removed")
-    return told, own
+    return digest, own
 
 
 def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
@@ -90,8 +90,11 @@ def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:
         StoreFailed: that cannot be determined.
     """
     try:
-        told = json.loads(blobs.get(name + DESCRIPTION))
-        return bool(told["schema"] == SCHEMA and told["originals"]["sha256"] == originals.hex())
+        description = json.loads(blobs.get(name + DESCRIPTION))
+        return bool(
+            description["schema"] == SCHEMA
+            and description["originals"]["sha256"] == originals.hex()
+        )
     except (FileNotFoundError, StoreDamaged, ValueError, LookupError, TypeError):
         return False
 
@@ -113,17 +116,17 @@ def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
 
 def faults(blobs: BlobStore, name: str, description: bytes, originals: bytes) -> list[str]:
     """Defects of the two files, given their checksums."""
-    found = []
+    lines = []
     for ending, expected in ((DESCRIPTION, description), (ORIGINALS, originals)):
         file = PurePosixPath(name + ending).name
         try:
             if sha256(blobs.get(name + ending)).digest() != expected:
-                found.append(f"{file} is not the file that was written: its checksum differs")
+                lines.append(f"{file} is not the file that was written: its checksum differs")
         except FileNotFoundError:
-            found.append(f"{file} is missing")
+            lines.append(f"{file} is missing")
         except StoreFailed as error:
-            found.append(f"{file} cannot be verified: {error}")
-    return found
+            lines.append(f"{file} cannot be verified: {error}")
+    return lines
 
 
 def discard(blobs: BlobStore, name: str) -> None:

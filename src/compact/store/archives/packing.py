@@ -114,10 +114,10 @@ def line_of(row: Sequence[Any]) -> bytes:
 
 def fingerprint(rows: Iterable[Cells]) -> bytes:
     """A checksum over rows."""
-    found = sha256()
+    digest = sha256()
     for row in rows:
-        found.update(line_of(row))
-    return found.digest()
+        digest.update(line_of(row))
+    return digest.digest()
 
 
 def _line(value: Any) -> bytes:  # noqa: ANN401 - any JSON value

@@ -116,4 +116,4 @@ class S3Storage:
     def _last(self, session_id: str) -> int:
         """The newest transcript's number; 0 for none."""
         numbers = map(_NUMBER.search, self._bucket.names(self._key(session_id, "transcript-")))
-        return max((int(found[1]) for found in numbers if found), default=0)
+        return max((int(match[1]) for match in numbers if match), default=0)

@@ -109,8 +109,8 @@ class S3Blobs:
         """
         with self._asked(name) as s3:
             try:
-                found = s3.get_object(Bucket=self.bucket, Key=self.key(name))
-                data: bytes = found["Body"].read()
+                response = s3.get_object(Bucket=self.bucket, Key=self.key(name))
+                data: bytes = response["Body"].read()
             except s3.exceptions.ClientError as error:
                 if _code(error) not in _MISSING:
                     raise

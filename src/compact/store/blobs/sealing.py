@@ -244,10 +244,10 @@ def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:
     from cryptography.exceptions import InvalidTag
 
     try:
-        found: bytes = cipher.decrypt(nonce, sealed, name.encode())
+        text: bytes = cipher.decrypt(nonce, sealed, name.encode())
     except InvalidTag:
         raise _Altered(name) from None
-    return found
+    return text
 
 
 def _cipher(key: bytes) -> Any:  # noqa: ANN401 - imported where it is needed

@@ -195,9 +195,9 @@ def reading(
         while True:
             with self._pool.read() as db:
                 try:
-                    found = function(db, *args, **given)
-                    if found or not (place := archived_rows.of_branch(db, branch_id)):
-                        return found
+                    result = function(db, *args, **given)
+                    if result or not (place := archived_rows.of_branch(db, branch_id)):
+                        return result
                 except Unreadable:
                     if not (place := archived_rows.of_branch(db, branch_id)):
                         raise

@@ -114,14 +114,14 @@ def _place_of(row: Row | None) -> ArchivePlace | None:
 
 def kept(db: apsw.Connection) -> dict[str, ArchivedRow]:
     """All archived sessions, by session id."""
-    found = {}
+    rows = {}
     for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
         where = _place_of(tuple(place))
         assert where is not None, "it has a row"
-        found[text_of(name)] = ArchivedRow(
+        rows[text_of(name)] = ArchivedRow(
             where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest)
         )
-    return found
+    return rows
 
 
 # --- out ------------------------------------------------------------------------------------------
@@ -333,15 +333,15 @@ def due(db: apsw.Connection) -> list[tuple[str, str, str]]:
     """Files to remove: the chore's name, the folder, the file name. Chores for files that a session
     uses again are deleted.
     """
-    found = []
+    chores = []
     for (chore,) in query(db, _DISCARDS):
         folder, _, name = str(chore).removeprefix(_DISCARD).partition("\n")
         sql = "SELECT 1 FROM archived WHERE folder = ? AND name = ?"
         if first(db, sql, (text(folder), text(name))):
             db.execute("DELETE FROM chores WHERE name = ?", (chore,))
         else:
-            found.append((str(chore), folder, name))
-    return found
+            chores.append((str(chore), folder, name))
+    return chores
 
 
 def done(db: apsw.Connection, chore: str) -> None:

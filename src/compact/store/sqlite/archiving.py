@@ -82,9 +82,9 @@ def archive_sessions(
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed):
         archived_copies.discard_due(pool)
-    found = {each.session_id: each for each in archived_sessions(pool)}
+    rows = {each.session_id: each for each in archived_sessions(pool)}
     return ArchiveReport(
-        archived=tuple(found[name] for name in names if name in found),
+        archived=tuple(rows[name] for name in names if name in rows),
         failed=failed,
         bytes_before=before,
         bytes_after=_bytes(pool),
@@ -136,7 +136,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         counts = archived_rows.counts(db, key)
         branches = branch_lineage.branches(db, session_id)
     name = folder.name_for(session_id, session.updated_at, data)
-    told = {
+    description = {
         **_description(session, digest, to.now),
         **counts,
         "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
@@ -146,7 +146,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
     with pool.write() as db:  # until the session has the files, they are garbage
         archived_rows.order_discard(db, to.folder, name)
     try:
-        sums = folder.keep(to.blobs, name, told, data)
+        sums = folder.keep(to.blobs, name, description, data)
     except CompactError:
         with pool.write() as db:  # another process may have done the first order
             archived_rows.order_discard(db, to.folder, name)
@@ -175,11 +175,11 @@ def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes)
 
 
 def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:
-    told = session.model_dump(mode="json", exclude={"branch"})
+    fields = session.model_dump(mode="json", exclude={"branch"})
     return {
         "schema": folder.SCHEMA,
         "version": folder.VERSION,
-        **told,
+        **fields,
         "tags": list(session.metadata.get("tags") or ()),
         "branch": session.branch.id,
         "archived_at": now.isoformat(),
@@ -216,7 +216,7 @@ def archived_sessions(
         names = list(every)
         if query is not None:
             names = archived_rows.matching(db, query, scope, len(every) if most is None else most)
-        found = [
+        pairs = [
             (session, every[name])
             for name in names
             if (session := session_rows.session(db, name)) is not None
@@ -238,7 +238,7 @@ def archived_sessions(
             file=_file(pool, each.place),
             bytes=each.bytes,
         )
-        for session, each in found[:most]
+        for session, each in pairs[:most]
     ]
 
 
@@ -256,14 +256,14 @@ def archive_faults(
         if scope is not None:
             names = {each.id for each in session_rows.sessions(db, scope=scope)}
             every = {name: each for name, each in every.items() if name in names}
-    found = list[ArchiveFault]()
+    defects = list[ArchiveFault]()
     for done, (name, each) in enumerate(every.items(), start=1):
         file = _file(pool, each.place)
         for what in checking.of_archive(pool, each.place):
-            found.append(ArchiveFault(session_id=name, file=file, what=what))
+            defects.append(ArchiveFault(session_id=name, file=file, what=what))
         if progress is not None:
             progress(done, len(every))
-    return found
+    return defects
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:

@@ -63,37 +63,37 @@ def integrity_check(pool: Pool) -> list[str]:
         _of_references,
         _of_digests,
     )
-    found: list[str] = []
+    lines: list[str] = []
     for check in checks:
         try:
             with pool.read() as db:
-                found.extend(check(db))
+                lines.extend(check(db))
         except (StoreFailed, *WRONG) as error:
-            found.append(str(error))
-    return [*found, *_of_archives(pool)]
+            lines.append(str(error))
+    return [*lines, *_of_archives(pool)]
 
 
 def _of_archives(pool: Pool) -> list[str]:
     """Archived sessions have their files, and no messages in the database."""
-    found: list[str] = []
+    lines: list[str] = []
     try:
         with pool.read() as db:
             every = archived_rows.kept(db)
             for condition, line in archived_rows.WRONG:
                 if rows := query(db, f"SELECT count(*) FROM {condition}")[0][0]:
-                    found.append(f"{rows:,} {line}")
+                    lines.append(f"{rows:,} {line}")
     except (StoreFailed, *WRONG) as error:
         return [str(error)]
     for name, kept in every.items():
-        found += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
-    return found
+        lines += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
+    return lines
 
 
 def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
     """Defects of an archived session's files; none where it is no longer archived there."""
-    found = faults_of(pool, place)
+    lines = faults_of(pool, place)
     with pool.read() as db:
-        return found if archived_rows.of_key(db, place.session) == place else []
+        return lines if archived_rows.of_key(db, place.session) == place else []
 
 
 def faults_of(pool: Pool, place: ArchivePlace) -> list[str]:

@@ -116,7 +116,7 @@ def holding(
     """
     import numpy as np
 
-    found: list[Keys] = []
+    keys_by_name: list[Keys] = []
     sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
     ranges: Sequence[tuple[int, ...]] = within
     if 0 < len(within) <= MOST_RANGES:
@@ -128,8 +128,8 @@ def holding(
         rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
         listed = ",".join(filter(None, rows))
         keys = np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
-        found.append(keys)
-    return found
+        keys_by_name.append(keys)
+    return keys_by_name
 
 
 def important(db: apsw.Connection, least: float) -> Keys:

@@ -130,16 +130,16 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
 
 def marked(db: apsw.Connection, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
     """Positions below `before` of the newest entries with the mark, newest first."""
-    found: list[int] = []
+    positions: list[int] = []
     if most <= 0:
-        return found
+        return positions
     for stretch in reversed(branch_lineage.lineage(db, branch_id, high=min(before, LAST))):
         sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
-        rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))
-        found += [position_in(row[0]) for row in rows]
-        if len(found) >= most:
+        rows = query(db, sql, (stretch.first, stretch.last, most - len(positions)))
+        positions += [position_in(row[0]) for row in rows]
+        if len(positions) >= most:
             break
-    return found
+    return positions
 
 
 def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
@@ -188,13 +188,13 @@ def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | No
             "SELECT max(key) FROM messages WHERE id = ? AND key BETWEEN ? AND ?",
             (text(message_id), *keys),
         )
-        found = [int(row[0]) for row in (named,) if row and row[0] is not None]
+        candidates = [int(row[0]) for row in (named,) if row and row[0] is not None]
         if numbered is not None and stretch.low <= numbered < stretch.high:
             key = stretch.branch << BITS | numbered
             if first(db, "SELECT 1 FROM messages WHERE key = ? AND id IS NULL", (key,)):
-                found.append(key)
-        if found:
-            return max(found)
+                candidates.append(key)
+        if candidates:
+            return max(candidates)
     return None
 
 

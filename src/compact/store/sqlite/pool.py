@@ -212,10 +212,10 @@ class Pool:
         Raises:
             StoreFailed: the file was deleted or replaced.
         """
-        if self._identity is None or (found := _identity(self.path)) == self._identity:
+        if self._identity is None or (now := _identity(self.path)) == self._identity:
             return
         what = f"{self.path} was deleted or moved away"
-        if found is not None:
+        if now is not None:
             what = f"another file has taken the place of {self.path}"
         raise StoreFailed(
             f"{what} while it was open, so that nothing more is stored in it or read from it. "
@@ -460,10 +460,10 @@ def _refuse_other_kinds(path: str) -> None:
 
 def _identity(file: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(file)  # called in each transaction: Path takes three times as long
+        stat = os.stat(file)  # called in each transaction: Path takes three times as long
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _is_writable(path: Path) -> bool:

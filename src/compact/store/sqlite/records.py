@@ -123,11 +123,11 @@ _FORMS: Mapping[str, _Form] = {
 
 def digest(values: Sequence[Column]) -> bytes:
     """The digest of a row."""
-    found = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)} ".encode() + data)
-    return found.digest()
+        hashed.update(f"{type(value).__name__} {len(data)} ".encode() + data)
+    return hashed.digest()
 
 
 def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflict: str) -> None:
@@ -149,8 +149,8 @@ def insert_value(
 
 def _column_of(value: BaseModel, column: str) -> Column:
     field = attrgetter(_FIELDS.get(column, column))(value)
-    found: Column = _FORMS[column].write(field) if column in _FORMS else field
-    return found
+    column_value: Column = _FORMS[column].write(field) if column in _FORMS else field
+    return column_value
 
 
 def key_of(db: apsw.Connection, session_id: str) -> int:

@@ -91,12 +91,12 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
     source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key, remarks)
     is_whole = key is None or not remarks
     tables = [_table(db, name) for name in _TABLES]
-    found = {table.name: _copy(source, db, table) for table in tables}
+    readers = {table.name: _copy(source, db, table) for table in tables}
     hints = _hints(source, db)
     source.close(True)
     stopped = {
         name: reading.stopped
-        for name, reading in found.items()
+        for name, reading in readers.items()
         if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
@@ -115,7 +115,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
         if table.name in stopped and key is None:
             for row in _from_pages(copy, table, page_size):
                 _insert(db, table.name, row)
-    read = found["messages"]
+    read = readers["messages"]
     most = max(length, had) // _SMALLEST_ROW
     return Salvage(hints, remarks, is_whole, most, read.up >> BITS, read.down >> BITS)
 
@@ -255,7 +255,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
     owners: dict[int, int] = dict(
         read("key, session FROM branches INDEXED BY branches_by_session", "session")
     )
-    seen = query(db, f"SELECT key FROM branches UNION SELECT key >> {BITS} FROM messages")
+    branch_keys = query(db, f"SELECT key FROM branches UNION SELECT key >> {BITS} FROM messages")
     return Hints(
         branches=branches,
         owners=owners,
@@ -263,7 +263,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
         scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
         lengths={
             branch: _least_lengths(source, branch)
-            for branch in {*branches, *owners, *(row[0] for row in seen)}
+            for branch in {*branches, *owners, *(row[0] for row in branch_keys)}
             if 0 < branch < 1 << (BITS - 1)
         },
     )
@@ -271,7 +271,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
 
 def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
     keys = branch << BITS, branch << BITS | LAST
-    found: list[int] = []
+    lengths: list[int] = []
     for newest in (
         "max(key) FROM messages INDEXED BY messages_fixed WHERE marks & 1 AND key",
         "max(key) FROM messages INDEXED BY messages_of_persons WHERE marks & 2 AND key",
@@ -279,8 +279,8 @@ def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
     ):
         with suppress(*_STOPS):
             [(key,)] = query(source, f"SELECT {newest} BETWEEN ? AND ?", keys)
-            found += [] if key is None else [(key & LAST) + 1]
-    return found
+            lengths += [] if key is None else [(key & LAST) + 1]
+    return lengths
 
 
 # --- by the pages ---------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def _first_page(table: _Table, page_size: int) -> bytes:
 
 def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
     """A table's rows from one page, read singly, because the end of a long one may be lost."""
-    found: list[Row] = []
+    rows: list[Row] = []
     where = " AND ".join(f"{key} = ?" for key in table.keys)
     with suppress(*_STOPS):
         query(source, "PRAGMA writable_schema = on")
@@ -325,5 +325,5 @@ def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
         for key in query(source, f"SELECT {', '.join(table.keys)} FROM {table.name}"):
             with suppress(*_STOPS):
                 sql = f"SELECT {table.selected} FROM {table.name} WHERE {where}"
-                found += query(source, f"{sql} AND {_TABLES[table.name]}", key)
-    return found
+                rows += query(source, f"{sql} AND {_TABLES[table.name]}", key)
+    return rows

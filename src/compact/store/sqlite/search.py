@@ -67,8 +67,8 @@ def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         return []
     with pool.read() as db:
         rare = _rare(db, names)
-        found = _matching(db, branch_id, rare, most) if rare else []
-        return found or _matching(db, branch_id, names, most)
+        matches = _matching(db, branch_id, rare, most) if rare else []
+        return matches or _matching(db, branch_id, names, most)
 
 
 def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int) -> list[Found]:
@@ -116,8 +116,8 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
             if pieces.issuperset(name):
                 places[name].append(position_in(row[0]))
     scores: Counter[int] = Counter()
-    for found in places.values():
-        scores.update(dict.fromkeys(found, math.log1p(stop / max(1, len(found)))))
+    for positions in places.values():
+        scores.update(dict.fromkeys(positions, math.log1p(stop / max(1, len(positions)))))
     best = sorted(scores.items(), key=lambda item: (-item[1], -item[0]))
     return [Found(position, score) for position, score in best[: max(0, most)]]
 

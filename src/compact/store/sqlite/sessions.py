@@ -55,8 +55,8 @@ def session(db: apsw.Connection, session_id: str) -> Session | None:
 def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
     """Sessions of a scope, or of all, last changed first."""
     where, bindings = ("", ()) if scope is None else ("AND s.scope = ?", (text(scope),))
-    found = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
-    return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
+    rows = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
+    return sorted(rows, key=lambda each: codec.instant(each.updated_at), reverse=True)
 
 
 @reading()
@@ -91,10 +91,10 @@ def describe(
     """
     sql = "UPDATE sessions SET title = ?, metadata = ? WHERE id = ?"
     db.execute(sql, (text(title), json_of(metadata), text(session_id)))
-    found = session(db, session_id)
-    if found is None:
+    described = session(db, session_id)
+    if described is None:
         raise NotFound(f"no session {session_id!r} in this store")
-    return found
+    return described
 
 
 def create(db: apsw.Connection, given: Session) -> None:

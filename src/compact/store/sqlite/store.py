@@ -143,15 +143,15 @@ class SQLiteManager:
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._pool.read() as db:
-            found = session_rows.session(db, session_id)
-        if found is None and create is not None:
+            stored = session_rows.session(db, session_id)
+        if stored is None and create is not None:
             with self._pool.write() as db:
                 if session_rows.session(db, session_id) is None:
                     session_rows.create(db, create)
-                found = session_rows.session(db, session_id)
-        if found is None:
+                stored = session_rows.session(db, session_id)
+        if stored is None:
             raise NotFound(f"no session {session_id!r} in this store")
-        return found
+        return stored
 
     put_session = in_transaction(Pool.write, transfer.put)
     sessions = in_transaction(Pool.read, session_rows.sessions)

@@ -35,9 +35,9 @@ def put(db: apsw.Connection, whole: WholeSession) -> Session:
     session_rows.put_in_force(db, key, branch_lineage.tail(db, session.branch.id).key)
     _put_log(db, session.id, whole)
     _put_view(db, key, whole)
-    found = session_rows.session(db, session.id)
-    assert found is not None, "just stored"
-    return found
+    stored = session_rows.session(db, session.id)
+    assert stored is not None, "just stored"
+    return stored
 
 
 def _put_log(db: apsw.Connection, session_id: str, whole: WholeSession) -> None:
@@ -81,7 +81,7 @@ def add_from_source(
     """
     messages.append(db, branch_id, entries, expected=expected)
     session_id = branch_lineage.branch(db, branch_id).session_id
-    found = session_rows.session(db, session_id)
-    merged = {**(found.metadata if found else {}), **metadata}
+    session = session_rows.session(db, session_id)
+    merged = {**(session.metadata if session else {}), **metadata}
     sql = "UPDATE sessions SET metadata = ? WHERE id = ?"
     db.execute(sql, (json_of(merged), text(session_id)))

@@ -139,11 +139,11 @@ def nearest(
         wanted = PIECES * most
         while True:
             rows = _rows(db, of, asked, min(wanted, total), ranges)
-            found: dict[int, Near] = {}
+            best: dict[int, Near] = {}
             for message, chunk, distance in rows:
-                found.setdefault(message, Near(message, chunk, 1.0 - distance))
-            if len(found) >= most or len(rows) < wanted or wanted >= total:
-                return list(found.values())[: max(0, most)]
+                best.setdefault(message, Near(message, chunk, 1.0 - distance))
+            if len(best) >= most or len(rows) < wanted or wanted >= total:
+                return list(best.values())[: max(0, most)]
             wanted *= PIECES
 
 
@@ -165,10 +165,10 @@ def _rows(
         return query(db, sql, (asked, of.key, spans, most))
     head = f"SELECT rowid, distance FROM {_table(of.key)} WHERE embedding MATCH ? AND k = ?"
     if len(ranges) == 1:
-        found = query(db, f"{head} AND message BETWEEN ? AND ?", (asked, most, *ranges[0]))
+        pairs = query(db, f"{head} AND message BETWEEN ? AND ?", (asked, most, *ranges[0]))
     else:
         inside = f"SELECT key FROM vectors WHERE generation = ? AND {within.format('message')}"
-        found = query(db, f"{head} AND rowid IN ({inside})", (asked, most, of.key, spans))
-    told = "SELECT message, chunk FROM vectors WHERE key = ?"
-    near = sorted((distance, key) for key, distance in found)
-    return [(*(first(db, told, (key,)) or (0, 0)), distance) for distance, key in near]
+        pairs = query(db, f"{head} AND rowid IN ({inside})", (asked, most, of.key, spans))
+    sql_of_key = "SELECT message, chunk FROM vectors WHERE key = ?"
+    near = sorted((distance, key) for key, distance in pairs)
+    return [(*(first(db, sql_of_key, (key,)) or (0, 0)), distance) for distance, key in near]

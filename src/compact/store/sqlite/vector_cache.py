@@ -134,9 +134,9 @@ def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> H
     rows = np.empty((size if is_whole else 0, dimensions), np.float32)
     signs = np.empty((-(-dimensions // 64), size), np.uint64)
     at = 0
-    for told, part in _read(db, generation, 0, dimensions) if size else ():
+    for columns, part in _read(db, generation, 0, dimensions) if size else ():
         stop = at + len(part)
-        numbers[:, at:stop] = told
+        numbers[:, at:stop] = columns
         if is_whole:
             rows[at:stop] = part
         else:
@@ -174,8 +174,8 @@ def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> 
     numbers = np.empty((3, size), np.int64)
     rows = np.empty((size, dimensions), np.float32)
     at = 0
-    for told, part in _read(db, generation, known.last, dimensions):
-        numbers[:, at : at + len(part)] = told
+    for columns, part in _read(db, generation, known.last, dimensions):
+        numbers[:, at : at + len(part)] = columns
         rows[at : at + len(part)] = part
         at += len(part)
     keys, messages, chunks = numbers
@@ -228,13 +228,13 @@ def _without_removed(db: apsw.Connection, generation: int, known: Held) -> Held:
 
 def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
     words = -(-rows.shape[1] // 64)
-    found = np.empty((words, len(rows)), np.uint64)
+    bits = np.empty((words, len(rows)), np.uint64)
     for start in range(0, len(rows), 4_096):
         part = np.packbits(rows[start : start + 4_096] > mean, axis=1)
         whole = np.zeros((len(part), 8 * words), np.uint8)
         whole[:, : part.shape[1]] = part
-        found[:, start : start + 4_096] = whole.view(np.uint64).T
-    return found
+        bits[:, start : start + 4_096] = whole.view(np.uint64).T
+    return bits
 
 
 # --- the search -----------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | 
         is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
         return (part if is_run else now.rows[rows]), rows  # a session's rows are often consecutive
     chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
-    there, found = fetch(now.keys[chosen])
-    return found.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
+    there, vectors = fetch(now.keys[chosen])
+    return vectors.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
 
 
 def _within(now: Held, ranges: Ranges) -> Ints | None:
@@ -297,24 +297,24 @@ def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:
     for each, word in zip(signs, asked, strict=True):
         differing += np.bitwise_count(each ^ word)
     counts = np.cumsum(np.bincount(differing))
-    found = np.flatnonzero(differing <= np.searchsorted(counts, wanted))
-    return found if rows is None else rows[found]
+    likely = np.flatnonzero(differing <= np.searchsorted(counts, wanted))
+    return likely if rows is None else rows[likely]
 
 
 def _best(now: Held, rows: Ints | None, cosines: Floats, most: int) -> list[Near]:
-    found: dict[int, Near] = {}
+    best_pieces: dict[int, Near] = {}
     part = min(len(cosines), 4 * most)
-    while most > 0 and len(found) < most:
+    while most > 0 and len(best_pieces) < most:
         top = np.argpartition(-cosines, part - 1)[:part] if part < len(cosines) else slice(None)
         at = np.arange(len(cosines))[top] if rows is None else rows[top]
         near = cosines[top]
         best = np.lexsort((now.keys[at], -near))
-        told = now.messages[at[best]], now.chunks[at[best]], near[best]
-        for message, chunk, cosine in zip(*(each.tolist() for each in told), strict=True):
-            found.setdefault(message, Near(message, chunk, cosine))
-            if len(found) == most:
+        columns = now.messages[at[best]], now.chunks[at[best]], near[best]
+        for message, chunk, cosine in zip(*(each.tolist() for each in columns), strict=True):
+            best_pieces.setdefault(message, Near(message, chunk, cosine))
+            if len(best_pieces) == most:
                 break
         if part >= len(cosines):
             break
         part = min(len(cosines), 8 * part)
-    return list(found.values())
+    return list(best_pieces.values())

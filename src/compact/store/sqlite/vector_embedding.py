@@ -95,10 +95,10 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
     after, batch, left = 0, list[Part](), total
     while left > 0:
         with pool.read() as db:
-            found = vectors.gaps(db, now.key, after=after, most=BATCH)
-        if not found:
+            gaps = vectors.gaps(db, now.key, after=after, most=BATCH)
+        if not gaps:
             break
-        for gap in found:
+        for gap in gaps:
             for part in _slices(gap, left):
                 read = _read(pool, part, embedder)
                 left -= part.stop - part.start
@@ -108,7 +108,7 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
                     batch = []
             if left <= 0:
                 break
-        after = found[-1].branch
+        after = gaps[-1].branch
     if batch:
         yield batch
 
@@ -163,9 +163,9 @@ def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
     Raises:
         ModelFailed: the count or the vectors are wrong.
     """
-    found = embedder.embed(texts, query=False)
+    rows = embedder.embed(texts, query=False)
     try:
-        return as_stored(found, len(texts), embedder.dimensions)
+        return as_stored(rows, len(texts), embedder.dimensions)
     except InvalidInput as error:
         raise ModelFailed(f"{embedder.name}: {error}") from None
 

@@ -159,15 +159,15 @@ class VectorStore:
     def delete(self, names: Iterable[str]) -> int:
         """Delete the vectors of these names; returns how many existed."""
         no_text("names", names)
-        found = 0
+        count = 0
         with self._pool.write() as db:
             own = self._named(db)
             for name in set(names) if own is not None else ():
                 key = vectors.key_of_name(db, name)
                 if own is not None and key is not None:
-                    found += vectors.remove_message(db, own.key, key)
+                    count += vectors.remove_message(db, own.key, key)
                     vectors.forget_name(db, key)
-        return found
+        return count
 
     def __len__(self) -> int:
         """How many names have a vector."""

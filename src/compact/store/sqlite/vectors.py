@@ -252,13 +252,13 @@ def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
 
 def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
     sql = f"DELETE FROM vectors WHERE {where} RETURNING generation, key"
-    found: dict[int, list[int]] = {}
+    removed: dict[int, list[int]] = {}
     for key, row in query(db, sql, bindings):
-        found.setdefault(key, []).append(row)
-    for key, rows in found.items():
+        removed.setdefault(key, []).append(row)
+    for key, rows in removed.items():
         vec0.remove(db, key, rows)
         db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
-    return bool(found)
+    return bool(removed)
 
 
 # --- archive and restoring -----------------------------------------------------------------------
