@@ -51,7 +51,9 @@ class _BranchLog:
 
 
 class InMemoryStore:
-    """Keeps sessions in dictionaries. One lock makes every call atomic."""
+    """Keeps sessions in dictionaries. One lock makes every call atomic. Errors are those of
+    `SessionStore`.
+    """
 
     def __init__(self) -> None:
         self._lock = forks.Lock()
@@ -72,12 +74,7 @@ class InMemoryStore:
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id; `create` is stored where there is none.
-
-        Raises:
-            NotFound: there is none, and `create` is not given.
-            InvalidInput: `create` has another id, or its branch id is taken.
-        """
+        """The session of that id; `create` is stored where there is none."""
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._lock:
@@ -104,12 +101,7 @@ class InMemoryStore:
     def describe(
         self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
     ) -> Session:
-        """Replace a session's title and metadata; returns the session.
-
-        Raises:
-            NotFound: no such session.
-            InvalidMessage: JSON cannot carry the metadata.
-        """
+        """Replace a session's title and metadata; returns the session."""
         kept = codec.load(codec.dump(metadata))
         with self._lock:
             update = {"title": title, "metadata": kept}
@@ -157,12 +149,7 @@ class InMemoryStore:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, all or none; returns the branch's new length.
-
-        Raises:
-            Superseded: the branch no longer has `expected` messages.
-            InvalidMessage: an entry could not be stored.
-        """
+        """Append entries, all or none; returns the branch's new length."""
         with self._lock:
             line = self._line(branch_id)
             at = line.stop
@@ -264,13 +251,7 @@ class InMemoryStore:
     # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
-        """Put a step in force, with its projection and checkpoints.
-
-        Raises:
-            Superseded: another move came first, or another branch of that id.
-            NotFound: no such session, or it has no such branch.
-            InvalidInput: another session has a projection of that id.
-        """
+        """Put a step in force, with its projection and checkpoints."""
         with self._lock:
             session = self._known(step.session_id)
             last = self.moves(step.session_id, step.window, most=1)
@@ -331,11 +312,7 @@ class InMemoryStore:
             return newest
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection with its checkpoints.
-
-        Raises:
-            NotFound: there is none of that id.
-        """
+        """A projection with its checkpoints."""
         with self._lock:
             if projection_id not in self._projections:
                 raise NotFound(f"no projection {projection_id!r} in this store")

@@ -134,7 +134,7 @@ def folder_name(session_id: str) -> str:
     return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"
 
 
-# --- what the files hold ------------------------------------------------------------------------
+# --- what the files hold --------------------------------------------------------------------------
 
 
 def transcript_name(number: int) -> str:

@@ -55,20 +55,15 @@ class ArchivePlaces:
 
 
 class FolderBlobs:
-    """Files in a folder (0600, in folders of 0700), synced before they get their names. The first
-    `put` makes the folder.
+    """A `BlobStore` in a folder: files of mode 0600, in folders of 0700, synced before they get
+    their names. The first `put` makes the folder. Errors are those of `BlobStore`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Store data under a name, durably, whole or not at all.
-
-        Raises:
-            FileExistsError: the file exists, and `replaces` is off.
-            StoreFailed: it cannot be written.
-        """
+        """Store data under a name, durably, whole or not at all."""
         path = self._path(name)
         try:
             make_folders(path.parent)
@@ -82,12 +77,7 @@ class FolderBlobs:
             raise _cannot(path.parent, "be written", error) from error
 
     def get(self, name: str) -> bytes:
-        """The content of a file.
-
-        Raises:
-            FileNotFoundError: no such file.
-            StoreFailed: it cannot be read.
-        """
+        """The content of a file."""
         path = self._path(name)
         try:
             return path.read_bytes()
@@ -97,11 +87,7 @@ class FolderBlobs:
             raise _cannot(path, "be read", error) from error
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it exists.
-
-        Raises:
-            StoreFailed: it cannot be removed.
-        """
+        """Remove a file, if it exists."""
         path = self._path(name)
         try:
             path.unlink(missing_ok=True)

@@ -71,8 +71,8 @@ def _code(error: Exception) -> str:
 
 
 class S3Blobs:
-    """Objects below `s3://BUCKET/PREFIX`. boto3 is loaded at the first request. `clients` are
-    keyword arguments of its clients, such as `endpoint_url`.
+    """A `BlobStore` below `s3://BUCKET/PREFIX`. boto3 is loaded at the first request. `clients` are
+    keyword arguments of its clients, such as `endpoint_url`. Errors are those of `BlobStore`.
     """
 
     def __init__(self, bucket: str, prefix: str = "", **clients: object) -> None:
@@ -81,12 +81,7 @@ class S3Blobs:
         self._made: Any = None
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Store an object, whole or not at all.
-
-        Raises:
-            FileExistsError: the object exists, and `replaces` is off.
-            StoreFailed: it could not be stored.
-        """
+        """Store an object, whole or not at all."""
         condition = {} if replaces else {"IfNoneMatch": "*"}
         where = {"Bucket": self.bucket, "Key": self.key(name)}
         with self._asked(name) as s3:
@@ -101,12 +96,7 @@ class S3Blobs:
                 raise FileExistsError(self.address(name)) from None
 
     def get(self, name: str) -> bytes:
-        """The content of an object.
-
-        Raises:
-            FileNotFoundError: no such object.
-            StoreFailed: it cannot be read.
-        """
+        """The content of an object."""
         with self._asked(name) as s3:
             try:
                 response = s3.get_object(Bucket=self.bucket, Key=self.key(name))
@@ -120,19 +110,12 @@ class S3Blobs:
     def delete(self, name: str) -> None:
         """Delete an object, if it exists. A versioned bucket keeps it until its own rules remove
         it.
-
-        Raises:
-            StoreFailed: it could not be removed.
         """
         with self._asked(name) as s3:
             s3.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def names(self, begins: str) -> Iterator[str]:
-        """Names of existing objects with this prefix.
-
-        Raises:
-            StoreFailed: the bucket cannot be read.
-        """
+        """Names of existing objects with this prefix."""
         with self._asked(begins) as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.key(begins)

@@ -65,7 +65,8 @@ class DataKeys(Protocol):
 
 class SealedBlobs:
     """A `BlobStore` that seals what it puts into another one, if it has a key. Unsealed files are
-    read as they are. Sealed ones need the sealing key or one of `opens`.
+    read as they are. Sealed ones need the sealing key or one of `opens`. Errors are those of
+    `BlobStore`.
     """
 
     def __init__(
@@ -75,19 +76,13 @@ class SealedBlobs:
         self._keys = {each.kind: each for each in (*opens, *filter(None, [seals]))}
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Store data, sealed; errors as those of `BlobStore`."""
+        """Store data, sealed."""
         if self._seals is not None:
             data = self._sealed(self._seals, name, data)
         self._blobs.put(name, data, replaces=replaces)
 
     def get(self, name: str) -> bytes:
-        """The content of a file.
-
-        Raises:
-            FileNotFoundError: no such file.
-            StoreFailed: it cannot be read, or is sealed with another key.
-            StoreDamaged: it was altered.
-        """
+        """The content of a file."""
         data = self._blobs.get(name)
         return self._opened(name, data) if data.startswith(MAGIC) else data
 
@@ -192,7 +187,8 @@ class Passphrase:
 
 class KmsKeys:
     """Data keys from KMS, for objects of a bucket. Without a key id it only reads: KMS knows which
-    key encrypted them. `clients` are keyword arguments of boto3's client.
+    key encrypted them. `clients` are keyword arguments of boto3's client. Errors are those of
+    `DataKeys`.
     """
 
     kind = "kms"
@@ -202,11 +198,7 @@ class KmsKeys:
         self._settings = clients
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A new key from KMS.
-
-        Raises:
-            StoreFailed: KMS is unreachable, or refuses.
-        """
+        """A new key from KMS."""
         with translating(f"the KMS key {self._key}"):
             made = self._client.generate_data_key(
                 KeyId=self._key, KeySpec="AES_256", EncryptionContext=self._context(name)
@@ -214,11 +206,7 @@ class KmsKeys:
         return made["Plaintext"], {"key": _text(made["CiphertextBlob"])}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key, decrypted by KMS.
-
-        Raises:
-            StoreFailed: KMS is unreachable, or refuses.
-        """
+        """The key, decrypted by KMS."""
         blob = base64.b64decode(head["key"], validate=True)
         context = self._context(name)
         with translating(f"the KMS key of s3://{self._bucket}/{context['object']}"):

@@ -143,7 +143,7 @@ def discard_due(pool: Pool) -> None:
             archived_rows.done(db, chore)
 
 
-# --- methods of the store ----
+# --- methods of the store -------------------------------------------------------------------------
 
 # `in_transaction` is for what a session's rows answer, archived or not. `reading` and `going_on`
 # are for what needs its messages.

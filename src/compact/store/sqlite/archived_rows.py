@@ -85,7 +85,7 @@ class ArchivedRow(NamedTuple):
     digest: str | None
 
 
-# --- archived sessions --------------------------------------------------------------------------
+# --- archived sessions ----------------------------------------------------------------------------
 
 
 def of_branch(db: apsw.Connection, branch_id: str) -> ArchivePlace | None:
@@ -283,7 +283,7 @@ def _insert(db: apsw.Connection, table: PackedTable) -> None:
     db.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", table.rows)
 
 
-# --- search by digest -----------------------------------------------------------------------
+# --- search by digest -----------------------------------------------------------------------------
 
 
 def matching(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
@@ -310,7 +310,7 @@ def _remove_words(db: apsw.Connection, session: int) -> None:
     db.execute("DELETE FROM archived_words WHERE rowid = ?", (session,))
 
 
-# --- removal of archive files --------------------------------------------------------------
+# --- removal of archive files ---------------------------------------------------------------------
 
 _DISCARD = "discard "
 _DISCARDS = f"SELECT name FROM chores WHERE name >= '{_DISCARD}' AND name < 'discard!'"
@@ -349,7 +349,7 @@ def done(db: apsw.Connection, chore: str) -> None:
     db.execute("DELETE FROM chores WHERE name = ?", (chore,))
 
 
-# --- repair -------------------------------------------------------------------------
+# --- repair ---------------------------------------------------------------------------------------
 
 
 def branches(db: apsw.Connection) -> set[int]:
@@ -374,7 +374,7 @@ def tidy(db: apsw.Connection) -> list[str]:
     ]
 
 
-# --- counts -----------------------------------------------------------------------
+# --- counts ---------------------------------------------------------------------------------------
 
 
 def counts(db: apsw.Connection, session: int) -> Mapping[str, Any]:

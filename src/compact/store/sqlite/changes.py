@@ -84,7 +84,7 @@ def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
     return text_of(name), value_of(value)
 
 
-# --- notes of the first schema -------------------------------------------------------------------
+# --- notes of the first schema --------------------------------------------------------------------
 
 
 def take_over_notes(db: apsw.Connection) -> None:

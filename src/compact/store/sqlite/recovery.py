@@ -300,7 +300,7 @@ def _entry(row: Row) -> Entry | None:
     return entry
 
 
-# --- rows that refer to others ------------------------------------------------------------------
+# --- rows that refer to others --------------------------------------------------------------------
 
 
 def tidy(db: apsw.Connection) -> list[str]:

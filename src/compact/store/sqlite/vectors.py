@@ -261,7 +261,7 @@ def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
     return bool(removed)
 
 
-# --- archive and restoring -----------------------------------------------------------------------
+# --- archive and restoring ------------------------------------------------------------------------
 
 _LIVE = "(SELECT key FROM generations WHERE state IN ('serving', 'made'))"
 PACKED: Mapping[str, tuple[str, str]] = {
