@@ -60,14 +60,15 @@ def archive_sessions(
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-    there sealed by a KMS key if given. `wanted` gives session ids with their digests.
+    """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`, there
+    sealed by a KMS key if given. `wanted` gives session ids with their digests.
 
-    Reading an archived session reads its files; continuing one restores it. Freed space returns
-    to the file system. A session that fails keeps its messages, and the report says why.
+    Reading an archived session reads its files; continuing one restores it. Freed space returns to
+    the file system. A session that fails keeps its messages, and the report says why.
 
     Raises:
         StoreFailed: the store is unusable, or the folder's name cannot be stored.
+        InvalidArgument: the address names no bucket.
     """
     folder_at = folder_name(pool, folder)
     place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
@@ -208,8 +209,8 @@ def restore_session(pool: Pool, session_id: str) -> None:
 def archived_sessions(
     pool: Pool, *, scope: str | None = None, query: str | None = None, most: int | None = None
 ) -> list[ArchivedConversation]:
-    """Archived sessions of a scope, or of all. With a query only those whose digest shares
-    words with it, best first.
+    """Archived sessions of a scope, or of all, in the order of archiving; at most `most`. With a
+    query only those whose title, tags or digest share words with it, best first.
     """
     with pool.read() as db:
         every = archived_rows.kept(db)

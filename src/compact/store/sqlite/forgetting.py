@@ -66,9 +66,7 @@ def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[s
     """
     counts = Counter[str]()
     for number, name, *columns, digest in _recalling(db, session_id, scope):
-        is_whole = (
-            records.digest(columns) == digest
-        )  # a damaged entry must stay recognizable as damaged
+        is_whole = records.digest(columns) == digest  # a damaged entry must still show as damaged
         what = value_of(columns[-1])
         turns = [turn for turn in what["turns"] if not _names(turn, session_id)]
         columns[-1] = json_of({**what, "turns": turns})

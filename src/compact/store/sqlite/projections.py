@@ -42,9 +42,8 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     branch = _branch_key(db, session, step)
     if step.projection is not None:
         keep(db, session, step.projection)
-    move = step.move(
-        step.base + 1, last[1] if last else None
-    )  # the row's number replaces this one below
+    # The number is a placeholder until the row has one.
+    move = step.move(step.base + 1, last[1] if last else None)
     records.insert_value(db, "moves", move, session=session, branch=branch)
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":
