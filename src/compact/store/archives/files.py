@@ -35,7 +35,7 @@ class FileStorage:
     `summary-001.json`, `events.jsonl`.
 
     A file is written whole or not at all. No transcript is ever replaced. Content is stored as
-    given: remove secrets before.
+    given: remove secrets before. A `save_` method raises `StoreFailed` where it cannot store.
     """
 
     def __init__(self, folder: str | Path = ARCHIVES) -> None:
@@ -46,11 +46,7 @@ class FileStorage:
         return str(self.folder / folder_name(session_id))
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        """Store the history before a compression, under the next number; returns the path.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Store the history before a compression, under the next number; returns the path."""
         data = transcript_lines(messages)
         with self._folder_of(session_id) as folder:
             known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
@@ -63,22 +59,14 @@ class FileStorage:
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Store a compression's summary by its number, replacing an earlier one; returns the path.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Store a compression's summary, replacing one of that number; returns the path."""
         with self._folder_of(session_id) as folder:
             path = folder / summary_name(step)
             write_whole(path, summary_line(session_id, step, summary))
             return str(path)
 
     def save_event(self, session_id: str, event: Event) -> str:
-        """Append an event to the session's events; returns the path.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Append an event to the session's events; returns the path."""
         with self._folder_of(session_id) as folder:
             path = folder / EVENTS
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -31,7 +31,8 @@ class S3Storage:
 
     No transcript is ever replaced, even with several writing machines. `clients` are keyword
     arguments of boto3's clients, such as `endpoint_url` and `region_name`. Credentials come from
-    boto3's usual places. Content is stored as given: remove secrets before.
+    boto3's usual places. Content is stored as given: remove secrets before. A `save_` method raises
+    `StoreFailed` where it cannot store.
 
     Raises:
         ImportError: boto3 is not installed.
@@ -48,11 +49,7 @@ class S3Storage:
         self._blobs = SealedBlobs(blobs, kms)
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        """Store the history before a compression, under the next number; returns the address.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Store the history before a compression, under the next number; returns the address."""
         data = files.transcript_lines(messages)
         for number in count(self._last(session_id) + 1):
             key = self._key(session_id, files.transcript_name(number))
@@ -62,20 +59,12 @@ class S3Storage:
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Store a compression's summary by its number; returns the address.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Store a compression's summary by its number; returns the address."""
         key = self._key(session_id, files.summary_name(step))
         return self._kept(key, files.summary_line(session_id, step, summary))
 
     def save_event(self, session_id: str, event: Event) -> str:
-        """Store one event; returns the address.
-
-        Raises:
-            StoreFailed: it could not be stored.
-        """
+        """Store one event; returns the address."""
         when = event.at.strftime("%Y%m%dT%H%M%S.%fZ")
         key = self._key(session_id, f"events/{when}-{secrets.token_hex(4)}.json")
         return self._kept(key, files.event_line(event))
