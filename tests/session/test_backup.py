@@ -17,8 +17,8 @@ from compact import CompactConfig, MemoryManager, SQLiteManager
 from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed
 from compact.memory.backup import _json, _sum_of, make_backup
 from compact.messages.sessions import Session
-from compact.store.backups import BackupReport
 from compact.store.inmemory import InMemoryStore
+from compact.store.reports import BackupReport
 from compact.store.sqlite import backup as database_backup
 from tests.session.test_memory_manager import put
 from tests.store.archiving_sessions import make, rows_of, told

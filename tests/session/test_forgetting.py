@@ -16,7 +16,7 @@ from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.messages.sessions import Entry
 from compact.store.archives import folder as archive_folder
 from compact.store.archives.files import FileStorage
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 from compact.store.sqlite import records, sessions
 from compact.store.sqlite.rows import json_of
 from compact.store.sqlite.store import SQLiteManager

@@ -232,7 +232,7 @@ def test_the_index_may_catch_up_in_between(tmp_path: Path) -> None:
         store.session("s", create=new_session("s"))
         for i in range(4):
             store.append("s", [entry(i)])
-            search.catch_up(other.pool, "s")
+            search.catch_up_branch(other.pool, "s")
         store.append("s", [entry(4), entry(5)])
         assert len(other.search("s", "beam", most=9)) == 6
 

@@ -10,8 +10,7 @@ import pytest
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
 from compact.messages.memory_protocols import BlobStore
 from compact.store.blobs import s3_blobs, sealing
-from compact.store.blobs.folder_blobs import FolderBlobs
-from compact.store.blobs.places import ArchivePlaces, bucket_of
+from compact.store.blobs.places import ArchivePlaces, FolderBlobs, bucket_of
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import Passphrase, SealedBlobs
 from compact.testing import check_blob_store

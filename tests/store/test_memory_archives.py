@@ -21,7 +21,7 @@ from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Step
 from compact.store.archives import folder as archive_folder
 from compact.store.archives import packing
-from compact.store.blobs import folder_blobs
+from compact.store.blobs import places
 from compact.store.sqlite import archived_rows
 from compact.store.sqlite.repair import repair
 from tests.store.archiving_sessions import NOW, archive, files, make, rows_of, said, told
@@ -370,7 +370,7 @@ def test_files_that_cannot_be_written_remove_nothing(
                     raise OSError(28, "No space left on device")
                 whole_files.write_whole(path, data, **options)
 
-            monkeypatch.setattr(folder_blobs, "write_whole", write)
+            monkeypatch.setattr(places, "write_whole", write)
             report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)
             assert "No space left" in report.failed["a"]
             assert rows_of(store, "a") == before
@@ -380,9 +380,7 @@ def test_a_file_that_is_not_what_was_written_removes_nothing(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read back is compared."""
-    monkeypatch.setattr(
-        folder_blobs, "write_whole", lambda p, data, **_: p.write_bytes(data[:-1] + b"?")
-    )
+    monkeypatch.setattr(places, "write_whole", lambda p, data, **_: p.write_bytes(data[:-1] + b"?"))
     with made(tmp_path / "chat.db", "a") as store:
         before = rows_of(store, "a")
         report = store.archive_sessions({"a": None}.items(), folder=home, now=NOW)

@@ -16,7 +16,7 @@ import pytest
 from compact import SQLiteManager
 from compact.errors import StoreDamaged, StoreFailed, Superseded
 from compact.store.sqlite import migrations
-from compact.store.sqlite.failures import said
+from compact.store.sqlite.failures import store_error
 from compact.store.sqlite.repair import repair
 from tests.store.making import (
     WRITES,
@@ -482,7 +482,7 @@ def store_is_repaired(file: Path) -> bool:
     ],
 )
 def test_every_error_has_a_place_in_the_tree(error: type[apsw.Error]) -> None:
-    found = said(error("what SQLite said"), "chat.db")
+    found = store_error(error("what SQLite said"), "chat.db")
     assert isinstance(found, StoreFailed)
     assert isinstance(found, OSError)
     assert "chat.db" in str(found)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from compact.messages.sessions import Session
     from compact.messages.tokens import TokenCounter
     from compact.session.context_manager import ContextManager
-    from compact.store.backups import BackupReport
+    from compact.store.reports import BackupReport
     from compact.text.archived import ArchivedConversation
 
 SPEAKERS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.messages.memory_protocols import CopiesInFolders, ForgetsCopies, SessionForgetting
 from compact.messages.protocols import SessionStore
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 
 
 def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:

@@ -39,7 +39,7 @@ from compact.messages.options import taking
 from compact.messages.protocols import Embedder, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveReport
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel, DigestNote
 from compact.text.embedding import Generation, Near

@@ -8,7 +8,7 @@ from pathlib import Path
 from compact.config import CompactConfig
 from compact.memory.backup import make_backup, restore_backup
 from compact.messages.protocols import SessionStore
-from compact.store.backups import BackupReport
+from compact.store.reports import BackupReport
 
 
 class WholeMemory:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from compact.messages.messages import Message
     from compact.messages.sessions import Entry, Session
-    from compact.store.backups import BackupCounts
-    from compact.store.forgotten import ForgottenReport
+    from compact.store.reports import BackupCounts, ForgottenReport
     from compact.store.whole_session import WholeSession
     from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.text.digests import CompressedConversation, DigestNote, Lease

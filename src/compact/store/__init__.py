@@ -1,4 +1,4 @@
-"""Where sessions are kept: SQLite, files, buckets, archives.
+"""Where sessions are kept: SQLite, memory, folders, buckets, archives.
 
-Knows nothing of how context shrinks or who calls it.
+It knows nothing of compression, nor of its callers.
 """

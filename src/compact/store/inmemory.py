@@ -1,4 +1,4 @@
-"""A store in memory: everything the one on disk promises but to outlive the process."""
+"""A session store in memory, with the same promises as the one on disk, except durability."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from compact.text.terms import looked_for, pieces_of, searchable
 
 
 class _BranchLog:
-    """A branch's own entries, with what is known of each."""
+    """A branch's own entries, with indexes over them."""
 
     def __init__(self, branch: Branch) -> None:
         self.branch = branch
@@ -40,7 +40,7 @@ class _BranchLog:
         self.places: dict[str, list[int]] = defaultdict(list)
         """Id → positions of own entries with it, ascending."""
         self.links: list[bytes] = []
-        """Chain hashes of own entries, as far as somebody asked."""
+        """Chain hashes of own entries, computed on demand."""
         self.index: dict[str, Counter[int]] = defaultdict(Counter)
         self.indexed = 0
         self.tokens = 0
@@ -51,7 +51,9 @@ class _BranchLog:
 
 
 class InMemoryStore:
-    """Keeps sessions in dictionaries. One lock: a caller never sees half of anything."""
+    """Keeps sessions in dictionaries. One lock makes every call atomic. Errors are those of
+    `SessionStore`.
+    """
 
     def __init__(self) -> None:
         self._lock = forks.Lock()
@@ -59,7 +61,7 @@ class InMemoryStore:
         self._lines: dict[str, _BranchLog] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
         self._projections: dict[str, tuple[str, Projection]] = {}
-        """Id → whose it is, and the projection."""
+        """Id → its session, and the projection."""
         self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
         self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
         self._changes: dict[str, list[Change]] = defaultdict(list)
@@ -67,17 +69,12 @@ class InMemoryStore:
         self._last_move = self._last_change = 0
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing."""
 
-    # --- which sessions there are -----------------------------------------------------------------
+    # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id, made where there is none and `create` is given.
-
-        Raises:
-            NotFound: there is none, and none is to be made.
-            InvalidInput: `create` is of another id, or its branch is taken.
-        """
+        """The session of that id; `create` is stored where there is none."""
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._lock:
@@ -96,20 +93,15 @@ class InMemoryStore:
         return session.model_copy(update={"branch": branch, "updated_at": updated})
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
-        """The sessions of a scope, or of all, the one that changed last first."""
+        """Sessions of a scope, or of all, last changed first."""
         with self._lock:
-            found = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
-        return sorted(found, key=lambda s: codec.instant(s.updated_at), reverse=True)
+            rows = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
+        return sorted(rows, key=lambda s: codec.instant(s.updated_at), reverse=True)
 
     def describe(
         self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
     ) -> Session:
-        """Give a session this title and this metadata in the place of its own.
-
-        Raises:
-            NotFound: there is no such session.
-            InvalidMessage: JSON cannot carry the metadata.
-        """
+        """Replace a session's title and metadata; returns the session."""
         kept = codec.load(codec.dump(metadata))
         with self._lock:
             update = {"title": title, "metadata": kept}
@@ -117,7 +109,7 @@ class InMemoryStore:
             return self._current(self._sessions[session_id])
 
     def fork(self, branch_id: str, at: int) -> Branch:
-        """A new branch from a position of another one, in force from now on."""
+        """Make a branch that continues another one from a position, and make it current."""
         with self._lock:
             session = self._sessions[self._line(branch_id).branch.session_id]
             own = len(self.branches(session.id))
@@ -140,7 +132,7 @@ class InMemoryStore:
             raise Superseded(f"another branch {branch.id!r} came in between")
 
     def delete_session(self, session_id: str) -> None:
-        """Remove a session for good."""
+        """Delete a session for good."""
         with self._lock:
             self._known(session_id)
             del self._sessions[session_id]
@@ -157,12 +149,7 @@ class InMemoryStore:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, all or none; how many messages the branch has afterwards.
-
-        Raises:
-            Superseded: the branch does not have `expected` messages any more.
-            InvalidMessage: one holds something that could not be stored.
-        """
+        """Append entries, all or none; returns the branch's new length."""
         with self._lock:
             line = self._line(branch_id)
             at = line.stop
@@ -186,29 +173,29 @@ class InMemoryStore:
             if start >= end:
                 return []
             start = start if start >= 0 else max(0, end + start)
-            found: list[Entry] = []
+            entries: list[Entry] = []
             for line, low, high in self._lineage(branch_id):
                 first, last = max(low, start), min(high, stop)
                 if first < last:
-                    found += line.entries[first - low : last - low]
-            return found
+                    entries += line.entries[first - low : last - low]
+            return entries
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
         """Positions below `before` of the newest entries with the mark, newest first."""
-        found: list[int] = []
+        positions: list[int] = []
         if most <= 0:
-            return found
+            return positions
         with self._lock:
             for line, _, high in reversed(self._lineage(branch_id)):
                 for position in reversed(line.marks[mark]):
                     if position < min(high, before):
-                        found.append(position)
-                        if len(found) == most:
-                            return found
-        return found
+                        positions.append(position)
+                        if len(positions) == most:
+                            return positions
+        return positions
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Where the newest message of that id stands, or of the id that begins so."""
+        """Position of the newest message whose id is, or begins with, `message_id`."""
         with self._lock:
             lineage = self._lineage(branch_id)[::-1]
             for line, _, high in lineage:
@@ -219,12 +206,12 @@ class InMemoryStore:
                 return None
             for line, _, high in lineage:
                 rows = [p for k, ps in line.places.items() if k.startswith(message_id) for p in ps]
-                if found := [p for p in rows if p < high]:
-                    return max(found)
+                if below := [p for p in rows if p < high]:
+                    return max(below)
         return None
 
     def branch(self, branch_id: str) -> Branch:
-        """The branch as it stands now."""
+        """The branch as it is now."""
         with self._lock:
             line = self._line(branch_id)
             tokens = sum(
@@ -236,13 +223,13 @@ class InMemoryStore:
             return line.branch.model_copy(update={"messages": line.stop, "tokens": tokens})
 
     def branches(self, session_id: str) -> list[Branch]:
-        """All branches of a session, the oldest first."""
+        """All branches of a session, oldest first."""
         with self._lock:
             own = [k for k, x in self._lines.items() if x.branch.session_id == session_id]
             return [self.branch(branch_id) for branch_id in own]
 
     def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain's hash after so many messages."""
+        """The chain hash after `length` messages."""
         with self._lock:
             last = chain.START
             for line, low, high in self._lineage(branch_id):
@@ -253,7 +240,7 @@ class InMemoryStore:
             return last
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
-        """The position of the oldest entry with the mark."""
+        """Position of the oldest entry with the mark; None for none."""
         with self._lock:
             for line, _, high in self._lineage(branch_id):
                 for position in line.marks[mark][:1]:
@@ -261,16 +248,10 @@ class InMemoryStore:
                         return position
         return None
 
-    # --- what is in force -------------------------------------------------------------------------
+    # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
-        """Put a step in force, with its projection and checkpoints.
-
-        Raises:
-            Superseded: another move came in between, or another branch of that id.
-            NotFound: there is no such session, or it has no such branch.
-            InvalidInput: another session has a projection of that id.
-        """
+        """Put a step in force, with its projection and checkpoints."""
         with self._lock:
             session = self._known(step.session_id)
             last = self.moves(step.session_id, step.window, most=1)
@@ -294,7 +275,6 @@ class InMemoryStore:
             return move
 
     def _check(self, step: Step, newest: int) -> None:
-        """Refuse a step before anything of it is stored."""
         if newest != step.base:
             raise Superseded(f"window {step.window}: another move came in between")
         begins = step.begins
@@ -312,36 +292,34 @@ class InMemoryStore:
                 )
 
     def _keep(self, session_id: str, projection: Projection) -> None:
-        """What is known by its id stays as it was; a projection knows its checkpoints' levels."""
+        """Store a projection. Known ids stay as they are; a projection keeps its checkpoints'
+        levels.
+        """
         known = self._checkpoints[session_id]
         live = tuple(at_level(known.setdefault(c.id, c), c.level) for c in projection.checkpoints)
         kept = projection.model_copy(update={"checkpoints": live})
         self._projections.setdefault(projection.id, (session_id, kept))
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """The newest moves, for a window or for all, newest first."""
+        """The newest moves of a window, or of all, newest first."""
         with self._lock:
-            found: list[Move] = []
+            newest: list[Move] = []
             for move in reversed(self._moves[session_id]):
-                if len(found) >= most:
+                if len(newest) >= most:
                     break
                 if window is None or move.window == window:
-                    found.append(move)
-            return found
+                    newest.append(move)
+            return newest
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection with its checkpoints.
-
-        Raises:
-            NotFound: there is none of that id.
-        """
+        """A projection with its checkpoints."""
         with self._lock:
             if projection_id not in self._projections:
                 raise NotFound(f"no projection {projection_id!r} in this store")
             return self._projections[projection_id][1]
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        """All checkpoints that were ever committed, the oldest first."""
+        """All checkpoints ever committed, oldest first."""
         with self._lock:
             return list(self._checkpoints[session_id].values())
 
@@ -350,7 +328,7 @@ class InMemoryStore:
     def record(
         self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
     ) -> None:
-        """Append changes, and remove the entries that they make needless."""
+        """Append changes, and delete the entries they replace."""
         with self._lock:
             self._known(session_id)
             self._keep_changes(session_id, list(map(_plain_change, changes)))
@@ -364,7 +342,7 @@ class InMemoryStore:
             self._changes[session_id].append(numbered)
 
     def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
-        """The session's entries with greater numbers, in their order."""
+        """Log entries with greater numbers, in order."""
         with self._lock:
             kept = self._changes[session_id]
             return kept[bisect_right(kept, after, key=lambda change: change.number) :]
@@ -372,7 +350,7 @@ class InMemoryStore:
     # --- snapshots and notes ----------------------------------------------------------------------
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot; where there is one of its id, that one stays."""
+        """Store a snapshot; one of the same id stays as it is."""
         with self._lock:
             self._known(snapshot.session_id)
             kept = self._snapshots[snapshot.session_id]
@@ -380,18 +358,18 @@ class InMemoryStore:
                 kept.append(snapshot)
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
-        """The session's snapshots, the oldest first."""
+        """The session's snapshots, oldest first."""
         with self._lock:
             return list(self._snapshots[session_id])
 
     def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
-        """Remove the session's snapshots of these ids; of others nothing is done."""
+        """Delete the session's snapshots of these ids; unknown ids are ignored."""
         with self._lock:
             kept = self._snapshots[session_id]
             self._snapshots[session_id] = [each for each in kept if each.id not in ids]
 
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-        """Keep a note, or remove it."""
+        """Store a note; None deletes it."""
         with self._lock:
             self._known(session_id)
             if value is None:
@@ -407,10 +385,10 @@ class InMemoryStore:
     # --- search -----------------------------------------------------------------------------------
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages that share words with the text, the best first.
+        """Messages that share words with the text, best first.
 
-        The score of a message is the sum over the names of the question that it holds of
-        ln(1 + messages / messages with the name), the newer first among equals.
+        For each name that a message holds, its score adds ln(1 + messages / messages with the
+        name). Among equals the newer comes first.
         """
         names = looked_for(text)
         scores: Counter[int] = Counter()
@@ -446,7 +424,7 @@ class InMemoryStore:
         return self._lines[branch_id]
 
     def _lineage(self, branch_id: str) -> list[tuple[_BranchLog, int, int]]:
-        """The lines a branch consists of, the oldest first, each with the positions it gives."""
+        """The logs a branch consists of, oldest first, each with its range of positions."""
         rows: list[tuple[_BranchLog, int, int]] = []
         high: int | None = None
         name: str | None = branch_id
@@ -461,7 +439,7 @@ class InMemoryStore:
 
     @staticmethod
     def _linked(line: _BranchLog, before: bytes, own: int) -> bytes:
-        """The chain after a line's first so many own entries, each linked once."""
+        """The chain hash after a log's first `own` entries, each computed once."""
         while len(line.links) < own:
             last = line.links[-1] if line.links else before
             line.links.append(chain.link(last, line.entries[len(line.links)].message))
@@ -469,11 +447,6 @@ class InMemoryStore:
 
 
 def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The value as JSON carries it, and as nobody else has it in hand.
-
-    Raises:
-        InvalidMessage: JSON cannot carry it.
-    """
     plain: Mapping[str, Any] = codec.load(codec.dump(value))
     return plain
 
@@ -483,7 +456,7 @@ def _plain_change(change: Change) -> Change:
 
 
 def _holding(line: _BranchLog, name: tuple[str, ...], high: int) -> list[int]:
-    """Positions of a line's messages that hold every piece of a name."""
+    """Positions of a log's messages that hold every piece of a name."""
     rows = [line.index.get(piece) for piece in name]
     if not all(rows):
         return []

@@ -1,7 +1,7 @@
-"""A session as one value, with all that a store keeps of it: every branch, what was set and when,
-what was in force and is, and the recovery points. It can go into another store under other ids.
+"""A session as one value: every branch, changes, projections, moves and snapshots. It can be stored
+elsewhere under other ids.
 
-The numbers of its entries and moves count from 1: a store gives its own.
+Numbers of changes and moves count from 1; a store assigns its own.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Notes = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class OwnPart:
-    """A branch with the entries that are its own: those from its fork on."""
+    """A branch with its own entries: those from its fork on."""
 
     branch: Branch
     entries: Sequence[Entry]
 
     @property
     def stop(self) -> int:
-        """How many messages the branch has, the ancestors' included."""
+        """The branch's length, ancestors included."""
         return self.branch.fork + len(self.entries)
 
 
@@ -47,29 +47,29 @@ class WholeSession:
 
     session: Session
     parts: Sequence[OwnPart]
-    """Its branches, each behind the one that it goes on from."""
+    """Its branches, each after the one it continues."""
     changes: Sequence[Change] = ()
     notes: Notes | None = None
     checkpoints: Sequence[Checkpoint] = ()
     projections: Sequence[Projection] = ()
     moves: Sequence[Move] = ()
-    """The oldest first."""
+    """Oldest first."""
     snapshots: Sequence[Snapshot] = ()
 
     def line(self, branch_id: str) -> list[Entry]:
-        """The entries along a branch, its ancestors' included."""
+        """The entries along a branch, ancestors included."""
         parts = {part.branch.id: part for part in self.parts}
         part = parts[branch_id]
-        found, start = list(part.entries), part.branch.fork
+        entries, start = list(part.entries), part.branch.fork
         while part.branch.parent is not None:
             part = parts[part.branch.parent]
             own = part.entries[: max(0, start - part.branch.fork)]
             if own:
-                found[:0], start = own, part.branch.fork
-        return found
+                entries[:0], start = own, part.branch.fork
+        return entries
 
     def reach(self, branch_id: str, part: OwnPart) -> int:
-        """How many of a part's own entries lie along a branch."""
+        """How many of a part's own entries are on a branch."""
         parts = {each.branch.id: each for each in self.parts}
         here, end = parts[branch_id], None
         while True:
@@ -87,7 +87,7 @@ class WholeSession:
 
 @dataclass(frozen=True, slots=True)
 class NewIds:
-    """The ids that a session gets, by those that it had."""
+    """New ids by old ids."""
 
     session_id: str
     branches: Mapping[str, str]
@@ -95,7 +95,7 @@ class NewIds:
 
 
 def renamed(whole: WholeSession, ids: NewIds) -> WholeSession:
-    """The same session under other ids."""
+    """The session under other ids."""
     old, new = whole.session.id, ids.session_id
     known = {**ids.branches, **ids.projections}
     rename = _Renaming(old, ids)
@@ -173,17 +173,19 @@ class _Renaming:
 
 
 def since(what: What, numbers: Sequence[int]) -> What:
-    """What an entry sets, where it refers to the first of these numbers by 1, and so on."""
+    """A change whose reference to an earlier one by count, from 1, is replaced by that one's
+    number.
+    """
     if not isinstance(what, GoalsTracked) or not 0 < what.since <= len(numbers):
         return what
     return what.model_copy(update={"since": numbers[what.since - 1]})
 
 
-# --- does it hold together? -----------------------------------------------------------------------
+# --- coherence ------------------------------------------------------------------------------------
 
 
 def incoherence(whole: WholeSession) -> str | None:
-    """What in a session refers to something that is not there, in words; None where all is."""
+    """The first reference to something missing, as a sentence; None where all is coherent."""
     parts: dict[str, OwnPart] = {}
     for part in whole.parts:
         branch = part.branch
@@ -204,7 +206,7 @@ def incoherence(whole: WholeSession) -> str | None:
 
 
 def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
-    """The same of checkpoints and projections; no branch has more messages."""
+    """`incoherence` of checkpoints and projections; `longest` is the longest branch's length."""
     for checkpoint in whole.checkpoints:
         if max((checkpoint.span.last, *checkpoint.kept, *checkpoint.released)) >= longest:
             return f"checkpoint {checkpoint.id!r} stands for messages that are not there"
@@ -220,7 +222,7 @@ def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
 
 
 def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
-    """The same of what was set, of moves and of snapshots; branches have so many messages."""
+    """`incoherence` of changes, moves and snapshots; `stops` are the branches' lengths."""
     known: set[str | None] = {None, *(each.id for each in whole.projections)}
     rows = [
         *(("change", each.branch_id, _last(each), None) for each in whole.changes),
@@ -240,7 +242,6 @@ def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None
 
 
 def _last(change: Change) -> int:
-    """How many messages a branch has at least that has this entry."""
     return change.at + isinstance(change.what, PinSet | PutAside)
 
 

@@ -15,7 +15,7 @@ from compact.cli.stores import OneSessionOptions, SessionCatalog, memory_of, ope
 from compact.cli.told import Aside, Table, Telling
 from compact.cli.words import counted, visible, whole
 from compact.messages.sessions import Session
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 
 
 @command

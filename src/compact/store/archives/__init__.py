@@ -1,1 +1,1 @@
-"""Archives of what was compacted: transcripts, summaries and events, beside the session's store."""
+"""Archives of compressions (transcripts, summaries, events), and the files of archived sessions."""

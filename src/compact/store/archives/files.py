@@ -1,4 +1,4 @@
-"""`FileStorage`: archives as files for their owner only, in a folder for each session."""
+"""`FileStorage`: archives as files readable by their owner only, in a folder for each session."""
 
 from __future__ import annotations
 
@@ -12,81 +12,70 @@ from urllib.parse import quote
 
 from compact.errors import StoreFailed
 from compact.files import sync_folder, write_whole
+from compact.json_text import write_json
 from compact.messages.events import Event
+from compact.messages.formats.known import format_named
 from compact.messages.kit_names import ARCHIVES
 from compact.messages.messages import Message
 from compact.patterns import regex
-from compact.store.archives import contents
 
+EVENTS = "events.jsonl"
+"""The file of events."""
 LONGEST_NAME = 100
-"""Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
+"""Characters of a session id in its folder's name; file names have at most 255 bytes."""
 _PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
-_OURS = ("transcript-pre-compact-", "summary-", contents.EVENTS, ".compact-")
+_OURS = ("transcript-pre-compact-", "summary-", EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
-"""How the names of our files begin and end, those included that a crash left half written."""
+"""Prefixes and suffixes of our files, including those a crash left half written."""
 
 
 class FileStorage:
     """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
     `summary-001.json`, `events.jsonl`.
 
-    A file is written whole or not at all. No transcript is ever replaced. What is passed in is kept
-    as it is: remove secrets before.
+    A file is written whole or not at all. No transcript is ever replaced. Content is stored as
+    given: remove secrets before. A `save_` method raises `StoreFailed` where it cannot store.
     """
 
     def __init__(self, folder: str | Path = ARCHIVES) -> None:
         self.folder = Path(folder)
 
     def place_of(self, session_id: str) -> str:
-        """The folder of a session, whether it is there or not."""
+        """The folder of a session, whether it exists or not."""
         return str(self.folder / folder_name(session_id))
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        """Keep the history as it was before a compression, under the next number; the path.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
-        data = contents.transcript(messages)
+        """Store the history before a compression, under the next number; returns the path."""
+        data = transcript_lines(messages)
         with self._folder_of(session_id) as folder:
             known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
-            last = max((int(found[1]) for found in known if found), default=0)
+            last = max((int(match[1]) for match in known if match), default=0)
             for number in count(last + 1):
-                path = folder / contents.transcript_name(number)
+                path = folder / transcript_name(number)
                 with suppress(FileExistsError):  # another process has taken the number
                     write_whole(path, data, replaces=False)
                     return str(path)
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Keep what a compression said, by its number, in the place of what was kept for that
-        number; the path.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
+        """Store a compression's summary, replacing one of that number; returns the path."""
         with self._folder_of(session_id) as folder:
-            path = folder / contents.summary_name(step)
-            write_whole(path, contents.summary(session_id, step, summary))
+            path = folder / summary_name(step)
+            write_whole(path, summary_line(session_id, step, summary))
             return str(path)
 
     def save_event(self, session_id: str, event: Event) -> str:
-        """Keep one event, as the next line of the session's events; the path.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
+        """Append an event to the session's events; returns the path."""
         with self._folder_of(session_id) as folder:
-            path = folder / contents.EVENTS
+            path = folder / EVENTS
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(path, flags, 0o600), "ab") as stream:
-                stream.write(contents.event_line(event))
+                stream.write(event_line(event))
             return str(path)
 
     @contextmanager
     def _folder_of(self, session_id: str) -> Iterator[Path]:
-        """The folder of a session, made for its owner only."""
         folder = Path(self.place_of(session_id))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,7 +88,7 @@ class FileStorage:
 
 
 def copies_in(folder: Path) -> list[Path]:
-    """The files in a session's folder that `FileStorage` wrote, whole or not."""
+    """The files that `FileStorage` wrote into a session's folder, whole or not."""
     try:
         every = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -108,26 +97,60 @@ def copies_in(folder: Path) -> list[Path]:
 
 
 def discard_copies(folder: Path) -> None:
-    """Remove what `FileStorage` wrote into a session's folder, and the folder where nothing else is
-    in it.
+    """Remove what `FileStorage` wrote into a session's folder, and the folder where it is empty
+    then.
 
     Raises:
         OSError: something cannot be removed.
     """
     for path in copies_in(folder):
         path.unlink(missing_ok=True)
-    with suppress(OSError):  # somebody put something else there, or it is gone
+    with suppress(OSError):  # other files are there, or it is gone
         folder.rmdir()
     sync_folder(folder.parent)
 
 
 def folder_name(session_id: str) -> str:
-    """A session's id as the name of a folder: itself, where it is small letters, digits, `.`, `_`
-    and `-`. Any other one is shortened and told apart by a digest, on file systems too that do not
-    tell small letters from large ones.
+    """A session id as a folder name: the id itself, where it consists of small letters, digits,
+    `.`, `_` and `-`. Other ids are shortened and made unique by a digest, also on file systems that
+    ignore case.
     """
     if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
         return session_id
     digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     shown = quote(session_id[:LONGEST_NAME], safe="", errors="replace").replace("%", "_")
     return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"
+
+
+# --- what the files hold --------------------------------------------------------------------------
+
+
+def transcript_name(number: int) -> str:
+    """File name of the history before a compression, counted from 1."""
+    return f"transcript-pre-compact-{number:03}.jsonl"
+
+
+def summary_name(step: int) -> str:
+    """File name of a compression's summary, counted from 1."""
+    return f"summary-{step:03}.json"
+
+
+def transcript_lines(messages: Sequence[Message]) -> bytes:
+    """Messages as JSON Lines, in their provider's format, which the command line reads."""
+    formats = (message.wire_format for message in messages)
+    wire = format_named(next(filter(None, formats), "chat_completions"))
+    return b"".join(_json(record) + b"\n" for record in wire.render(messages))
+
+
+def summary_line(session_id: str, step: int, text: str) -> bytes:
+    """A summary as a JSON object."""
+    return _json({"session_id": session_id, "step": step, "summary": text}) + b"\n"
+
+
+def event_line(event: Event) -> bytes:
+    """An event as a line of JSON."""
+    return _json(event.as_dict()) + b"\n"
+
+
+def _json(value: object) -> bytes:
+    return write_json(value).encode("utf-8")

@@ -1,8 +1,8 @@
-"""The two files of an archived conversation: how they are named, written, and held to their sums.
+"""The two files of an archived session: names, writing, checksums.
 
-`YYYY/MM/NAME.json` describes it, for people and `jq`; `NAME.originals.zst` beside it holds every
-row. A name ends with how the sum of the originals begins: another content is another file, so that
-none is ever overwritten by what differs.
+`YYYY/MM/NAME.json` describes it, for people and `jq`. `NAME.originals.zst` holds every row. A name
+ends with the start of the originals' checksum: different content has a different name, so nothing
+is overwritten by other content.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from compact.patterns import regex
 
 SCHEMA = "compact/archived-conversation"
 VERSION = 1
-"""Of the schema of descriptions."""
+"""Version of the description's schema."""
 DESCRIPTION, ORIGINALS = ".json", ".originals.zst"
-"""How the names of the two files end."""
+"""Suffixes of the two files."""
 _LONGEST = 60
-"""Characters of a session's id in a name."""
+"""Characters of a session id in a name."""
 _NOT_NAMED = regex(r"[^A-Za-z0-9._-]+")
 
 
 def name_for(session_id: str, ended: datetime, originals: bytes) -> str:
-    """What the files of a conversation are called, without an ending."""
+    """The name of a session's files, without suffix."""
     at = ended if ended.tzinfo is None else ended.astimezone(UTC)
-    told = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
-    return f"{at:%Y}/{at:%m}/{told}-{sha256(originals).hexdigest()[:16]}"
+    shown = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
+    return f"{at:%Y}/{at:%m}/{shown}-{sha256(originals).hexdigest()[:16]}"
 
 
 def check_free(blobs: BlobStore, name: str) -> None:
-    """Hold that files of this name may be written and removed: another store's, which another key
-    has sealed, may not.
+    """Check that files of this name may be written and removed. Another store's, sealed by another
+    key, may not.
 
     Raises:
-        StoreFailed: they cannot be read with this key, or it cannot be told.
+        StoreFailed: they cannot be read with this key, or at all.
     """
     for each in both(name):
         with suppress(FileNotFoundError, StoreDamaged):
@@ -51,13 +51,12 @@ def check_free(blobs: BlobStore, name: str) -> None:
 def keep(
     blobs: BlobStore, name: str, description: Mapping[str, Any], originals: bytes
 ) -> tuple[bytes, bytes]:
-    """Keep both files; the sums of the description's and of the originals' bytes.
-
-    What an earlier attempt has left is written again.
+    """Write both files, replacing those of an earlier attempt; returns the checksums of description
+    and originals.
 
     Raises:
-        StoreFailed: they cannot be written; or what is read back is not what was written.
-        Superseded: somebody removed them meanwhile, who took them for left behind.
+        StoreFailed: they cannot be written, or read back as written.
+        Superseded: another process removed them meanwhile, as left behind.
     """
     data = (json.dumps(description, indent=2, ensure_ascii=False) + "\n").encode(
         "utf-8", "backslashreplace"
@@ -67,33 +66,35 @@ def keep(
         _keep(blobs, name + ORIGINALS, originals)
         if not describes(blobs, name, own):
             _keep(blobs, name + DESCRIPTION, data)
-        told = sha256(blobs.get(name + DESCRIPTION)).digest()
+        digest = sha256(blobs.get(name + DESCRIPTION)).digest()
         read = blobs.get(name + ORIGINALS)
     except FileNotFoundError as error:
         raise Superseded(f"{name} was removed meanwhile") from error
     if read != originals or not describes(blobs, name, own):
         at = blobs.address(name + ORIGINALS)
         raise StoreFailed(f"{at} does not hold what was written to it; nothing was removed")
-    return told, own
+    return digest, own
 
 
 def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
-    """Have a file hold that, durably."""
     try:
         blobs.put(name, data)
-    except FileExistsError:  # whoever wrote it may have died before it was synced
+    except FileExistsError:  # its writer may have died before the sync
         blobs.put(name, data, replaces=True)
 
 
 def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:
-    """Whether there is a description of originals that have this sum.
+    """Whether a description of originals with this checksum exists.
 
     Raises:
-        StoreFailed: that cannot be told.
+        StoreFailed: that cannot be determined.
     """
     try:
-        told = json.loads(blobs.get(name + DESCRIPTION))
-        return bool(told["schema"] == SCHEMA and told["originals"]["sha256"] == originals.hex())
+        description = json.loads(blobs.get(name + DESCRIPTION))
+        return bool(
+            description["schema"] == SCHEMA
+            and description["originals"]["sha256"] == originals.hex()
+        )
     except (FileNotFoundError, StoreDamaged, ValueError, LookupError, TypeError):
         return False
 
@@ -102,9 +103,9 @@ def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
     """The originals' bytes.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        StoreDamaged: it is another one than was written.
-        StoreFailed: it cannot be read, or not with this key.
+        FileNotFoundError: no such file.
+        StoreDamaged: the file was altered.
+        StoreFailed: the file cannot be read, or not with this key.
     """
     data = blobs.get(name + ORIGINALS)
     if sha256(data).digest() != expected:
@@ -114,22 +115,22 @@ def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
 
 
 def faults(blobs: BlobStore, name: str, description: bytes, originals: bytes) -> list[str]:
-    """What is wrong with the two files, which should have these sums."""
-    found = []
+    """Defects of the two files, given their checksums."""
+    lines = []
     for ending, expected in ((DESCRIPTION, description), (ORIGINALS, originals)):
         file = PurePosixPath(name + ending).name
         try:
             if sha256(blobs.get(name + ending)).digest() != expected:
-                found.append(f"{file} is not the file that was written: its checksum differs")
+                lines.append(f"{file} is not the file that was written: its checksum differs")
         except FileNotFoundError:
-            found.append(f"{file} is missing")
+            lines.append(f"{file} is missing")
         except StoreFailed as error:
-            found.append(f"{file} cannot be verified: {error}")
-    return found
+            lines.append(f"{file} cannot be verified: {error}")
+    return lines
 
 
 def discard(blobs: BlobStore, name: str) -> None:
-    """Remove both files; where there are none, nothing.
+    """Remove both files, where they exist.
 
     Raises:
         StoreFailed: they cannot be removed.
@@ -139,5 +140,5 @@ def discard(blobs: BlobStore, name: str) -> None:
 
 
 def both(name: str) -> list[str]:
-    """What the two files are called."""
+    """The names of the two files."""
     return [name + ending for ending in (DESCRIPTION, ORIGINALS)]

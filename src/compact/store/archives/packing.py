@@ -1,8 +1,8 @@
 """Rows of a database as one compressed file, and back, without loss.
 
-Unpacked, a file is lines of JSON: what it is, then for each table its name and columns followed by
-its rows as arrays, and last how many rows each table has. `zstd -dc FILE | jq .` shows it. A BLOB
-is `{"t": text}` where it is UTF-8, else `{"b": base64}`.
+The file is compressed lines of JSON. First comes the schema, then for each table its name and
+columns, followed by its rows as arrays, and last the row count of each table. `zstd -dc FILE | jq
+.` shows it. A BLOB is `{"t": text}` where it is UTF-8, else `{"b": base64}`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import orjson
 
 SCHEMA = "compact/originals"
 VERSION = 2
-"""Of what is packed. The first one had no vectors."""
+"""Version of the schema. Version 1 had no vectors."""
 LEVEL = 9
-"""Of compression: above it the time doubles for a few hundredths of the bytes."""
+"""Compression level. Higher ones take twice the time and save a few percent."""
 BATCH = 500
-"""Rows that are read at once."""
+"""Rows read at once."""
 
 Cells = tuple[Any, ...]
 
 
 class Unpackable(Exception):
-    """The data are not what was packed."""
+    """The data is not a packed file."""
 
 
 class PackedTable(NamedTuple):
@@ -41,8 +41,8 @@ class PackedTable(NamedTuple):
 
 
 def packed(session_id: str | bytes, tables: Iterable[PackedTable]) -> bytes:
-    """The tables as the contents of a file; the same tables make the same bytes."""
-    import zstandard  # loaded by those who archive, or read an archive
+    """The tables as a file's content. Equal tables give equal bytes."""
+    import zstandard  # loaded on demand
 
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj()
     counts: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def unpacked(data: bytes) -> Iterator[PackedTable]:
     """The tables of a file, in batches of rows: a table may come several times.
 
     Raises:
-        Unpackable: it is no such file, of a newer version, or not whole.
+        Unpackable: it is not such a file, or is of a newer version, or incomplete.
     """
     import zstandard
 
@@ -70,19 +70,6 @@ def unpacked(data: bytes) -> Iterator[PackedTable]:
         yield from _tables(_lines(data))
     except (zstandard.ZstdError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise Unpackable(f"it cannot be unpacked: {error}") from error
-
-
-def session_of(data: bytes) -> str | bytes | None:
-    """The id of the session whose rows a file holds; None where it cannot be told."""
-    import zstandard
-
-    try:
-        lines = _lines(data)
-        next(lines)
-        found: str | bytes = _read(next(lines)["session"])
-    except (zstandard.ZstdError, ValueError, LookupError, TypeError, StopIteration):
-        return None
-    return found
 
 
 def _lines(data: bytes) -> Iterator[Any]:
@@ -126,11 +113,11 @@ def line_of(row: Sequence[Any]) -> bytes:
 
 
 def fingerprint(rows: Iterable[Cells]) -> bytes:
-    """What tells these rows from any others."""
-    found = sha256()
+    """A checksum over rows."""
+    digest = sha256()
     for row in rows:
-        found.update(line_of(row))
-    return found.digest()
+        digest.update(line_of(row))
+    return digest.digest()
 
 
 def _line(value: Any) -> bytes:  # noqa: ANN401 - any JSON value

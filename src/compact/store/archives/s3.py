@@ -1,8 +1,8 @@
-"""`S3Storage`: archives as objects of S3 or of what speaks its protocol (extra `s3`).
+"""`S3Storage`: archives as objects of S3 or a compatible service (extra `s3`).
 
-With a KMS key each object is encrypted here, before it is sent: by a data key of its own, which KMS
-makes and which is stored beside the text only as KMS encrypted it. Whoever reads the bucket without
-the right to use the KMS key reads nothing.
+With a KMS key each object is encrypted here, before sending, by its own data key. KMS makes the
+data key; beside the text it is stored only encrypted by KMS. Reading the bucket without the right
+to use the KMS key reveals nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compact.errors import StoreFailed
 from compact.messages.events import Event
 from compact.messages.messages import Message
 from compact.patterns import regex
-from compact.store.archives import contents
+from compact.store.archives import files
 from compact.store.archives.files import folder_name
 from compact.store.blobs.s3_blobs import INSTALL, S3Blobs
 from compact.store.blobs.sealing import KmsKeys, SealedBlobs
@@ -26,12 +26,13 @@ _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl\Z")
 
 
 class S3Storage:
-    """Keeps archives at `s3://BUCKET/PREFIX/SESSION_ID/`, under the names of `FileStorage`; each
+    """Keeps archives at `s3://BUCKET/PREFIX/SESSION_ID/`, under the names of `FileStorage`. Each
     event is an object in `events/`.
 
-    No transcript is ever replaced, also where several machines write at once. `clients` are keyword
-    arguments of boto3's clients, such as `endpoint_url` and `region_name`; credentials come from
-    where boto3 looks for them. What is passed in is kept as it is: remove secrets before.
+    No transcript is ever replaced, even with several writing machines. `clients` are keyword
+    arguments of boto3's clients, such as `endpoint_url` and `region_name`. Credentials come from
+    boto3's usual places. Content is stored as given: remove secrets before. A `save_` method raises
+    `StoreFailed` where it cannot store.
 
     Raises:
         ImportError: boto3 is not installed.
@@ -48,41 +49,29 @@ class S3Storage:
         self._blobs = SealedBlobs(blobs, kms)
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
-        """Keep the history as it was before a compression, under the next number; the address.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
-        data = contents.transcript(messages)
+        """Store the history before a compression, under the next number; returns the address."""
+        data = files.transcript_lines(messages)
         for number in count(self._last(session_id) + 1):
-            key = self._key(session_id, contents.transcript_name(number))
+            key = self._key(session_id, files.transcript_name(number))
             with suppress(FileExistsError):
                 self._blobs.put(key, data)
                 return self._blobs.address(key)
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Keep what a compression said, by its number; the address.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
-        key = self._key(session_id, contents.summary_name(step))
-        return self._kept(key, contents.summary(session_id, step, summary))
+        """Store a compression's summary by its number; returns the address."""
+        key = self._key(session_id, files.summary_name(step))
+        return self._kept(key, files.summary_line(session_id, step, summary))
 
     def save_event(self, session_id: str, event: Event) -> str:
-        """Keep one event; the address.
-
-        Raises:
-            StoreFailed: it could not be kept.
-        """
+        """Store one event; returns the address."""
         when = event.at.strftime("%Y%m%dT%H%M%S.%fZ")
         key = self._key(session_id, f"events/{when}-{secrets.token_hex(4)}.json")
-        return self._kept(key, contents.event_line(event))
+        return self._kept(key, files.event_line(event))
 
     def forget(self, session_id: str) -> int:
-        """Delete all that is kept of a session; how many objects that was. Where the bucket keeps
-        versions, S3 keeps those until its own rules remove them.
+        """Delete everything of a session; returns the number of objects. A versioned bucket keeps
+        old versions until its own rules remove them.
 
         Raises:
             StoreFailed: something could not be deleted.
@@ -94,10 +83,10 @@ class S3Storage:
         return removed
 
     def read(self, address: str) -> bytes:
-        """What is kept at an address, decrypted where it was encrypted here.
+        """The content at an address, decrypted where it was encrypted here.
 
         Raises:
-            StoreFailed: it cannot be read, or is not what was written there.
+            StoreFailed: it cannot be read, or was altered.
         """
         key = address.removeprefix(self._bucket.address(""))
         try:
@@ -114,6 +103,6 @@ class S3Storage:
         return self._blobs.address(key)
 
     def _last(self, session_id: str) -> int:
-        """The number of the newest transcript; 0 where there is none."""
+        """The newest transcript's number; 0 for none."""
         numbers = map(_NUMBER.search, self._bucket.names(self._key(session_id, "transcript-")))
-        return max((int(found[1]) for found in numbers if found), default=0)
+        return max((int(match[1]) for match in numbers if match), default=0)

@@ -1,1 +1,1 @@
-"""Whole files under names, in a folder or a bucket, sealed where there is a key."""
+"""Files under names, in a folder or a bucket, sealed where there is a key."""

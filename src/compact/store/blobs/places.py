@@ -1,24 +1,24 @@
-"""Where memory's archives go, by what is stored of that: a folder, or `s3://BUCKET/PREFIX`."""
+"""Opens archive places by address: a folder, or `s3://BUCKET/PREFIX`."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from compact.errors import InvalidArgument
+from compact.errors import InvalidArgument, StoreFailed
+from compact.files import make_folders, sync_folder, write_whole
 from compact.messages.memory_protocols import BlobStore
-from compact.store.blobs.folder_blobs import FolderBlobs
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
 
 S3 = "s3://"
-"""How the address of a bucket begins."""
+"""Prefix of a bucket's address."""
 
 
 def bucket_of(address: str) -> tuple[str, str]:
     """The bucket and the prefix of an address.
 
     Raises:
-        InvalidArgument: it names no bucket.
+        InvalidArgument: the address names no bucket.
     """
     bucket, _, prefix = address.removeprefix(S3).partition("/")
     if not bucket:
@@ -27,8 +27,8 @@ def bucket_of(address: str) -> tuple[str, str]:
 
 
 class ArchivePlaces:
-    """Opens places. Folders are relative to `base`; what is kept is sealed with the passphrase
-    where there is one, in S3 with a KMS key instead where one is given. Safe from many threads.
+    """Opens places. Folders are relative to `base`. Files are sealed with the passphrase if there
+    is one; in S3 with a KMS key instead if one is given. Safe for use by many threads.
     """
 
     def __init__(self, base: Path, passphrase: Passphrase | None = None) -> None:
@@ -36,10 +36,10 @@ class ArchivePlaces:
         self._open: dict[tuple[str, str | None], BlobStore] = {}
 
     def at(self, place: str, kms_key: str | None = None) -> BlobStore:
-        """The files that are kept there.
+        """The files at a place.
 
         Raises:
-            InvalidArgument: it names no bucket.
+            InvalidArgument: the address names no bucket.
         """
         opens = [] if self._passphrase is None else [self._passphrase]
         if not place.startswith(S3):
@@ -52,3 +52,63 @@ class ArchivePlaces:
             blobs = S3Blobs(bucket, prefix)
             self._open[key] = SealedBlobs(blobs, seals, [*opens, kms])
         return self._open[key]
+
+
+class FolderBlobs:
+    """A `BlobStore` in a folder: files of mode 0600, in folders of 0700, synced before they get
+    their names. The first `put` makes the folder. Errors are those of `BlobStore`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
+        """Store data under a name, durably, whole or not at all."""
+        path = self._path(name)
+        try:
+            make_folders(path.parent)
+        except OSError as error:
+            raise _cannot(path.parent, "be made", error) from error
+        try:
+            write_whole(path, data, replaces=replaces)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _cannot(path.parent, "be written", error) from error
+
+    def get(self, name: str) -> bytes:
+        """The content of a file."""
+        path = self._path(name)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _cannot(path, "be read", error) from error
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        path = self._path(name)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _cannot(path, "be removed", error) from error
+        if path.parent.is_dir():
+            sync_folder(path.parent)
+
+    def address(self, name: str) -> str:
+        """The file's path."""
+        return str(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or not inside.parts:
+            raise StoreFailed(f"{name!r} is no name of a file in {self.folder}")
+        return self.folder / inside
+
+
+def _cannot(path: Path, what: str, error: OSError) -> StoreFailed:
+    return StoreFailed(
+        f"{path} cannot {what}: {error.strerror or error}. Check the disk, its free space and the "
+        "permissions of the folder, then try again"
+    )

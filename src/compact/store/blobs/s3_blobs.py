@@ -1,4 +1,4 @@
-"""`S3Blobs`: whole objects in a bucket of S3, or of what speaks its protocol (extra `s3`)."""
+"""`S3Blobs`: objects in a bucket of S3 or a compatible service (extra `s3`)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 from compact.errors import StoreFailed
 
 PART_BYTES = 8 * 1024 * 1024
-"""Bytes of a part; larger objects go in several. S3 takes no parts below 5 MiB but the last."""
+"""Bytes of a part; larger objects are sent in several. S3's minimum is 5 MiB, except for the last
+part."""
 SECONDS = {"connect_timeout": 10, "read_timeout": 60}
-"""How long a server may take to answer: whoever waits may hold a lock of the database."""
+"""Time limits of a request. The caller may hold a database lock."""
 ATTEMPTS = 3
-"""How often boto3 asks a server that does not answer, or is busy."""
+"""How often boto3 sends a request to a busy or silent server."""
 INSTALL = (
     "archives in S3 need boto3: pip install boto3 cryptography, or, in a clone of compact, "
     "pip install '.[s3]'"
 )
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
-"""What S3 answers where an object of that name exists already, or is being written."""
+"""S3's codes for an object that exists already, or is being written."""
 _MISSING = ("NoSuchKey", "404")
 _ADVICE: Mapping[str, str] = {
     "NoSuchBucket": "Make the bucket, or give the name of another one",
@@ -30,18 +31,18 @@ _ADVICE: Mapping[str, str] = {
     "NoCredentialsError": "Give boto3 credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
     "NoRegionError": "Name the bucket's region (AWS_DEFAULT_REGION)",
 }
-"""What helps, by S3's code or the name of boto3's exception."""
+"""Advice by S3's code or the name of boto3's exception."""
 _OTHERWISE = "Check the network and the service, then try again; nothing was removed"
 
 
 def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client of boto3, which takes credentials, a region and an endpoint from where it looks for
-    them; `settings` are its keyword arguments.
+    """A client of boto3, which finds credentials, region and endpoint in its usual places.
+    `settings` are its keyword arguments.
 
     Raises:
-        StoreFailed: boto3 is not installed, or lacks a setting, such as a region.
+        StoreFailed: boto3 is not installed, or lacks a setting such as a region.
     """
-    with told(service):
+    with translating(service):
         import boto3
         from botocore.config import Config
 
@@ -50,8 +51,8 @@ def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has
 
 
 @contextmanager
-def told(address: str) -> Iterator[None]:
-    """Raise ours for what boto3 raises where a service cannot be reached, or refuses."""
+def translating(address: str) -> Iterator[None]:
+    """Translate boto3's errors into ours, with advice."""
     try:
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
@@ -65,13 +66,13 @@ def told(address: str) -> Iterator[None]:
 
 
 def _code(error: Exception) -> str:
-    """S3's own code; empty where it was not asked."""
+    """S3's code; empty for other errors."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 class S3Blobs:
-    """Objects below `s3://BUCKET/PREFIX`. boto3 is loaded when something is asked of them.
-    `clients` are keyword arguments of its clients, such as `endpoint_url`.
+    """A `BlobStore` below `s3://BUCKET/PREFIX`. boto3 is loaded at the first request. `clients` are
+    keyword arguments of its clients, such as `endpoint_url`. Errors are those of `BlobStore`.
     """
 
     def __init__(self, bucket: str, prefix: str = "", **clients: object) -> None:
@@ -80,12 +81,7 @@ class S3Blobs:
         self._made: Any = None
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Keep an object, whole or not at all.
-
-        Raises:
-            FileExistsError: there is one, and `replaces` is off.
-            StoreFailed: it could not be kept.
-        """
+        """Store an object, whole or not at all."""
         condition = {} if replaces else {"IfNoneMatch": "*"}
         where = {"Bucket": self.bucket, "Key": self.key(name)}
         with self._asked(name) as s3:
@@ -100,16 +96,11 @@ class S3Blobs:
                 raise FileExistsError(self.address(name)) from None
 
     def get(self, name: str) -> bytes:
-        """What an object holds.
-
-        Raises:
-            FileNotFoundError: there is none.
-            StoreFailed: it cannot be read.
-        """
+        """The content of an object."""
         with self._asked(name) as s3:
             try:
-                found = s3.get_object(Bucket=self.bucket, Key=self.key(name))
-                data: bytes = found["Body"].read()
+                response = s3.get_object(Bucket=self.bucket, Key=self.key(name))
+                data: bytes = response["Body"].read()
             except s3.exceptions.ClientError as error:
                 if _code(error) not in _MISSING:
                     raise
@@ -117,21 +108,14 @@ class S3Blobs:
         return data
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing where there is none. A bucket that keeps versions keeps this
-        one, too, until its own rules remove it.
-
-        Raises:
-            StoreFailed: it could not be removed.
+        """Delete an object, if it exists. A versioned bucket keeps it until its own rules remove
+        it.
         """
         with self._asked(name) as s3:
             s3.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def names(self, begins: str) -> Iterator[str]:
-        """The names that begin so, of objects that are there.
-
-        Raises:
-            StoreFailed: the bucket cannot be read.
-        """
+        """Names of existing objects with this prefix."""
         with self._asked(begins) as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.key(begins)
@@ -145,13 +129,12 @@ class S3Blobs:
         return f"s3://{self.bucket}/{self.key(name)}"
 
     def key(self, name: str) -> str:
-        """What the bucket calls it."""
+        """The object's key in the bucket."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
     @contextmanager
     def _asked(self, name: str) -> Iterator[Any]:
-        """The client, for what is asked of an object."""
-        with told(self.address(name)):
+        with translating(self.address(name)):
             if self._made is None:
                 self._made = client("s3", **self._settings)
             yield self._made

@@ -1,8 +1,8 @@
-"""What is encrypted before it is kept: AES-256-GCM (NIST SP 800-38D), a data key for each file.
+"""Encryption of files: AES-256-GCM (NIST SP 800-38D), with a data key for each file.
 
-A sealed file begins with a line that says so and a line of JSON; the encrypted text follows. The
-JSON holds the data key only as something else encrypted it: KMS, or a key that scrypt (RFC 7914)
-makes of a passphrase. The name is bound to it, so that no file can take another one's place.
+A sealed file begins with a marker line and a line of JSON; the encrypted text follows. The JSON
+holds the data key in encrypted form only: by KMS, or by a key that scrypt (RFC 7914) derives from a
+passphrase. The file's name is authenticated, so that no file can replace another one.
 """
 
 from __future__ import annotations
@@ -17,55 +17,56 @@ from typing import Any, Protocol
 
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
 from compact.messages.memory_protocols import BlobStore
-from compact.store.blobs.s3_blobs import client, told
+from compact.store.blobs.s3_blobs import client, translating
 
 MAGIC = b"compact-sealed-1\n"
-"""How a file begins that is sealed. Another number goes with another format."""
+"""First line of a sealed file. Another format gets another number."""
 VARIABLE = "COMPACT_ENCRYPTION_KEY"
-"""Names the passphrase in the environment."""
+"""Environment variable of the passphrase."""
 SHORTEST = 12
-"""Characters of a passphrase; shorter ones are guessed, scrypt or not."""
+"""Least characters of a passphrase; shorter ones can be guessed despite scrypt."""
 SCRYPT = {"n": 2**17, "r": 8, "p": 1}
-"""What each guess of a passphrase costs: 128 MiB and some tenths of a second. Files that were
-sealed with other numbers are not opened: they go with another `MAGIC`."""
+"""Cost of each guess at a passphrase: 128 MiB and some tenths of a second. Other numbers need
+another `MAGIC`."""
 INSTALL = (
     "encryption needs cryptography: pip install cryptography, or, in a clone of compact, "
     "pip install '.[encryption]'"
 )
 _NONCE, _LONGEST = 12, 2**31 - 64
-"""Bytes of AES-GCM's nonce, and of the longest text that is encrypted at once."""
+"""Bytes of AES-GCM's nonce, and of the longest text encrypted at once."""
 _MISSING = {
     "kms": "give the KMS key",
     "scrypt": f"give its passphrase: key=, or {VARIABLE} in the environment",
 }
-"""What is asked of who reads, by what encrypted the data key."""
+"""What the reader has to give, by what encrypted the data key."""
 
 
 class DataKeys(Protocol):
-    """Where data keys come from."""
+    """A source of data keys."""
 
     kind: str
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A new key for a file, and what of it is stored beside the text.
+        """A new key for a file, and its encrypted form to store beside the text.
 
         Raises:
-            StoreFailed: there is none to be had.
+            StoreFailed: no key can be made.
         """
         ...
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key of which that is stored.
+        """The key with this stored form.
 
         Raises:
-            StoreFailed: it is not to be had, or not by this passphrase.
+            StoreFailed: it cannot be decrypted, or not by this passphrase.
         """
         ...
 
 
 class SealedBlobs:
-    """A `BlobStore` that seals what it keeps in another one, where it has a key to do that. What is
-    kept unsealed is read as it is; what is sealed needs one of `opens`, or the key that seals.
+    """A `BlobStore` that seals what it puts into another one, if it has a key. Unsealed files are
+    read as they are. Sealed ones need the sealing key or one of `opens`. Errors are those of
+    `BlobStore`.
     """
 
     def __init__(
@@ -75,28 +76,22 @@ class SealedBlobs:
         self._keys = {each.kind: each for each in (*opens, *filter(None, [seals]))}
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Keep data, sealed; errors as those of `BlobStore`."""
+        """Store data, sealed."""
         if self._seals is not None:
             data = self._sealed(self._seals, name, data)
         self._blobs.put(name, data, replaces=replaces)
 
     def get(self, name: str) -> bytes:
-        """What was put there.
-
-        Raises:
-            FileNotFoundError: there is nothing.
-            StoreFailed: it cannot be read, or is sealed with another key.
-            StoreDamaged: it was altered.
-        """
+        """The content of a file."""
         data = self._blobs.get(name)
         return self._opened(name, data) if data.startswith(MAGIC) else data
 
     def delete(self, name: str) -> None:
-        """Remove what is there, which takes no key."""
+        """Remove a file; this needs no key."""
         self._blobs.delete(name)
 
     def address(self, name: str) -> str:
-        """Where it is."""
+        """The file's address."""
         return self._blobs.address(name)
 
     def _sealed(self, keys: DataKeys, name: str, data: bytes) -> bytes:
@@ -124,7 +119,7 @@ class SealedBlobs:
 
 
 class Passphrase:
-    """A key that a person gives, for database and archives. It is shown nowhere.
+    """A person's key for database and archives. `repr` does not show it.
 
     Raises:
         InvalidArgument: it is too short.
@@ -134,7 +129,7 @@ class Passphrase:
 
     def __init__(self, text: str, *, is_given: bool = True) -> None:
         self.is_given = is_given
-        """By the program itself, and not by the environment."""
+        """Whether the program gave it, not the environment."""
         if len(text) < SHORTEST:
             reason = f"should have {SHORTEST} characters at least: openssl rand -hex 32 makes one"
             raise InvalidArgument("key", reason)
@@ -147,7 +142,7 @@ class Passphrase:
 
     @classmethod
     def in_force(cls, given: str | None) -> Passphrase | None:
-        """What was given, else that of the environment, if there is one."""
+        """The given passphrase, else the environment's, if any."""
         if given is not None:
             return cls(given)
         text = os.environ.get(VARIABLE)
@@ -158,17 +153,17 @@ class Passphrase:
         return self._text.encode("utf-8", "surrogatepass")
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A random key, encrypted under one that is made of the passphrase."""
+        """A random key, encrypted by one derived from the passphrase."""
         self._salt = self._salt or secrets.token_bytes(16)
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
         kept = nonce + _cipher(self._derived(self._salt)).encrypt(nonce, key, name.encode())
         return key, {"salt": _text(self._salt), "key": _text(kept)}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key that was encrypted so.
+        """The key, decrypted.
 
         Raises:
-            StoreFailed: this is another passphrase than the one that sealed it.
+            StoreFailed: another passphrase sealed it.
         """
         salt, kept = (base64.b64decode(head[each], validate=True) for each in ("salt", "key"))
         own, nonce = self._derived(salt), kept[:_NONCE]
@@ -191,8 +186,9 @@ class Passphrase:
 
 
 class KmsKeys:
-    """Data keys of KMS, for objects of a bucket; without a key's id, for reading only: KMS knows by
-    which one it encrypted. `clients` are keyword arguments of boto3's client.
+    """Data keys from KMS, for objects of a bucket. Without a key id it only reads: KMS knows which
+    key encrypted them. `clients` are keyword arguments of boto3's client. Errors are those of
+    `DataKeys`.
     """
 
     kind = "kms"
@@ -202,26 +198,18 @@ class KmsKeys:
         self._settings = clients
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A key that KMS makes.
-
-        Raises:
-            StoreFailed: KMS cannot be reached, or refuses.
-        """
-        with told(f"the KMS key {self._key}"):
+        """A new key from KMS."""
+        with translating(f"the KMS key {self._key}"):
             made = self._client.generate_data_key(
                 KeyId=self._key, KeySpec="AES_256", EncryptionContext=self._context(name)
             )
         return made["Plaintext"], {"key": _text(made["CiphertextBlob"])}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key, as KMS decrypts it.
-
-        Raises:
-            StoreFailed: KMS cannot be reached, or refuses.
-        """
+        """The key, decrypted by KMS."""
         blob = base64.b64decode(head["key"], validate=True)
         context = self._context(name)
-        with told(f"the KMS key of s3://{self._bucket}/{context['object']}"):
+        with translating(f"the KMS key of s3://{self._bucket}/{context['object']}"):
             made = self._client.decrypt(CiphertextBlob=blob, EncryptionContext=context)
         key: bytes = made["Plaintext"]
         return key
@@ -236,7 +224,7 @@ class KmsKeys:
 
 
 class _Altered(ValueError):
-    """A text is not what was encrypted with this key under this name."""
+    """A text was not encrypted with this key under this name."""
 
 
 def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:
@@ -244,10 +232,10 @@ def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:
     from cryptography.exceptions import InvalidTag
 
     try:
-        found: bytes = cipher.decrypt(nonce, sealed, name.encode())
+        text: bytes = cipher.decrypt(nonce, sealed, name.encode())
     except InvalidTag:
         raise _Altered(name) from None
-    return found
+    return text
 
 
 def _cipher(key: bytes) -> Any:  # noqa: ANN401 - imported where it is needed

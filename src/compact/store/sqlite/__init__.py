@@ -1,3 +1,3 @@
-"""Sessions in one SQLite file. Start at `store`, for damaged files at `repair`; SQL lives in this
-folder and nowhere else.
+"""Sessions in one SQLite file. Start at `store`, or at `repair` for damaged files. All SQL of
+compact is in this folder.
 """

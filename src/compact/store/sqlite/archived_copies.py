@@ -1,13 +1,15 @@
-"""Reading sessions that are archived: whoever reads one gets it from a database in memory, into
-which the originals were restored.
+"""Reads and continues archived sessions. A reader gets a session from an in-memory database,
+restored from its archive. A writer gets it restored into the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import wraps
 from threading import Lock
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import apsw
 
@@ -17,16 +19,18 @@ from compact.store.archives.packing import Unpackable
 from compact.store.sqlite import archived_rows
 from compact.store.sqlite.archived_rows import ArchivePlace
 from compact.store.sqlite.pool import MEMORY, Pool
+from compact.store.sqlite.rows import Unreadable
 
 MOST_COPIES = 4
-"""Archived sessions that are kept in memory for those who read them."""
+"""Archived sessions kept in memory for readers."""
 
 
+Given = ParamSpec("Given")
 T = TypeVar("T")
 
 
 class ArchivedCopies:
-    """What archived sessions hold, for those who read them. Safe from many threads."""
+    """In-memory copies of archived sessions. Safe for use by many threads."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -34,22 +38,22 @@ class ArchivedCopies:
         self._copies: dict[tuple[int, bytes], Pool] = {}
 
     def of(self, place: ArchivePlace) -> Pool | None:
-        """The session as it is in its archive; None where it is not archived there any more.
+        """The session as its archive holds it; None where it is no longer archived there.
 
         Raises:
-            StoreDamaged: the archive is missing, or is not what was written.
+            StoreDamaged: the archive is missing or altered.
         """
         key = place.session, place.originals
         with self._lock:
-            found = self._copies.pop(key, None)
-        if found is None and (data := still(self._pool, place)) is not None:
-            found = _restored(place, data)
-        if found is not None:
+            copy = self._copies.pop(key, None)
+        if copy is None and (data := read_if_archived(self._pool, place)) is not None:
+            copy = _restored(place, data)
+        if copy is not None:
             with self._lock:
-                self._copies[key] = found
+                self._copies[key] = copy
                 while len(self._copies) > MOST_COPIES:
                     self._copies.pop(next(iter(self._copies)))
-        return found
+        return copy
 
 
 def _restored(place: ArchivePlace, data: bytes) -> Pool:
@@ -63,11 +67,11 @@ def _restored(place: ArchivePlace, data: bytes) -> Pool:
 
 
 def read(pool: Pool, place: ArchivePlace) -> bytes:
-    """The originals' bytes.
+    """The bytes of an archive's originals.
 
     Raises:
-        StoreDamaged: the file is missing, or is not what was written.
-        StoreFailed: it cannot be read now, or not with this key.
+        StoreDamaged: the file is missing or altered.
+        StoreFailed: the file cannot be read now, or not with this key.
     """
     blobs = pool.places.at(place.folder)
     try:
@@ -79,8 +83,8 @@ def read(pool: Pool, place: ArchivePlace) -> bytes:
         ) from error
 
 
-def still(pool: Pool, place: ArchivePlace) -> bytes | None:
-    """The same; None where the session is not archived there any more."""
+def read_if_archived(pool: Pool, place: ArchivePlace) -> bytes | None:
+    """Like `read`; None where the session is no longer archived there."""
     try:
         return read(pool, place)
     except StoreFailed:
@@ -91,18 +95,20 @@ def still(pool: Pool, place: ArchivePlace) -> bytes | None:
         return None
 
 
-def going_on(
+def restoring(
     pool: Pool,
     find: Callable[[apsw.Connection], ArchivePlace | None],
     work: Callable[[apsw.Connection], T],
 ) -> T:
-    """What `work` does in a transaction that writes, and that first stores the messages of the
-    archived session that `find` names. The archive is read before: nobody else waits for a network.
-    Its files are removed afterwards.
+    """Restore the archived session that `find` names, then run `work`, in one writing transaction.
+    Returns what `work` returns.
+
+    The archive is read before the transaction, so that no writer waits for a network. Its files are
+    removed afterwards.
 
     Raises:
-        StoreDamaged: the archive is missing, or is not what was written.
-        StoreFailed: it cannot be read now, or not with this key.
+        StoreDamaged: the archive is missing or altered.
+        StoreFailed: the archive cannot be read now, or not with this key.
     """
     place, data = None, None
     while True:
@@ -113,19 +119,18 @@ def going_on(
                     archived_rows.bring_back(db, now, data or b"")
                 done = work(db)
                 break
-        place, data = now, still(pool, now)
+        place, data = now, read_if_archived(pool, now)
     if now is not None:
-        with suppress(StoreFailed):  # whoever opens the file next makes up for it
+        with suppress(StoreFailed):  # the next opening tries again
             discard_due(pool)
     return done
 
 
 def discard_due(pool: Pool) -> None:
-    """Remove the files of archives that nobody needs any more, once it is on the disk that nobody
-    does.
+    """Remove the files of archives that no session needs, once that is durable.
 
     Raises:
-        StoreFailed: it cannot be told what is on the disk, or a file cannot be removed.
+        StoreFailed: durability cannot be determined, or a file cannot be removed.
     """
     with pool.read() as db:
         if not archived_rows.has_discards(db):
@@ -136,3 +141,105 @@ def discard_due(pool: Pool) -> None:
         for chore, place, name in archived_rows.due(db):
             folder.discard(pool.places.at(place), name)
             archived_rows.done(db, chore)
+
+
+# --- methods of the store -------------------------------------------------------------------------
+
+# `in_transaction` is for what a session's rows answer, archived or not. `reading` and `going_on`
+# are for what needs its messages.
+
+
+class Store(Protocol):
+    """What such a method uses of its object."""
+
+    _pool: Pool
+    _copies: ArchivedCopies
+
+
+def on_pool(
+    function: Callable[Concatenate[Pool, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that calls the function with the store's connections."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        return function(self._pool, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def in_transaction(
+    transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that runs the function in its own transaction."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        with transaction(self._pool) as db:
+            return function(db, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def reading(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that reads a branch. Of an archived session it reads the archive's copy."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _branch_of(args, given)
+        while True:
+            with self._pool.read() as db:
+                try:
+                    result = function(db, *args, **given)
+                    if result or not (place := archived_rows.of_branch(db, branch_id)):
+                        return result
+                except Unreadable:
+                    if not (place := archived_rows.of_branch(db, branch_id)):
+                        raise
+            copy = self._copies.of(place)
+            if copy is not None:
+                with copy.read() as db:
+                    return function(db, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def going_on(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """A method that continues a branch. An archived session is restored first, in the same
+    transaction.
+    """
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _branch_of(args, given)
+        return restoring(
+            self._pool,
+            lambda db: archived_rows.of_branch(db, branch_id),
+            lambda db: function(db, *args, **given),
+        )
+
+    _sign(method, function)
+    return method
+
+
+def _branch_of(args: tuple[object, ...], given: Mapping[str, object]) -> str:
+    return cast("str", args[0] if args else given["branch_id"])
+
+
+def _sign(method: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Give the method the function's signature, without the connection."""
+    known = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    connection, *others = known.parameters.values()
+    method.__dict__["__signature__"] = known.replace(parameters=[own, *others])
+    types = function.__annotations__
+    method.__annotations__ = {name: types[name] for name in types if name != connection.name}
+    method.__qualname__ = f"SQLiteManager.{function.__name__}"

@@ -1,9 +1,9 @@
-"""Sessions whose messages lie in the archive: which they are, and how messages leave and come back.
+"""Rows of archived sessions: which sessions are archived, and how messages leave and return.
 
-An archived session keeps its row, its branches, checkpoints, projections, moves, snapshots, notes
-and changes. What leaves is its messages, with their words, turns and vectors. Vectors come back
-with them; words and turns are made anew. Of each branch the place is kept where it goes on, so that
-a session is listed as before without its archive.
+An archived session keeps its row, branches, checkpoints, projections, moves, snapshots, notes and
+changes. Its messages leave, with their words, turns and vectors. Vectors return with the messages.
+Words and turns are computed again. The end of each branch stays in the database, so that listing
+sessions needs no archive.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_
 from compact.text.terms import looked_for
 
 _OWN = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
-"""The messages of a branch."""
+"""Messages of one branch."""
 _KEPT = {"sessions": "key = ?", **dict.fromkeys(("branches", *COLUMNS), "session = ?")}
-"""Table → its rows of a session. They go into the archive too, and stay."""
+"""Table → its rows of a session. The archive gets a copy; the rows stay."""
 _LEFT_OUT = {"embedding_id"}
-"""Columns of messages that mean nothing outside of the file: a vector's number."""
+"""Columns of messages that have no meaning outside of the file: a vector's number."""
 _COLUMNS = "a.session, a.folder, a.name, a.originals, a.description"
 _PLACE = f"SELECT {_COLUMNS} FROM archived a"
 _KEPT_ROWS = f"""
@@ -57,7 +57,7 @@ WRONG: tuple[tuple[str, str], ...] = (
         "branches are said to be archived, and are not",
     ),
 )
-"""Rows that should not be there, and how that is said."""
+"""Rows that should not exist, and the sentence for them."""
 
 
 class ArchivePlace(NamedTuple):
@@ -66,7 +66,8 @@ class ArchivePlace(NamedTuple):
     session: int
     """Its key."""
     folder: str
-    """Of archives, relative to the database's where it lies within that; or `s3://BUCKET/PREFIX`."""
+    """The archive folder: relative to the database's folder where it is inside that, or
+    `s3://BUCKET/PREFIX`."""
     name: str
     originals: bytes
     """The file's SHA-256."""
@@ -74,7 +75,7 @@ class ArchivePlace(NamedTuple):
 
 
 class ArchivedRow(NamedTuple):
-    """What is stored of a session in the archive."""
+    """The stored facts of an archived session."""
 
     place: ArchivePlace
     archived_at: datetime
@@ -84,11 +85,11 @@ class ArchivedRow(NamedTuple):
     digest: str | None
 
 
-# --- which are archived ---------------------------------------------------------------------------
+# --- archived sessions ----------------------------------------------------------------------------
 
 
 def of_branch(db: apsw.Connection, branch_id: str) -> ArchivePlace | None:
-    """Where the session of a branch is archived; None where it is not."""
+    """Where a branch's session is archived; None where it is not."""
     sql = f"{_PLACE} JOIN branches b ON b.session = a.session WHERE b.id = ?"
     return _place_of(first(db, sql, (text(branch_id),)))
 
@@ -100,7 +101,7 @@ def of_session(db: apsw.Connection, session_id: str) -> ArchivePlace | None:
 
 
 def of_key(db: apsw.Connection, session: int) -> ArchivePlace | None:
-    """The same, by its key."""
+    """Like `of_session`, by the session's key."""
     return _place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
 
 
@@ -112,23 +113,22 @@ def _place_of(row: Row | None) -> ArchivePlace | None:
 
 
 def kept(db: apsw.Connection) -> dict[str, ArchivedRow]:
-    """What is in the archive, by the session's id."""
-    found = {}
+    """All archived sessions, by session id."""
+    rows = {}
     for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
         where = _place_of(tuple(place))
         assert where is not None, "it has a row"
-        told = ArchivedRow(
+        rows[text_of(name)] = ArchivedRow(
             where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest)
         )
-        found[text_of(name)] = told
-    return found
+    return rows
 
 
 # --- out ------------------------------------------------------------------------------------------
 
 
 def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
-    """All rows of a session, as they are."""
+    """All rows of a session, unchanged."""
     for name, where in _KEPT.items():
         columns = _columns(db, name)
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {name} WHERE {where}", (session,))
@@ -140,7 +140,7 @@ def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
 
 
 def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
-    """The messages of a session's branches, in order."""
+    """Messages of a session's branches, in order."""
     columns = ", ".join(_message_columns(db))
     for branch in _branches(db, session):
         yield from db.execute(
@@ -162,10 +162,10 @@ def _message_columns(db: apsw.Connection) -> tuple[str, ...]:
 
 
 def messages_in(data: bytes) -> Iterator[Cells]:
-    """The messages of an archive's originals.
+    """Messages of an archive's originals.
 
     Raises:
-        Unpackable: it is not what was packed.
+        Unpackable: the data was not packed by `packed`.
     """
     for table in unpacked(data):
         if table.name == "messages":
@@ -173,8 +173,8 @@ def messages_in(data: bytes) -> Iterator[Cells]:
 
 
 def put_away(db: apsw.Connection, kept: ArchivedRow) -> None:
-    """Remove a session's messages, as a part of a transaction that writes, and store where they
-    are. The file has them: that was seen before.
+    """Remove a session's messages and record where they are, within a writing transaction. The
+    caller has verified the file.
     """
     place, sizes = kept.place, (kept.messages, kept.tokens, kept.bytes, text(kept.digest))
     db.execute(
@@ -212,8 +212,8 @@ def put_away(db: apsw.Connection, kept: ArchivedRow) -> None:
 
 
 def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
-    """Store a session's messages again with their vectors, as a part of a transaction that writes:
-    each is in no index of words yet. The files go once that is stored (`discard_due`).
+    """Restore a session's messages and vectors, within a writing transaction. The messages are not
+    indexed yet. `discard_due` removes the files after the commit.
 
     Raises:
         StoreDamaged: the archive does not hold them.
@@ -239,22 +239,20 @@ def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
 
 
 def forget(db: apsw.Connection, place: ArchivePlace) -> None:
-    """Have a session archived no more, and its files removed."""
+    """Remove a session's archive record, and order the removal of its files."""
     _remove_words(db, place.session)
     db.execute("DELETE FROM archived WHERE session = ?", (place.session,))
     order_discard(db, place.folder, place.name)
 
 
-def tell(db: apsw.Connection, session: int, digest: str) -> bool:
-    """Put another digest in the place of what an archived session says in short; whether it is
-    archived.
-    """
+def replace_digest(db: apsw.Connection, session: int, digest: str) -> bool:
+    """Replace the digest of an archived session; False where the session is not archived."""
     sql = "UPDATE archived SET digest = ? WHERE session = ? RETURNING 1"
     return bool(query(db, sql, (text(digest), session)))
 
 
 def _check_ends(db: apsw.Connection, place: ArchivePlace, branches: Sequence[int]) -> None:
-    """Hold what came back to what is known of where each branch ends."""
+    """Compare the restored branches with the recorded end of each."""
     end = f"""
         SELECT key, total_tokens, chain_hash FROM messages WHERE {_OWN} ORDER BY key DESC LIMIT 1
     """
@@ -265,13 +263,13 @@ def _check_ends(db: apsw.Connection, place: ArchivePlace, branches: Sequence[int
 
 
 def load(db: apsw.Connection, data: bytes) -> None:
-    """Store all that the originals hold in a database that has nothing yet.
+    """Store everything the originals hold in an empty database.
 
     Raises:
-        Unpackable: they are not what was packed.
+        Unpackable: the data was not packed by `packed`.
     """
     for table in unpacked(data):
-        if table.name not in vectors.PACKED:  # nobody searches a copy by meaning
+        if table.name not in vectors.PACKED:  # a copy is not searched by meaning
             _insert(db, table)
     db.execute("UPDATE branches SET indexed = fork")
     db.execute("INSERT INTO unindexed SELECT key FROM branches")
@@ -285,11 +283,11 @@ def _insert(db: apsw.Connection, table: PackedTable) -> None:
     db.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", table.rows)
 
 
-# --- what they say in short -----------------------------------------------------------------------
+# --- search by digest -----------------------------------------------------------------------------
 
 
-def found(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
-    """Ids of the archived sessions that share words with a question, the best by BM25 first."""
+def matching(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
+    """Ids of archived sessions that share words with a question, best BM25 first."""
     names = looked_for(question)
     if not names or most <= 0:
         return []
@@ -299,59 +297,59 @@ def found(db: apsw.Connection, question: str, scope: str | None, most: int) -> l
 
 
 def index_words(db: apsw.Connection, key: int, session: Session, digest: str | None) -> None:
-    """Have an archived session found by what it says in short."""
+    """Index an archived session by its title, tags and digest."""
     tags = map(str, session.metadata.get("tags") or ())
-    told = "\n".join((session.title or "", *tags, digest or ""))
+    words = "\n".join((session.title or "", *tags, digest or ""))
     _remove_words(db, key)
     sql = "INSERT INTO archived_words (rowid, text) VALUES (?, ?)"
-    db.execute(sql, (key, search.indexed_text(told)))
+    db.execute(sql, (key, search.indexed_text(words)))
 
 
 def _remove_words(db: apsw.Connection, session: int) -> None:
-    """Have a session found no more; `sweeping` takes its words out of the file."""
+    """Remove a session from the index; `sweeping` takes its words out of the file."""
     db.execute("DELETE FROM archived_words WHERE rowid = ?", (session,))
 
 
-# --- files that nobody needs any more -------------------------------------------------------------
+# --- removal of archive files ---------------------------------------------------------------------
 
 _DISCARD = "discard "
 _DISCARDS = f"SELECT name FROM chores WHERE name >= '{_DISCARD}' AND name < 'discard!'"
 
 
 def order_discard(db: apsw.Connection, folder: str, name: str) -> None:
-    """Have files removed that no session has when this comes up, as a part of the transaction after
-    which nobody needs them.
+    """Order the removal of an archive's files, within the transaction that makes them needless.
+    Files that a session uses when the order is carried out stay.
     """
     chore = f"{_DISCARD}{folder}\n{name}"
     db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (chore,))
 
 
 def has_discards(db: apsw.Connection) -> bool:
-    """Whether files may have to be removed."""
+    """Whether removals are ordered."""
     return first(db, f"{_DISCARDS} LIMIT 1") is not None
 
 
 def due(db: apsw.Connection) -> list[tuple[str, str, str]]:
-    """The files to be removed that no session has: the chore's name, their folder and their name. A
-    chore of files that a session has again is forgotten.
+    """Files to remove: the chore's name, the folder, the file name. Chores for files that a session
+    uses again are deleted.
     """
-    found = []
+    chores = []
     for (chore,) in query(db, _DISCARDS):
         folder, _, name = str(chore).removeprefix(_DISCARD).partition("\n")
         sql = "SELECT 1 FROM archived WHERE folder = ? AND name = ?"
         if first(db, sql, (text(folder), text(name))):
             db.execute("DELETE FROM chores WHERE name = ?", (chore,))
         else:
-            found.append((str(chore), folder, name))
-    return found
+            chores.append((str(chore), folder, name))
+    return chores
 
 
 def done(db: apsw.Connection, chore: str) -> None:
-    """Forget a chore."""
+    """Delete a chore."""
     db.execute("DELETE FROM chores WHERE name = ?", (chore,))
 
 
-# --- for those who repair -------------------------------------------------------------------------
+# --- repair ---------------------------------------------------------------------------------------
 
 
 def branches(db: apsw.Connection) -> set[int]:
@@ -361,8 +359,8 @@ def branches(db: apsw.Connection) -> set[int]:
 
 
 def tidy(db: apsw.Connection) -> list[str]:
-    """Leave out what tells of sessions that are lost; what that was, as sentences. The files stay:
-    whoever finds them has the messages.
+    """Delete archive records whose session is lost; returns sentences about them. The files stay,
+    because they hold the messages.
     """
     sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
     lost = [text_of(row[0]) for row in query(db, sql)]
@@ -376,11 +374,11 @@ def tidy(db: apsw.Connection) -> list[str]:
     ]
 
 
-# --- for those who describe -----------------------------------------------------------------------
+# --- counts ---------------------------------------------------------------------------------------
 
 
-def described(db: apsw.Connection, session: int) -> Mapping[str, Any]:
-    """Counts of a session's messages, over all its branches."""
+def counts(db: apsw.Connection, session: int) -> Mapping[str, Any]:
+    """Message and token counts of a session, over all its branches."""
     roles: dict[str, int] = {}
     tokens = 0
     sql = f"SELECT role, count(*), total(token_count) FROM messages WHERE {_OWN} GROUP BY role"

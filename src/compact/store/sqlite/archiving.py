@@ -1,8 +1,8 @@
-"""Sessions go to the archive and come back.
+"""Moves sessions to the archive and back.
 
-Both files are kept and were read back before a transaction removes the messages. That
-transaction holds the messages to what the file was seen to hold, and the file to its sum once
-more: so a crash at any instant leaves the session in the database, or whole in the archive.
+Both files are written and read back before a transaction removes the messages. That transaction
+compares the messages with the file's content, and the file with its checksum again. So a crash at
+any instant leaves the session in the database, or whole in the archive.
 """
 
 from __future__ import annotations
@@ -39,36 +39,38 @@ from compact.store.sqlite.rows import text
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 
 ATTEMPTS = 3
-"""How often a session is packed that goes on meanwhile, or whose files another process removes that
-takes them for left behind; and a store is copied whose sessions leave the archive meanwhile."""
+"""How often a session is packed that changes meanwhile, or whose files another process removed as
+left behind. Also how often a backup is tried while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Where archives go, and when."""
+    """Where archives are written, and when."""
 
     folder: str
-    """As it is stored."""
+    """As stored in the database."""
     blobs: BlobStore
     now: datetime
 
 
-def archive(
+def archive_sessions(
     pool: Pool,
     wanted: Iterable[tuple[str, str | None]],
-    at: str | Path,
+    *,
+    folder: str | Path,
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files; `wanted` is each with what it says in short. Space
-    that this frees is given back to the file system.
+    """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`, there
+    sealed by a KMS key if given. `wanted` gives session ids with their digests.
 
-    Each session is archived by itself: of one that fails, nothing is removed, and the others go on.
+    Reading an archived session reads its files; continuing one restores it. Freed space returns to
+    the file system. A session that fails keeps its messages, and the report says why.
 
     Raises:
-        StoreFailed: the folder's name cannot be stored.
+        StoreFailed: the store is unusable, or the folder's name cannot be stored.
         InvalidArgument: the address names no bucket.
     """
-    folder_at = folder_name(pool, at)
+    folder_at = folder_name(pool, folder)
     place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
     before, failed, names = _bytes(pool), dict[str, str](), list[str]()
     for session_id, digest in wanted:
@@ -77,13 +79,13 @@ def archive(
             _archive_one(pool, session_id, digest, place)
         except (CompactError, Unpackable) as error:
             failed[session_id] = str(error)
-    with suppress(StoreFailed):  # whoever opens the file next makes up for it
+    with suppress(StoreFailed):  # the next opening tries again
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed):
         archived_copies.discard_due(pool)
-    found = {each.session_id: each for each in archived(pool, None)}
+    rows = {each.session_id: each for each in archived_sessions(pool)}
     return ArchiveReport(
-        archived=tuple(found[name] for name in names if name in found),
+        archived=tuple(rows[name] for name in names if name in rows),
         failed=failed,
         bytes_before=before,
         bytes_after=_bytes(pool),
@@ -91,11 +93,11 @@ def archive(
 
 
 def folder_name(pool: Pool, at: str | Path) -> str:
-    """A folder as it is stored: relative to the database's where it lies within that; an address in
-    S3 as it is.
+    """A folder as stored: relative to the database's folder where it is inside that. An S3 address
+    stays as it is.
 
     Raises:
-        StoreFailed: a name that is not Unicode.
+        StoreFailed: the name is not Unicode, or has a line break.
     """
     whole = str(at).rstrip("/") if str(at).startswith(S3) else named_path(at).absolute()
     if not is_storable(str(whole)) or "\n" in str(whole):
@@ -132,22 +134,22 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         if damage := checking.of_session(db, key):
             raise StoreDamaged(f"{damage[0]}; run `compactctl doctor --repair` first")
         data = packed(text(session_id) or "", archived_rows.tables(db, key))
-        counts = archived_rows.described(db, key)
+        counts = archived_rows.counts(db, key)
         branches = branch_lineage.branches(db, session_id)
     name = folder.name_for(session_id, session.updated_at, data)
-    told = {
+    description = {
         **_description(session, digest, to.now),
         **counts,
         "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
         "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
     folder.check_free(to.blobs, name)
-    with pool.write() as db:  # until the session has the files, they are of no use to anybody
+    with pool.write() as db:  # until the session has the files, they are garbage
         archived_rows.order_discard(db, to.folder, name)
     try:
-        sums = folder.keep(to.blobs, name, told, data)
+        sums = folder.keep(to.blobs, name, description, data)
     except CompactError:
-        with pool.write() as db:  # the first order may be carried out by now
+        with pool.write() as db:  # another process may have done the first order
             archived_rows.order_discard(db, to.folder, name)
         raise
     holds = fingerprint(archived_rows.messages_in(data))
@@ -166,7 +168,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
 
 
 def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes) -> str:
-    """How a session, or its files, are other than when it was packed; empty where they are not."""
+    """How a session or its files differ from when it was packed; empty where they do not."""
     if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
         return "it goes on meanwhile; archive it later"
     faults = checking.faults_of(pool, place)
@@ -174,12 +176,11 @@ def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes)
 
 
 def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:
-    """What the file says of a session, but for counts and originals."""
-    told = session.model_dump(mode="json", exclude={"branch"})
+    fields = session.model_dump(mode="json", exclude={"branch"})
     return {
         "schema": folder.SCHEMA,
         "version": folder.VERSION,
-        **told,
+        **fields,
         "tags": list(session.metadata.get("tags") or ()),
         "branch": session.branch.id,
         "archived_at": now.isoformat(),
@@ -191,33 +192,32 @@ def _sizes(data: bytes) -> dict[str, Any]:
     return {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
 
 
-def unarchive(pool: Pool, session_id: str) -> None:
-    """Store the messages of an archived session again; of one that is not archived, nothing is
-    done. The files are removed afterwards.
+def restore_session(pool: Pool, session_id: str) -> None:
+    """Restore the messages of an archived session; does nothing where it is not archived.
 
     Raises:
-        NotFound: there is no such session.
-        StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
+        NotFound: no such session.
+        StoreDamaged: the archive is missing or altered; it stays as it is.
     """
-    archived_copies.going_on(
+    archived_copies.restoring(
         pool,
         lambda db: archived_rows.of_session(db, session_id),
         lambda db: records.key_of(db, session_id),
     )
 
 
-def archived(
-    pool: Pool, scope: str | None, query: str | None = None, most: int | None = None
+def archived_sessions(
+    pool: Pool, *, scope: str | None = None, query: str | None = None, most: int | None = None
 ) -> list[ArchivedConversation]:
-    """What is archived of a scope, or of all, in the order it was stored; with a query only what
-    shares words with it, the best first.
+    """Archived sessions of a scope, or of all, in the order of archiving; at most `most`. With a
+    query only those whose title, tags or digest share words with it, best first.
     """
     with pool.read() as db:
         every = archived_rows.kept(db)
         names = list(every)
         if query is not None:
-            names = archived_rows.found(db, query, scope, len(every) if most is None else most)
-        found = [
+            names = archived_rows.matching(db, query, scope, len(every) if most is None else most)
+        pairs = [
             (session, every[name])
             for name in names
             if (session := session_rows.session(db, name)) is not None
@@ -229,7 +229,7 @@ def archived(
             scope=session.scope,
             title=session.title,
             tags=tuple(map(str, session.metadata.get("tags") or ())),
-            # Of a session that holds what was said before it was made, only its end is kept here.
+            # An imported session is older than its row: then only its end is known here.
             begun=min(session.created_at, session.updated_at, key=instant),
             ended=session.updated_at,
             archived_at=each.archived_at,
@@ -239,29 +239,33 @@ def archived(
             file=_file(pool, each.place),
             bytes=each.bytes,
         )
-        for session, each in found[:most]
+        for session, each in pairs[:most]
     ]
 
 
-def faults(
-    pool: Pool, scope: str | None, progress: Callable[[int, int], None] | None = None
+def archive_faults(
+    pool: Pool,
+    *,
+    scope: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[ArchiveFault]:
-    """What is wrong with the files of archived sessions: missing, altered, or not to be read."""
+    """Defects of the files of a scope's archived sessions, or of all. `progress` gets the
+    archives done and the total.
+    """
     with pool.read() as db:
         every = archived_rows.kept(db)
         if scope is not None:
             names = {each.id for each in session_rows.sessions(db, scope=scope)}
             every = {name: each for name, each in every.items() if name in names}
-    found = list[ArchiveFault]()
+    defects = list[ArchiveFault]()
     for done, (name, each) in enumerate(every.items(), start=1):
         file = _file(pool, each.place)
         for what in checking.of_archive(pool, each.place):
-            found.append(ArchiveFault(session_id=name, file=file, what=what))
+            defects.append(ArchiveFault(session_id=name, file=file, what=what))
         if progress is not None:
             progress(done, len(every))
-    return found
+    return defects
 
 
 def _file(pool: Pool, place: ArchivePlace) -> str:
-    """Where a conversation is described."""
     return pool.places.at(place.folder).address(place.name + folder.DESCRIPTION)

@@ -1,7 +1,7 @@
-"""The database and its archives, copied while they are in use, and put to work elsewhere.
+"""Backup of the database and its archives while they are in use, and restoring one.
 
-The database is copied first, as one reader sees it: writers go on meanwhile. What the copy says is
-archived is copied then. Where a session was restored in between, so that its files are gone, the
+The database is copied first, in one reading transaction; writers continue. Then the archives that
+the copy names are copied. Where a session was restored meanwhile, so that its files are gone, the
 database is copied again.
 """
 
@@ -18,34 +18,34 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.files import made_beside, put_in_place
 from compact.messages.memory_protocols import BlobStore
 from compact.store.archives import folder as archive_folder
-from compact.store.backups import BackupCounts
 from compact.store.blobs.sealing import Passphrase
+from compact.store.reports import BackupCounts
 from compact.store.sqlite import archived_copies, archived_rows, checking
 from compact.store.sqlite.archiving import ATTEMPTS
 from compact.store.sqlite.encryption import WRITABLE, connect
-from compact.store.sqlite.failures import EXPECTED, said
+from compact.store.sqlite.failures import EXPECTED, store_error
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, query, text
 
 BESIDE = ("-wal", "-shm", "-journal")
-"""Ends of the names of files that belong to a database."""
+"""Suffixes of SQLite's files beside a database."""
 BUSY = 10_000
-"""Milliseconds that a writer is waited for."""
+"""Milliseconds to wait for a writer."""
 PAGES = 4_096
-"""Of the database that are copied before `progress` is told."""
+"""Database pages copied between two calls of `progress`."""
 Progress = Callable[[int, int], None]
-"""Told how many bytes are done, and of how many."""
+"""Gets the bytes done, and the total."""
 
 
 def copy_into(
     pool: Pool, file: Path, archive: Path, progress: Progress | None = None
 ) -> BackupCounts:
-    """Copy the database to a new file, and its archives into a new folder beside that: both whole,
-    or neither.
+    """Copy the database to a new file and its archives into a new folder beside it: both whole, or
+    neither.
 
     Raises:
-        StoreFailed: something of these names is there; it cannot be read or written; or archives
-            leave again and again meanwhile.
+        StoreFailed: a target exists; something cannot be read or written; or archives keep leaving
+            meanwhile.
         StoreDamaged: an archive is missing or altered.
     """
     for taken in (file, *(Path(f"{file}{x}") for x in BESIDE), archive):
@@ -72,11 +72,11 @@ def copy_into(
 
 
 class _LeftTheArchive(Exception):
-    """A session is not archived any more."""
+    """A session was restored while it was copied."""
 
 
 def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
-    # One transaction sees one state: a copy is not begun anew when somebody writes.
+    # In one transaction, SQLite does not restart the copy when somebody writes.
     with pool.alone() if pool.in_memory else pool.read() as db:
         if not pool.in_memory:
             query(db, "SELECT 1 FROM sessions LIMIT 1")
@@ -94,7 +94,7 @@ def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
                         done = work.page_count - work.remaining
                         progress(done * size, work.page_count * size)
         except EXPECTED as error:
-            raise said(error, str(file), waited=0.0) from error
+            raise store_error(error, str(file), waited=0.0) from error
 
 
 def _copy_archives(
@@ -125,8 +125,8 @@ def _copy_archive(pool: Pool, place: archived_rows.ArchivePlace, into: BlobStore
 
 
 def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
-    """Why a session's files are not what the copy says: it has left the archive, or they are
-    damaged.
+    """The error for a session whose files differ from the copy's record: it left the archive, or
+    the files are damaged.
     """
     if faults := checking.of_archive(pool, place):
         return StoreDamaged(
@@ -137,8 +137,8 @@ def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
 
 
 def point_to(copy: apsw.Connection, folder: str) -> None:
-    """Have a copy's archives be in a folder beside it, and nothing removed that its original was to
-    remove.
+    """Make a copy use the archives in a folder beside it, and delete its original's orders to
+    remove files.
     """
     with copy:
         copy.execute("UPDATE archived SET folder = ?", (text(folder),))
@@ -159,12 +159,12 @@ def _counts(db: apsw.Connection) -> BackupCounts:
 
 
 def put_to_work(file: Path, folder: str) -> BackupCounts:
-    """Have a restored database use the archives in a folder beside it; what it holds, once it was
-    seen to be whole.
+    """Make a restored database use the archives in a folder beside it, and check it. Returns its
+    counts.
 
     Raises:
-        StoreDamaged: it is not what was written.
-        StoreFailed: it cannot be opened.
+        StoreDamaged: the database is damaged.
+        StoreFailed: the database cannot be opened.
     """
     passphrase = Passphrase.in_force(None)
     pool = Pool(str(file), durability="full", busy_timeout=1.0, passphrase=passphrase)
@@ -172,19 +172,20 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
         with pool.alone() as db:
             point_to(db, folder)
             counts = _counts(db)
-        if findings := checking.findings(pool):
+        if findings := checking.integrity_check(pool):
             raise StoreDamaged(f"the backup's database is damaged: {findings[0]}")
         pool.empty_log()
     return counts
 
 
 def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> None:
-    """Have the store hold what a restored database holds, and nothing else, in one transaction.
-    `check` is called once nobody else can write, with what would be lost beside sessions, as
-    sentences. It raises where that must not be done.
+    """Replace the store's content by a restored database's, in one transaction.
+
+    `check` is called once nobody else can write. It gets sentences about losses beside sessions,
+    and raises to refuse.
 
     Raises:
-        StoreFailed: it cannot be written; it holds what it held.
+        StoreFailed: the store cannot be written; it keeps its content.
     """
     try:
         with (
@@ -194,18 +195,18 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
             live.set_busy_timeout(BUSY)
             live.pragma("synchronous", "full")
             with live.backup("main", copy, "main") as work:
-                work.step(0)  # no page yet, but from here on nobody else writes
+                work.step(0)  # copies no page, but locks out other writers
                 check(list(_lost_beside(pool, copy)))
                 _keep_archives(pool, copy, file.parent)
                 work.step(-1)
     except EXPECTED as error:
-        raise said(error, pool.path, waited=0.0) from error
+        raise store_error(error, pool.path, waited=0.0) from error
     pool.empty_log()
     archived_copies.discard_due(pool)
 
 
 def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
-    """What a restored database lacks and no session's state tells of."""
+    """Differences to a restored database that no session's state shows."""
     own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
     scores = "SELECT key, importance_score FROM messages"
     with pool.read() as db:
@@ -217,8 +218,8 @@ def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
 
 
 def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
-    """Have the archives of a restored database be where those of the store are. The files of those
-    that only the store has are removed afterwards.
+    """Make a restored database use the store's archive places. Files of archives that only the
+    store has are removed afterwards.
     """
     with pool.read() as db:
         here = {each.place.name: each.place for each in archived_rows.kept(db).values()}
@@ -234,7 +235,7 @@ def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
                 into.put(each, made.get(each), replaces=True)
         for name in here.keys() - wanted.keys():
             archived_rows.order_discard(copy, here[name].folder, name)
-        # Searchers hold vectors by their keys, so that no key is given twice.
+        # Open searches hold vectors by key, so no key may be used twice.
         copy.execute("UPDATE generations SET removed = removed + 1")
         if newest:
             copy.execute("DELETE FROM sqlite_sequence WHERE name = 'vectors'")

@@ -1,4 +1,4 @@
-"""Branches, and of which others' parts each consists."""
+"""Branches, and the parts of ancestors each consists of."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BRANCHES = f"""
     FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
     LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
 """
-"""Where they are, `m` or `a` being the branch's last message; a WHERE goes after it."""
+"""The tables of `BRANCH`; `m` or `a` is the branch's last message. A WHERE goes after it."""
 _TAIL = f"""
     SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
         coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
@@ -51,25 +51,25 @@ _LINEAGE = """
 
 
 class Tail(NamedTuple):
-    """Where a branch goes on."""
+    """The end of a branch."""
 
     key: int
-    """The branch's."""
+    """The branch's key."""
     position: int
     tokens: int
     chain: bytes
 
 
 class Stretch(NamedTuple):
-    """A range of keys: the part of a lineage that one branch gives."""
+    """A range of keys: the part of a lineage that one branch contributes."""
 
     branch: int
     low: int
     """Position of the first message."""
     high: int
-    """Position after the last one that may be there."""
+    """Position after the last possible one."""
     is_open: bool
-    """Whether it may end before that: it is the branch's own, and not a part of an ancestor."""
+    """Whether it may end earlier: it is the branch's own part, not an ancestor's."""
 
     @property
     def first(self) -> int:
@@ -78,20 +78,20 @@ class Stretch(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Key of the last message that may be there."""
+        """Key of the last possible message."""
         return self.branch << BITS | (self.high - 1)
 
 
 def no_branch(branch_id: str) -> NotFound:
-    """The error for a branch that is not there."""
+    """The error for an unknown branch."""
     return NotFound(f"no branch {branch_id!r} in this store")
 
 
 def tail(db: apsw.Connection, branch_id: str) -> Tail:
-    """Where the branch goes on.
+    """The end of a branch.
 
     Raises:
-        NotFound: there is no such branch.
+        NotFound: no such branch.
     """
     row = first(db, _TAIL, (text(branch_id),))
     if row is None:
@@ -103,7 +103,7 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
 
 
 def branch_of(row: Row) -> Branch:
-    """The branch of these columns."""
+    """The branch of a row of `BRANCH`."""
     branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
     return Branch(
         id=text_of(branch_id),
@@ -117,7 +117,7 @@ def branch_of(row: Row) -> Branch:
 
 
 def branch(db: apsw.Connection, branch_id: str) -> Branch:
-    """The branch as it stands now."""
+    """The branch as it is now."""
     row = first(db, f"SELECT {BRANCH} {BRANCHES} WHERE b.id = ?", (text(branch_id),))
     if row is None:
         raise no_branch(branch_id)
@@ -125,7 +125,7 @@ def branch(db: apsw.Connection, branch_id: str) -> Branch:
 
 
 def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
-    """All branches of a session, the oldest first."""
+    """All branches of a session, oldest first."""
     sql = f"SELECT {BRANCH} {BRANCHES} WHERE s.id = ? ORDER BY b.key"
     rows = query(db, sql, (text(session_id),))
     return [branch_of(row) for row in rows]
@@ -134,7 +134,7 @@ def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
 def lineage(
     db: apsw.Connection, branch_id: str, *, low: int = 0, high: int = LAST
 ) -> list[Stretch]:
-    """The stretches that a branch consists of between two positions, the oldest first."""
+    """The stretches of a branch between two positions, oldest first."""
     rows = query(db, _LINEAGE, (high, text(branch_id)))
     if not rows:
         raise no_branch(branch_id)
@@ -146,7 +146,7 @@ def lineage(
 
 
 def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
-    """Where a branch went on after so many messages; where it ends if there are fewer."""
+    """The end of a branch's first `length` messages; its own end if it has fewer."""
     end = tail(db, branch_id)
     if length >= end.position:
         return end
@@ -161,5 +161,5 @@ def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
 
 
 def chain(db: apsw.Connection, branch_id: str, length: int) -> bytes:
-    """The chain's hash (`messages.chain`) after so many messages."""
+    """The chain hash (`messages.chain`) after `length` messages."""
     return tail_at(db, branch_id, length).chain

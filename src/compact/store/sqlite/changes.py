@@ -1,4 +1,4 @@
-"""What sessions' logs say beside messages, and notes; and what that was before it had a table."""
+"""Session logs (changes beside messages) and notes. Also converts notes of the first schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def record(
     *,
     instead_of: Collection[int] = (),
 ) -> None:
-    """Append changes to a session's log, each with the next number, all or none, and remove the
-    entries of these numbers, which they make needless.
+    """Append changes to a session's log, all or none, each with the next number. Delete the entries
+    `instead_of`, which they replace.
     """
     record_rows(db, records.key_of(db, session_id), changes, instead_of)
 
@@ -28,7 +28,7 @@ def record(
 def record_rows(
     db: apsw.Connection, session: int, changes: Sequence[Change], instead_of: Collection[int] = ()
 ) -> None:
-    """The same, by the session's key."""
+    """Like `record`, by the session's key."""
     for change in changes:
         _insert(db, session, change)
     for number in instead_of:
@@ -42,7 +42,7 @@ def _insert(db: apsw.Connection, session: int, change: Change) -> None:
 
 
 def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Change]:
-    """The session's entries with greater numbers, in their order."""
+    """Log entries with greater numbers, in order."""
     sql = f"""
         SELECT number, {records.columns("changes")} FROM changes
         WHERE {records.OF_SESSION} AND number > ? ORDER BY number
@@ -53,19 +53,19 @@ def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Cha
 @reading()
 def _change_of(row: Row) -> Change:
     number, *kept, kind, what, digest = row
-    said = {"kind": kind, **value_of(what)}
+    fields = {"kind": kind, **value_of(what)}
     return records.value_in(
-        Change, "changes", (*kept, kind, what, digest), number=number, what=said
+        Change, "changes", (*kept, kind, what, digest), number=number, what=fields
     )
 
 
 def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-    """Keep a note in the place of the one of that name; None removes it."""
+    """Store a note, replacing the one of that name; None deletes it."""
     note_row(db, records.key_of(db, session_id), name, value)
 
 
 def note_row(db: apsw.Connection, session: int, name: str, value: Mapping[str, Any] | None) -> None:
-    """The same, by the session's key."""
+    """Like `note`, by the session's key."""
     if value is None:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
         return
@@ -84,11 +84,11 @@ def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
     return text_of(name), value_of(value)
 
 
-# --- before there was the table -------------------------------------------------------------------
+# --- notes of the first schema --------------------------------------------------------------------
 
 
 def take_over_notes(db: apsw.Connection) -> None:
-    """Make entries of the notes that stood for them in the first schema."""
+    """Convert notes of the first schema into log entries."""
     for (session,) in query(db, "SELECT DISTINCT session FROM notes ORDER BY session"):
         sql = "SELECT name, value FROM notes WHERE session = ? AND json_valid(value)"
         notes = {text_of(name): value_of(value) for name, value in query(db, sql, (session,))}
@@ -109,7 +109,7 @@ def _was_change(name: str) -> bool:
 
 
 def _in_order(name: str) -> tuple[bool, str]:
-    """Progress comes after the goals that it goes on from."""
+    """Progress sorts after the goals it continues."""
     return name.endswith(_TRACKED), name.removesuffix(_TRACKED)
 
 

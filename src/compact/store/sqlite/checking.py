@@ -1,4 +1,4 @@
-"""Is the file what was written? SQLite's own checks, and ours: hashes, positions, sums."""
+"""Integrity checks: SQLite's own, and compact's for hashes, positions and sums."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from compact.store.sqlite.rows import (
 )
 
 PAGE = 500
-"""Messages that are read at once."""
+"""Messages read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
-"""The columns that tell of a message's place in its branch, too."""
+"""Columns that also show a message's place in its branch."""
 NO_BRANCH = "branch NOT IN (SELECT key FROM branches)"
-"""Tells rows whose branch is missing."""
+"""Matches rows whose branch is missing."""
 _NO_CHECKPOINT = """
     EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN
     (SELECT id FROM checkpoints k WHERE k.session = projections.session))
@@ -46,11 +46,15 @@ REFERENCES: tuple[tuple[str, str, str, str], ...] = (
     ("moves", _NO_PROJECTION, "projection", "projection {} is missing"),
     ("moves", NO_BRANCH, "number", "move {}: its branch is missing"),
 )
-"""Table, which of its rows tell of something that is not there, a column, and how that is said."""
+"""Table, condition for rows that refer to something missing, column to name, sentence."""
 
 
-def findings(pool: Pool) -> list[str]:
-    """What is wrong, as sentences."""
+def integrity_check(pool: Pool) -> list[str]:
+    """Defects of the file, as sentences; empty where there are none.
+
+    SQLite checks its pages and indexes. Each message's hash, position and running total are
+    checked along its branch.
+    """
     checks: tuple[Callable[[apsw.Connection], Iterator[str]], ...] = (
         _of_pages,
         _of_branches,
@@ -59,50 +63,47 @@ def findings(pool: Pool) -> list[str]:
         _of_references,
         _of_digests,
     )
-    found: list[str] = []
+    lines: list[str] = []
     for check in checks:
         try:
             with pool.read() as db:
-                found.extend(check(db))
+                lines.extend(check(db))
         except (StoreFailed, *WRONG) as error:
-            found.append(str(error))
-    return [*found, *_of_archives(pool)]
+            lines.append(str(error))
+    return [*lines, *_of_archives(pool)]
 
 
 def _of_archives(pool: Pool) -> list[str]:
-    """Archived sessions: their files are there, and their messages nowhere else."""
-    found: list[str] = []
+    """Archived sessions have their files, and no messages in the database."""
+    lines: list[str] = []
     try:
         with pool.read() as db:
             every = archived_rows.kept(db)
             for condition, line in archived_rows.WRONG:
                 if rows := query(db, f"SELECT count(*) FROM {condition}")[0][0]:
-                    found.append(f"{rows:,} {line}")
+                    lines.append(f"{rows:,} {line}")
     except (StoreFailed, *WRONG) as error:
         return [str(error)]
     for name, kept in every.items():
-        found += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
-    return found
+        lines += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
+    return lines
 
 
 def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
-    """What is wrong with the files of an archived session; none where it is not archived there any
-    more.
-    """
-    found = faults_of(pool, place)
+    """Defects of an archived session's files; none where it is no longer archived there."""
+    lines = faults_of(pool, place)
     with pool.read() as db:
-        return found if archived_rows.of_key(db, place.session) == place else []
+        return lines if archived_rows.of_key(db, place.session) == place else []
 
 
 def faults_of(pool: Pool, place: ArchivePlace) -> list[str]:
-    """What is wrong with the files in a place."""
+    """Defects of the files at a place."""
     blobs = pool.places.at(place.folder)
     return folder.faults(blobs, place.name, place.description, place.originals)
 
 
 def _of_pages(db: apsw.Connection) -> Iterator[str]:
-    # FTS5's check trusts what the connection remembers of the index, which a search brings up to
-    # date and the check itself does not.
+    # FTS5's check uses this connection's cache of the index. Only a search refreshes that.
     query(db, "SELECT rowid FROM words WHERE words MATCH 'any' LIMIT 1")
     for (line,) in query(db, "PRAGMA integrity_check"):
         if line != "ok":
@@ -116,7 +117,7 @@ _BRANCHES = """
 
 
 def of_session(db: apsw.Connection, session: int) -> list[str]:
-    """What is wrong with the messages of a session, as sentences."""
+    """Defects of a session's messages, as sentences."""
     return list(_of_branches(db, f"b.session = {session:d}"))
 
 
@@ -147,7 +148,9 @@ def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
 
 
 def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int, bytes] | None:
-    """What a branch's ancestors say of its fork: running total and chain; None where it is lost."""
+    """Running total and chain hash at a branch's fork, from its ancestors; None where they are
+    lost.
+    """
     if fork == 0:
         return 0, chain.START
     try:
@@ -158,25 +161,25 @@ def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int
 
 
 class Linked(NamedTuple):
-    """A message of a branch, held against the one before it."""
+    """A message of a branch, checked against the one before it."""
 
     position: int
     row: Row
-    """Of `MESSAGE`, running total and chain hash behind them."""
+    """Columns of `LINKED`."""
     is_proven: bool
-    """Whether the one before it is there, so that its hash proves something."""
+    """Whether the message before it exists, so that its hash proves something."""
     is_altered: bool
-    """Whether it is not what was stored."""
+    """Whether it differs from what was stored."""
 
 
 def linked_messages(
     db: apsw.Connection, branch: int, fork: int, before: set[bytes]
 ) -> Iterator[Linked]:
-    """A branch's own messages; `before` is what the chain may be at its fork, empty where that is
-    lost.
+    """A branch's own messages. `before` is the possible chain hashes at its fork; empty where they
+    are lost.
 
-    Of a message that was altered, its words may have been, or its hash: the next one is held
-    against both.
+    Of an altered message, either its content or its hash may have changed. So the next message is
+    checked against both.
     """
     position = fork
     for row in _messages_of(db, branch):
@@ -196,7 +199,7 @@ def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
 
 
 def linked(last: bytes, row: Row) -> bytes | None:
-    """The chain after a message of `LINKED`; None where its row makes none."""
+    """The chain hash after a row of `LINKED`; None where the row is unreadable."""
     try:
         return chain.link(last, entry_of(row[:-2]).message)
     except (Unreadable, CompactError):
@@ -221,14 +224,14 @@ def _of_vectors(db: apsw.Connection) -> Iterator[str]:
 def _of_references(db: apsw.Connection) -> Iterator[str]:
     for table, condition, name, line in REFERENCES:
         for (named,) in query(db, f"SELECT {name} FROM {table} WHERE {condition}"):
-            yield line.format(_told(named))
+            yield line.format(_shown(named))
 
 
 def _of_digests(db: apsw.Connection) -> Iterator[str]:
     for table in records.COLUMNS:
         for _, (_, name), _ in records.altered(db, table):
-            yield f"{table.removesuffix('s')} {_told(name)} is not the one that was stored"
+            yield f"{table.removesuffix('s')} {_shown(name)} is not the one that was stored"
 
 
-def _told(name: Column) -> str:
+def _shown(name: Column) -> str:
     return repr(text_of(name) if isinstance(name, bytes) else name)

@@ -1,4 +1,6 @@
-"""What age leaves of sessions, one row each; and leases, which say who does a piece of work."""
+"""Digests, which ageing leaves of sessions, one row each; and leases, which give a job to one
+process.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | Non
 
 
 def digest_notes(db: apsw.Connection, scope: str | None) -> dict[str, DigestNote]:
-    """What is known of the digests of a scope's sessions, or of all, by the session's id."""
+    """Facts about the digests of a scope's sessions, or of all, by session id."""
     rows = query(db, _NOTES, (None if scope is None else text(scope),))
     return {
         text_of(name): DigestNote(CompressionLevel(level), *rest) for name, level, *rest in rows
@@ -42,28 +44,31 @@ def keep_digest(
     chain: bytes,
     lease: Lease | None = None,
 ) -> None:
-    """Put a digest in the place of the session's own, or None.
+    """Replace the session's digest; None removes it.
 
     Raises:
-        NotFound: there is no such session.
-        Superseded: it was made of other messages, or somebody else has the lease by now.
+        NotFound: no such session.
+        Superseded: the session's messages changed since `chain`, or another process holds the
+            lease.
     """
     key = records.key_of(db, session_id)
     if lease is not None and _holder(db, lease.name) != lease.holder:
         raise Superseded(f"somebody else has the lease {lease.name!r} by now")
-    found = sessions.session(db, session_id)
-    if found is None or branch_lineage.chain(db, found.branch.id, found.branch.messages) != chain:
+    session = sessions.session(db, session_id)
+    if session is None or (
+        branch_lineage.chain(db, session.branch.id, session.branch.messages) != chain
+    ):
         raise Superseded(f"session {session_id!r} has other messages by now")
     db.execute("DELETE FROM digests WHERE session = ?", (key,))
     if digest is not None:
         records.insert_value(db, "digests", digest, session=key)
-        told = digest.in_short
-        if told and archived_rows.tell(db, key, told):
-            archived_rows.index_words(db, key, found, told)
+        summary = digest.in_short
+        if summary and archived_rows.replace_digest(db, key, summary):
+            archived_rows.index_words(db, key, session, summary)
 
 
 def stored_bytes(db: apsw.Connection, session_id: str) -> int:
-    """Bytes of the messages of the session's branch in force."""
+    """Bytes of the messages of the session's current branch."""
     row = first(
         db,
         "SELECT branch FROM sessions WHERE key = ?",
@@ -81,7 +86,7 @@ def stored_bytes(db: apsw.Connection, session_id: str) -> int:
 
 
 def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datetime) -> bool:
-    """Take or renew a lease; False where somebody else holds it beyond `now`."""
+    """Take or renew a lease; False where another holder has it beyond `now`."""
     sql = """
         INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?4)
         ON CONFLICT DO UPDATE SET holder = ?2, until = ?4 WHERE holder = ?2 OR until <= ?3
@@ -91,7 +96,7 @@ def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datet
 
 
 def release_lease(db: apsw.Connection, lease: Lease) -> None:
-    """Let go of a lease; nothing where somebody else has it by now."""
+    """Release a lease, unless another holder has it by now."""
     sql = "DELETE FROM leases WHERE name = ? AND holder = ?"
     db.execute(sql, (text(lease.name), lease.holder))
 

@@ -1,7 +1,7 @@
-"""Databases that are encrypted on the disk, by the apsw that can do that (`apsw-sqlite3mc`).
+"""Databases encrypted on disk, by the apsw build `apsw-sqlite3mc`.
 
-Whether a file is encrypted is seen by its first bytes, before SQLite touches it: a file that is
-opened with the wrong key, or without one, stays as it is.
+The first bytes show whether a file is encrypted, before SQLite touches it. A file opened with a
+wrong key, or without one, stays as it is.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from compact.errors import StoreFailed
 from compact.store.blobs.sealing import VARIABLE, Passphrase
 
 PLAIN = b"SQLite format 3\0"
-"""How a database begins that is not encrypted."""
+"""First bytes of an unencrypted database."""
 INSTALL = (
     "pip uninstall apsw, then pip install apsw-sqlite3mc: the same module, with encryption; the "
     "two cannot stand beside each other"
 )
 _FIXED = b"\x40\x20\x20"
-"""Bytes 21 to 23 of every database of SQLite, which an encrypted one shows too, with the size of
-its pages before them."""
+"""Bytes 21 to 23 of every SQLite database. sqlite3mc leaves them readable, with the page size
+before them."""
 
 
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-"""How a file is opened that is made where there is none."""
+"""Flags that create a missing file."""
 
 
 def is_available() -> bool:
-    """Whether this apsw encrypts."""
+    """Whether this apsw can encrypt."""
     return hasattr(apsw, "mc_version")
 
 
 def is_encrypted(file: Path) -> bool:
-    """Whether a file looks like an encrypted database: one whose beginning is no plain one's, and
-    whose pages have room for what encrypting adds.
+    """Whether a file looks like an encrypted database: its beginning is not plain, and its pages
+    reserve room for encryption.
     """
     head = _head(file)
     return head[:16] != PLAIN and head[21:24] == _FIXED and head[20] > 0
 
 
 def key_for(file: Path, passphrase: Passphrase | None) -> bytes | None:
-    """The key that a file is opened with; None for one that is not encrypted, and is not to be.
+    """The key to open a file with; None for a file that is, or will be, unencrypted.
 
-    A new file is encrypted where a passphrase was given, or the environment has one and this apsw
-    can do it.
+    A new file is encrypted where a passphrase was given, or where the environment has one and this
+    apsw can encrypt.
 
     Raises:
-        StoreFailed: it is encrypted and there is no key, or it is not and one was given, or this
-            apsw cannot encrypt.
+        StoreFailed: the file is encrypted and there is no key; or it is plain and a key was given;
+            or this apsw cannot encrypt.
     """
     if is_encrypted(file):
         if passphrase is None:
@@ -75,17 +75,16 @@ def key_for(file: Path, passphrase: Passphrase | None) -> bytes | None:
 
 
 def _head(file: Path) -> bytes:
-    """A file's first bytes; none where it is new."""
     try:
         with file.open("rb") as stream:
             return stream.read(100)
-    except OSError:  # SQLite says what is wrong with it
+    except OSError:  # SQLite reports what is wrong
         return b""
 
 
 def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
-    """A connection that has its key, before anything is read by it. What SQLite puts aside stays in
-    memory then: its temporary files are not encrypted.
+    """A connection that has its key before its first read. An encrypted one keeps temporary data in
+    memory, because SQLite's temporary files are not encrypted.
     """
     db = apsw.Connection(name, flags=flags)
     if key is not None:
@@ -99,7 +98,7 @@ def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
 
 
 def refused(error: Exception, file: str) -> StoreFailed | None:
-    """What is raised where a file cannot be read with its key; None for any other error."""
+    """The error for a file that cannot be read with its key; None for any other error."""
     if not isinstance(error, apsw.NotADBError):
         return None
     return StoreFailed(

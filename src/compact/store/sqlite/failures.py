@@ -1,4 +1,4 @@
-"""SQLite's errors in compact's words: the one place where they are told apart."""
+"""Translates SQLite's errors into compact's, with advice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.store.sqlite.rows import Unreadable
 
 EXPECTED = (apsw.Error, UnicodeDecodeError, Unreadable)
-"""What a transaction may meet: SQLite's errors, and values that nobody wrote."""
+"""Errors that a transaction may meet: SQLite's, and unreadable values."""
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError, Unreadable)
-_SAID: tuple[tuple[type[apsw.Error], str], ...] = (
+_TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
     (
         apsw.BusyError,
         "{file} is locked: another process has been writing to it while this one waited{wait}. "
@@ -41,8 +41,8 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 
 
-def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
-    """What is raised for one of `EXPECTED`, which came after `waited` seconds: what to do."""
+def store_error(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
+    """The error to raise for one of `EXPECTED`, which came after `waited` seconds."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "
@@ -50,16 +50,15 @@ def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFa
         )
     if isinstance(error, _DAMAGED):
         return damaged(file, str(error))
-    for kind, text in _SAID:
+    for kind, text in _TEXTS:
         if isinstance(error, kind):
             wait = "" if waited is None else f" {waited:.1f} s"
-            told = text.format(file=file, wait=wait)
-            return StoreFailed(f"{told} (SQLite: {error})")
+            return StoreFailed(f"{text.format(file=file, wait=wait)} (SQLite: {error})")
     return StoreFailed(f"SQLite refused to go on with {file}: {type(error).__name__}: {error}")
 
 
 def damaged(file: str, what: str) -> StoreDamaged:
-    """What is raised where a file does not hold what was written."""
+    """The error for a file with unreadable content."""
     return StoreDamaged(
         f"{file} is damaged, or no database of compact: {what}. Everything that can still be read "
         f"is saved by: {_repair(file)}"

@@ -1,8 +1,8 @@
-"""Deletes a session everywhere, and says what is left of it.
+"""Deletes a session everywhere, and reports what remains.
 
-One transaction removes its rows. It orders what a transaction cannot do: writing the file anew, and
-removing the files of archives and of copies. The next opening does what a crash left out.
-SQLite's `secure_delete` and `VACUUM` take its bytes out of the file; tests look for them.
+One transaction removes its rows. It also orders what a transaction cannot do: rewriting the file,
+and removing the files of archives and copies. After a crash, the next opening carries out open
+orders. SQLite's `secure_delete` and `VACUUM` take the bytes out of the file; tests search for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.store.archives import folder
 from compact.store.archives.files import copies_in, discard_copies
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import ForgottenReport
 from compact.store.sqlite import archived_copies, archived_rows, records, sweeping
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.archived_rows import ArchivePlace
@@ -28,11 +28,11 @@ from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 
 _COPIES = "copies "
-"""Begins a chore; the folder of a session's copies follows, which are to be removed."""
+"""Prefix of a chore. The folder of a session's copies to remove follows."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
-"""Tables whose rows are found by a message's key."""
+"""Tables with a column of message keys."""
 _NAMED = (("sessions", "key"), ("archived_words_docsize", "id"))
-"""Tables whose rows are found by a session's key."""
+"""Tables with a column of session keys."""
 _RECALLED = f"""
     SELECT changes.number, s.id, {records.columns("changes")} FROM changes
     JOIN sessions s ON s.key = changes.session
@@ -41,10 +41,10 @@ _RECALLED = f"""
 
 
 def delete(pool: Pool, session_id: str) -> None:
-    """Remove a session from all tables, and what others quote of it.
+    """Remove a session from all tables, and quotes of it from other sessions.
 
     Raises:
-        NotFound: there is no such session.
+        NotFound: no such session.
     """
     with pool.write() as db:
         _delete(db, session_id, _scope(db, session_id))
@@ -53,18 +53,20 @@ def delete(pool: Pool, session_id: str) -> None:
 def _delete(
     db: apsw.Connection, session_id: str, scope: str
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The same, within a transaction; how many rows of which table, and quotes of which session."""
+    """Like `delete`, within a transaction. Returns removed rows by table, and changed log entries
+    by session.
+    """
     removed = session_rows.delete(db, session_id)
     return removed, _take_out_quotes(db, session_id, scope)
 
 
 def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[str, int]:
-    """Leave out what other sessions' logs name of a session: ids of what was recalled for a prompt.
-    How many entries of which session.
+    """Remove a session's ids from other sessions' logs of recalled turns. Returns changed entries
+    by session.
     """
     counts = Counter[str]()
     for number, name, *columns, digest in _recalling(db, session_id, scope):
-        is_whole = records.digest(columns) == digest  # a damaged entry stays one
+        is_whole = records.digest(columns) == digest  # a damaged entry must still show as damaged
         what = value_of(columns[-1])
         turns = [turn for turn in what["turns"] if not _names(turn, session_id)]
         columns[-1] = json_of({**what, "turns": turns})
@@ -95,14 +97,14 @@ def _scope(db: apsw.Connection, session_id: str) -> str:
     return text_of(row[0])
 
 
-# --- afterwards -----------------------------------------------------------------------------------
+# --- open orders ----------------------------------------------------------------------------------
 
 
 def finish(pool: Pool) -> None:
-    """Do what deletions have ordered and is still to be done.
+    """Carry out open orders of deletions.
 
     Raises:
-        StoreFailed: the file cannot be swept, or it cannot be told what is on the disk.
+        StoreFailed: the file cannot be rewritten, or durability cannot be determined.
         OSError: a file cannot be removed.
     """
     sweeping.sweep_if_due(pool)
@@ -110,10 +112,10 @@ def finish(pool: Pool) -> None:
 
 
 def discard(pool: Pool) -> None:
-    """Remove the files that nobody needs any more.
+    """Remove files whose removal was ordered.
 
     Raises:
-        StoreFailed: it cannot be told what is on the disk.
+        StoreFailed: durability cannot be determined.
         OSError: a file cannot be removed.
     """
     archived_copies.discard_due(pool)
@@ -132,8 +134,6 @@ def discard(pool: Pool) -> None:
 
 
 class _Traces(NamedTuple):
-    """What is looked for once a session is deleted."""
-
     id: str
     scope: str
     key: int
@@ -142,12 +142,12 @@ class _Traces(NamedTuple):
     archive: ArchivePlace | None
 
 
-def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> ForgottenReport:
-    """Delete a session everywhere, `copies` included: folders of what its compressions left behind.
-    Then look for what is left of it.
+def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+    """Delete a session everywhere, and the folders `copies` that its compressions wrote. Then look
+    for remains.
 
     Raises:
-        NotFound: there is no such session.
+        NotFound: no such session.
         StoreFailed: it could not be deleted.
     """
     places = [named_path(each).absolute() for each in copies]
@@ -175,7 +175,6 @@ def _traces(db: apsw.Connection, session_id: str) -> _Traces:
 
 
 def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
-    """Do what the deletion ordered; what did not succeed, as sentences."""
     try:
         finish(pool)
         for place in places:
@@ -186,7 +185,6 @@ def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
-    """What is left of a deleted session, as sentences: rows, orders, and files."""
     with pool.read() as db:
         for table, where in _places(db, traces):
             if rows := query(db, f"SELECT count(*) FROM {table} WHERE {where}")[0][0]:
@@ -207,7 +205,9 @@ def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
-    """Where rows of a session would be: in each table there is that names sessions or branches."""
+    """Table and condition for rows of a session, for each table that refers to sessions or
+    branches.
+    """
     keys = ", ".join(map(str, traces.branches)) or "NULL"
     of_branch = f"IN ({keys})"
     for (table,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
@@ -223,7 +223,6 @@ def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
 
 
 def _objects(pool: Pool, archive: ArchivePlace | None) -> Iterator[str]:
-    """Files or objects of its archive that are still there."""
     if archive is None:
         return
     blobs = pool.places.at(archive.folder)

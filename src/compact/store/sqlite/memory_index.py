@@ -1,7 +1,7 @@
-"""What a search of memory asks of the file: the messages of a scope, and which of them hold a word.
+"""The messages of a scope as memory's search needs them, and which of them hold a word.
 
-What is noted of messages is read once and kept; a later search reads what has been added. Which
-words stand where is asked of the index each time.
+Notes on messages are read once and kept in memory. A later search reads only what was added. Words
+are always looked up in the index.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_SCOPES = 8
-"""Scopes whose messages are kept in memory; 26 bytes a message."""
+"""Scopes kept in memory; 26 bytes a message."""
 MOST_RANGES = 16
-"""Ranges of keys within which a word is looked for; of more, the whole index is asked."""
+"""Key ranges that a word lookup is limited to. With more ranges, the whole index is searched."""
 
 _STATE = """
     SELECT (SELECT max(n) FROM turns), (SELECT count(*) FROM turns), count(*), total(branch)
@@ -57,7 +57,7 @@ _TURNS = """
 
 
 class State(NamedTuple):
-    """What changes with every change of what a search sees."""
+    """Changes with every change that a search can see."""
 
     last: int | None
     batches: int
@@ -66,16 +66,16 @@ class State(NamedTuple):
 
 
 class BranchNotes(NamedTuple):
-    """What is noted of a branch's own messages, in the order of their positions."""
+    """Notes on a branch's own messages, by position."""
 
     first: int
-    """The position of the first one."""
+    """Position of the first message."""
     rows: NDArray[np.void]
     speakers: NDArray[np.int32]
 
 
 class KnownScope(NamedTuple):
-    """What is known of a scope."""
+    """What is in memory of a scope."""
 
     state: State
     turns: TurnTable
@@ -84,15 +84,15 @@ class KnownScope(NamedTuple):
 
 
 class MemoryIndex:
-    """The messages of a store by scope. Safe from many threads: what is kept is replaced whole."""
+    """The messages of a store by scope. Safe for use by many threads: it replaces entries whole."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._known: dict[str | None, KnownScope] = {}
 
     def turns(self, scope: str | None, *, complete: bool) -> TurnTable:
-        """The messages of a scope's sessions; of all where none is named. `complete` says whether
-        the index has caught up.
+        """The messages of a scope's sessions, or of all. `complete` says whether the word index is
+        up to date.
         """
         known = self._known.get(scope)
         with self._pool.read() as db:
@@ -111,12 +111,12 @@ def holding(
     names: Sequence[Sequence[str]],
     within: Sequence[tuple[int, int]] = (),
 ) -> list[Keys]:
-    """For each name, the keys of the messages that hold all its words, by their stems; only
-    those within ranges of keys, both ends included, where a few are given.
+    """For each name, keys of the messages that hold all its words, by stem; only within key ranges
+    (both ends included), where given.
     """
     import numpy as np
 
-    found: list[Keys] = []
+    keys_by_name: list[Keys] = []
     sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
     ranges: Sequence[tuple[int, ...]] = within
     if 0 < len(within) <= MOST_RANGES:
@@ -126,14 +126,14 @@ def holding(
     for name in names:
         wanted = " AND ".join(f'"{piece}"' for piece in name)
         rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
-        told = ",".join(filter(None, rows))
-        keys = np.fromstring(told, np.int64, sep=",") if told else np.empty(0, np.int64)
-        found.append(keys)
-    return found
+        listed = ",".join(filter(None, rows))
+        keys = np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
+        keys_by_name.append(keys)
+    return keys_by_name
 
 
 def important(db: apsw.Connection, least: float) -> Keys:
-    """Keys of the messages whose stored importance is at least that, 0 to 1."""
+    """Keys of messages with at least this stored importance, 0 to 1."""
     import numpy as np
 
     sql = "SELECT key FROM messages WHERE importance_score >= ?"
@@ -143,9 +143,7 @@ def important(db: apsw.Connection, least: float) -> Keys:
 def told(
     db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
 ) -> tuple[dict[int, Message], dict[str, str | None]]:
-    """The messages of these keys, and the titles of these sessions; none of what is not there
-    any more.
-    """
+    """The messages of these keys, and the titles of these sessions; missing ones are left out."""
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
     rows = query(db, sql, (json_of(list(keys)),))
     sql = "SELECT id, title FROM sessions WHERE id = ?"
@@ -157,7 +155,7 @@ def told(
 def _read(
     db: apsw.Connection, scope: str | None, known: KnownScope | None, state: State
 ) -> KnownScope:
-    """What is known of a scope, with what was added; read anew where something was removed."""
+    """A scope with what was added since; read again completely where something was removed."""
     import numpy as np
 
     after = (known and known.state.last) or 0
@@ -218,7 +216,7 @@ def _turns_of(
 def _part(
     stretch: Stretch, branches: dict[int, BranchNotes]
 ) -> tuple[int, int, BranchNotes] | None:
-    """The branch of a stretch, the position of its first message, and what is noted of it."""
+    """The stretch's branch, the position of its first message, and the notes on it."""
     noted = branches.get(stretch.branch)
     if noted is None:
         return None

@@ -1,4 +1,4 @@
-"""Histories: entries that are appended and read by their positions."""
+"""Histories: appending entries, and reading them by position."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ _INSERT_AFTER = f"""
     SELECT {_VALUES} FROM messages WHERE key = ? AND chain_hash = ?
     RETURNING EXISTS (SELECT 1 FROM unindexed WHERE branch = key >> {BITS})
 """
-"""Nothing where another message stands there, or the one before it does not: of a branch that went
-on, was deleted or archived. Else whether the branch is marked as one that the index lacks."""
+"""Inserts nothing where another message is at that position, or where the previous one is missing:
+the branch was continued, deleted or archived. Otherwise returns whether the branch is marked as not
+fully indexed."""
 
 
 def append(
     db: apsw.Connection, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
 ) -> Tail:
-    """Append entries, all or none; where the branch ends afterwards.
+    """Append entries, all or none; returns the branch's new end.
 
     Raises:
-        Superseded: the branch does not have `expected` messages any more.
-        InvalidMessage: one holds something that cannot be stored.
+        Superseded: the branch no longer has `expected` messages.
+        InvalidMessage: an entry cannot be stored.
     """
     end = branch_lineage.tail(db, branch_id)
     if expected is not None and expected != end.position:
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
-    return go_on(db, end, entries)
+    return append_after(db, end, entries)
 
 
-def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
-    """Append entries to the branch that ends there; where it ends then."""
+def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
+    """Append entries after `end`; returns the new end."""
     rows, after = rows_after(end, entries)
     if rows:
         db.executemany(_INSERT, rows)
@@ -62,9 +63,9 @@ def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
     return after
 
 
-def go_on_if(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
-    """Append rows if the branch still ends there and its messages are in the file; whether that was
-    so. One statement asks and appends.
+def append_if_after(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
+    """Append rows if the branch still ends at `end` and is not archived; returns whether it did.
+    One statement checks and inserts.
     """
     last = end.key << BITS | (end.position - 1), end.chain
     if not (went := query(db, _INSERT_AFTER, (*rows[0], *last))):
@@ -81,19 +82,21 @@ def _mark_unindexed(db: apsw.Connection, end: Tail) -> None:
 
 
 def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
-    """The rows of entries that follow the end of a branch, and where it ends with them."""
+    """The rows of entries that follow `end`, and the end after them."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
         total += entry.tokens or 0
-        columns = columns_of(entry, position)  # first: it says where what cannot be stored stands
+        columns = columns_of(entry, position)  # first, for its error names the position
         last = chain.link(last, entry.message)
         rows.append((end.key << BITS | position, *columns, total, last))
     return rows, Tail(end.key, end.position + len(rows), total, last)
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """The entries at these positions that are there; a negative start counts from the end."""
+    """The entries at these positions; missing positions at the end are left out. A negative start
+    counts from the end.
+    """
     low, high = start, min(stop, LAST)
     if low < 0:
         low = max(0, branch_lineage.tail(db, branch_id).position + low)
@@ -107,11 +110,10 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
     """The rows of a stretch, in order, as `entry_of` reads them.
 
-    As many rows as it has positions are asked for: where one is missing, another comes that stands
-    behind it.
+    Asks for as many rows as there are positions. Where one is missing, a later row appears instead.
 
     Raises:
-        Unreadable: one is missing.
+        Unreadable: a row is missing.
     """
     end = stretch.branch << BITS | LAST if stretch.is_open else stretch.last
     wanted = stretch.high - stretch.low
@@ -128,20 +130,20 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
 
 def marked(db: apsw.Connection, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
     """Positions below `before` of the newest entries with the mark, newest first."""
-    found: list[int] = []
+    positions: list[int] = []
     if most <= 0:
-        return found
+        return positions
     for stretch in reversed(branch_lineage.lineage(db, branch_id, high=min(before, LAST))):
         sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
-        rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))
-        found += [position_in(row[0]) for row in rows]
-        if len(found) >= most:
+        rows = query(db, sql, (stretch.first, stretch.last, most - len(positions)))
+        positions += [position_in(row[0]) for row in rows]
+        if len(positions) >= most:
             break
-    return found
+    return positions
 
 
 def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
-    """The position of the oldest entry with the mark."""
+    """Position of the oldest entry with the mark; None for none."""
     for stretch in branch_lineage.lineage(db, branch_id):
         sql = f"{_with_mark(mark)} ORDER BY key LIMIT 1"
         row = first(db, sql, (stretch.first, stretch.last))
@@ -151,12 +153,12 @@ def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
 
 
 def _with_mark(mark: int) -> str:
-    # The mark is written out: only so can SQLite see that a partial index fits.
+    # A literal, because SQLite uses a partial index only for a literal.
     return f"SELECT key FROM messages WHERE marks & {mark:d} AND key BETWEEN ? AND ?"
 
 
 def position_of(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    """Where the newest message of that id, or of one that begins so, stands; None for none."""
+    """Position of the newest message whose id is, or begins with, `message_id`; None for none."""
     key = _key_of_id(db, branch_id, message_id)
     if key is None and len(message_id) >= SHORTEST_ID:
         key = _key_of_beginning(db, branch_id, message_id)
@@ -178,7 +180,7 @@ def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int |
 
 
 def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    told = _told_position(message_id)
+    numbered = _numbered_position(message_id)
     for stretch in reversed(branch_lineage.lineage(db, branch_id)):
         keys = stretch.first, stretch.last
         named = first(
@@ -186,18 +188,17 @@ def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | No
             "SELECT max(key) FROM messages WHERE id = ? AND key BETWEEN ? AND ?",
             (text(message_id), *keys),
         )
-        found = [int(row[0]) for row in (named,) if row and row[0] is not None]
-        if told is not None and stretch.low <= told < stretch.high:
-            key = stretch.branch << BITS | told
+        candidates = [int(row[0]) for row in (named,) if row and row[0] is not None]
+        if numbered is not None and stretch.low <= numbered < stretch.high:
+            key = stretch.branch << BITS | numbered
             if first(db, "SELECT 1 FROM messages WHERE key = ? AND id IS NULL", (key,)):
-                found.append(key)
-        if found:
-            return max(found)
+                candidates.append(key)
+        if candidates:
+            return max(candidates)
     return None
 
 
-def _told_position(message_id: str) -> int | None:
-    """The position that an id of the form `m12` tells."""
+def _numbered_position(message_id: str) -> int | None:
     digits = message_id[1:]
     if message_id[:1] != "m" or not digits.isascii() or not digits.isdigit():
         return None
@@ -208,11 +209,11 @@ def _told_position(message_id: str) -> int | None:
 def update_importance_score(
     db: apsw.Connection, message_id: str, score: float, *, session_id: str | None = None
 ) -> None:
-    """Set the importance of the newest message of that id, in the branch in force.
+    """Set the importance of the newest message with that id in the current branch.
 
     Raises:
-        NotFound: no session, or none of its messages, has that id.
-        InvalidInput: several sessions have one, or the score is not within 0 and 1.
+        NotFound: no such session or message.
+        InvalidInput: several sessions have such a message, or the score is outside 0 and 1.
     """
     if not 0 <= score <= 1:
         raise InvalidInput(f"an importance is within 0 and 1, not {score!r}")

@@ -1,9 +1,8 @@
-"""The schema, as the steps that led to it. A step that has been released is never changed: what
-comes later is another step.
+"""The schema, as its migration steps. A released step never changes; later changes are further
+steps.
 
-A file is ours by its application id. Which steps it has taken stands in a table, with their times;
-how many, in its user version. A file of a newer compact is refused, and so is one of somebody else:
-neither is changed.
+An application id marks our files. A table lists the applied steps with their times; the user
+version counts them. Files of a newer compact and of other applications are refused unchanged.
 """
 
 from __future__ import annotations
@@ -322,12 +321,12 @@ _ARCHIVED = (
 
 
 class Migration(NamedTuple):
-    """A step of the schema: its name, and what it does."""
+    """A step of the schema."""
 
     name: str
     statements: tuple[str, ...]
     then: Callable[[apsw.Connection], None] | None = None
-    """What it does to rows."""
+    """Converts rows, after the statements."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -340,12 +339,12 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 
 
 def check(db: apsw.Connection, file: str) -> bool:
-    """Whether the file is new and empty; nothing is changed.
+    """Whether the file is new and empty. Changes nothing.
 
-    All is read at one instant: between two reads another process may make a new file ours.
+    Reads in one transaction: between two reads another process may make a new file ours.
 
     Raises:
-        StoreFailed: it is another application's, or of a newer compact.
+        StoreFailed: the file belongs to another application, or to a newer compact.
     """
     if db.in_transaction:
         return _check(db, file)
@@ -382,7 +381,7 @@ def _check(db: apsw.Connection, file: str) -> bool:
 
 
 def migrate(db: apsw.Connection, file: str) -> None:
-    """Take the steps that the file has not taken, each in a transaction."""
+    """Apply the missing steps, each in its own transaction."""
     for number, migration in enumerate(MIGRATIONS, 1):
         if db.pragma("user_version") >= number:
             continue

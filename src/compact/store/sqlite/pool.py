@@ -1,9 +1,9 @@
-"""Connections to one file: one writes, many read. Transactions, locks, forks.
+"""Connections to one file: one writer, many readers. Transactions, locks, forks.
 
-A transaction is a `with` block: what it did is stored when the block ends, and nothing of it where
-the block raises. In WAL mode readers and the writer do not wait for each other; writers of this
-process wait for a lock, writers of other processes for SQLite's, up to the busy timeout. A database
-in memory is one connection that all threads take turns with.
+A transaction is a `with` block: it commits when the block ends, and rolls back when the block
+raises. In WAL mode readers and the writer do not wait for each other. Writers of this process wait
+for a lock; writers of other processes for SQLite's lock, up to the busy timeout. An in-memory
+database has one connection, which all threads share in turn.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from compact.store.blobs.places import ArchivePlaces
 from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import migrations
 from compact.store.sqlite.encryption import WRITABLE, connect, key_for, refused
-from compact.store.sqlite.failures import EXPECTED, said
+from compact.store.sqlite.failures import EXPECTED, store_error
 
 Durability = Literal["full", "normal"]
 _ASKED_AGAIN = 0.002
-"""Seconds after which a writer asks again for a file that another process has locked. SQLite's own
-timeout asks ever less often, up to each tenth of a second: of a lock that is taken again and again
-for some milliseconds, as while an index catches up, it misses the gaps for a second."""
+"""Seconds between two attempts to lock a file that another process holds. SQLite's own timeout
+waits longer each time, up to .1 s. So it can miss for a second the gaps of a lock that is taken
+every few milliseconds, as while an index catches up."""
 
 MEMORY = ":memory:"
 _IDLE_READERS = 8
-"""Connections that stay open when nobody reads by them; more spare opening, and hold files open."""
+"""Idle read connections kept open. More save opening, and hold files open."""
 _LARGEST_WAL = 64 << 20
-"""Bytes that the log keeps on the disk once it has been worked off."""
+"""Bytes of the log kept on disk after a checkpoint."""
 
 WAITS = 10.0
-"""Seconds that a fork waits for threads that are inside SQLite."""
+"""Seconds that a fork waits for threads inside SQLite."""
 _pools: WeakSet[Pool] = WeakSet()
-"""The pools that are open in this process."""
+"""Open pools of this process."""
 _waiting: dict[Pool, None] = {}
-"""Those that the fork which is going on has waited for."""
+"""Pools that the current fork has waited for."""
 _forking, _opening = Lock(), Lock()
 _left_behind: list[apsw.Connection] = []
-"""Connections that a thread was using when the process forked: never touched again in the child."""
+"""Connections in use by a thread when the process forked. The child never touches them."""
 _left_open: set[tuple[int, int]] = set()
-"""Their files. SQLite takes the parent's locks on them for this process's own, so that it may not
-open them."""
+"""Their files. SQLite would take the parent's locks on them for this process's own, so they may not
+be opened."""
 
 
 class _Commits:
-    """Counts what this process stored, and its writing connections. It knows no pool, so that who
-    lets go of a pool closes its connections.
+    """Counts this process's commits and writing connections. It holds no reference to the pool, so
+    a dropped pool closes its connections.
     """
 
     number = 0
@@ -82,22 +82,22 @@ class Pool:
         if durability not in ("full", "normal"):
             reason = f"durability must be 'full' or 'normal', got {got(durability)}"
             raise InvalidArgument("durability", reason)
-        if not busy_timeout >= 0:  # as of a number that is none: it would be waited for ever
+        if not busy_timeout >= 0:  # this form refuses NaN, too, which would wait for ever
             reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
             raise InvalidArgument("busy_timeout", reason)
         self.path = path if path == MEMORY else str(Path(path).absolute())
-        """The file's name, which stays its name wherever the process goes."""
+        """The file's absolute name, whatever the working directory becomes."""
         if path != MEMORY:
             _refuse_other_kinds(self.path)
         self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
-        """What the file is encrypted with; None where it is not."""
+        """The encryption key; None for an unencrypted file."""
         self.places = ArchivePlaces(Path(self.path).parent, passphrase)
-        """Where archives of its sessions may lie."""
+        """Opens the archive places of its sessions."""
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False
         self._log_is_full = False
-        """Whether the log still holds what is no longer in the file."""
+        """Whether the log may still hold deleted data."""
         self._commits = _Commits()
         self._process = os.getpid()
         self._writing = RLock()
@@ -105,7 +105,7 @@ class Pool:
         self._idle: list[apsw.Connection] = []
         self._reading: set[apsw.Connection] = set()
         self._identity: tuple[int, int] | None = None
-        """What tells the file from every other one, once it is open."""
+        """Device and inode of the file, once open."""
         self._writer: apsw.Connection | None = None
         with _opening:
             _pools.add(self)
@@ -117,12 +117,12 @@ class Pool:
 
     @property
     def in_memory(self) -> bool:
-        """Whether nothing of it is on disk."""
+        """Whether nothing is on disk."""
         return self.path == MEMORY
 
     @property
     def writer(self) -> apsw.Connection:
-        """The connection that writes."""
+        """The writing connection."""
         forks.refuse_child(self._process)
         if self._writer is None:
             raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
@@ -132,15 +132,15 @@ class Pool:
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """A transaction that writes: durable when the block has ended, else as if it had not been.
+        """A writing transaction: durable when the block ends, undone when it raises.
 
         Raises:
-            StoreFailed: the file is locked, full, read-only …
-            StoreDamaged: it does not hold what was written.
+            StoreFailed: the file is locked, full or read-only.
+            StoreDamaged: the file's content is not what was written.
         """
         forks.refuse_child(self._process)
         with self._writing:
-            with self._telling():
+            with self._translating():
                 db = self.writer
                 db.execute("BEGIN IMMEDIATE")
                 try:
@@ -155,8 +155,8 @@ class Pool:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """A transaction that reads: all of the block sees the same state of the file."""
-        with self._writing if self.in_memory else nullcontext(), self._telling():
+        """A reading transaction: the whole block sees one state of the file."""
+        with self._writing if self.in_memory else nullcontext(), self._translating():
             db = self.writer if self.in_memory else self._take()
             try:
                 db.execute("BEGIN")
@@ -166,15 +166,15 @@ class Pool:
                 _undo(db) if self.in_memory else self._give_back(db)
 
     def version(self) -> tuple[int, int] | None:
-        """What changes when something is stored: by other connections, and by this one, of which
-        the second counts each transaction as one. None where that cannot be told now, as another
-        thread is writing, or a file that is only read is not watched.
+        """A value that changes with every commit: SQLite's `data_version` for other connections,
+        and a count of this process's commits. None where it cannot be read now: another thread is
+        writing, or the file is read-only.
         """
         forks.refuse_child(self._process)
         if self.read_only or not self._writing.acquire(blocking=False):
             return None
         try:
-            with self._telling():
+            with self._translating():
                 db = self.writer
                 self._check_place()
                 if db.in_transaction:
@@ -185,37 +185,37 @@ class Pool:
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
-        """The writing connection outside of any transaction."""
+        """The writing connection, outside of any transaction."""
         forks.refuse_child(self._process)
-        with self._writing, self._telling():
+        with self._writing, self._translating():
             yield self.writer
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Raise ours for SQLite's errors; that the file is gone explains any other one."""
+    def _translating(self) -> Iterator[None]:
+        """Translate SQLite's errors. A missing file explains any other error."""
         since = time.monotonic()
         try:
             yield
         except EXPECTED as error:
             self._check_place()
-            raise self._said(error, time.monotonic() - since) from error
+            raise self._error_for(error, time.monotonic() - since) from error
 
-    def _said(self, error: Exception, waited: float | None = None) -> StoreFailed:
-        """What is raised for SQLite's errors; of a wrong key it knows nothing."""
-        told = None if self.key is None else refused(error, self.path)
-        return told or said(error, self.path, waited=waited)
+    def _error_for(self, error: Exception, waited: float | None = None) -> StoreFailed:
+        """The translated error. With a key, an unreadable file may mean a wrong key."""
+        wrong_key = None if self.key is None else refused(error, self.path)
+        return wrong_key or store_error(error, self.path, waited=waited)
 
     def _check_place(self) -> None:
-        """Whether the file still stands where it was opened: to one without a name SQLite writes on
-        and on, into nothing; and where none stands, it would make another one.
+        """Check that the file is still where it was opened. SQLite would go on writing to an
+        unlinked file, or create another one.
 
         Raises:
-            StoreFailed: it was deleted, or another one has taken its place.
+            StoreFailed: the file was deleted or replaced.
         """
-        if self._identity is None or (found := _identity(self.path)) == self._identity:
+        if self._identity is None or (now := _identity(self.path)) == self._identity:
             return
         what = f"{self.path} was deleted or moved away"
-        if found is not None:
+        if now is not None:
             what = f"another file has taken the place of {self.path}"
         raise StoreFailed(
             f"{what} while it was open, so that nothing more is stored in it or read from it. "
@@ -224,7 +224,9 @@ class Pool:
         )
 
     def empty_log(self, *, wait: bool = True) -> None:
-        """Work off the log and cut it; where readers need it, the next transaction does it."""
+        """Checkpoint the log and truncate it. Where readers need it, the next writing transaction
+        does so.
+        """
         forks.refuse_child(self._process)
         with self._writing:
             db = self.writer
@@ -238,8 +240,8 @@ class Pool:
                 db.set_busy_handler(_asking(self._busy))
 
     def is_durable(self) -> bool:
-        """Have all that was stored be on the disk; whether it is. With `durability="full"` it was
-        when the call returned.
+        """Bring everything committed to the disk; whether that succeeded. With `durability="full"`
+        each commit does so.
         """
         if self.in_memory or self._durability == "full":
             return True
@@ -259,7 +261,7 @@ class Pool:
         _undo(db)
         with self._readers:
             self._reading.discard(db)
-            # Who reads a file as one that nobody changes does not see that somebody did.
+            # An immutable connection does not see changes, so it is not used again.
             is_kept = not self.read_only and not self._closed and not db.in_transaction
             if not is_kept or len(self._idle) >= _IDLE_READERS:
                 db.close(True)
@@ -268,8 +270,8 @@ class Pool:
             self._readers.notify_all()
 
     def close(self) -> None:
-        """Close all connections that are idle now, the others when they are; twice is no error. A
-        forked child has none to close.
+        """Close idle connections now and busy ones when they are returned. Closing twice is no
+        error. A forked child closes nothing.
         """
         if os.getpid() != self._process:
             return
@@ -284,10 +286,10 @@ class Pool:
     # --- opening ----------------------------------------------------------------------------------
 
     def _open_writer(self) -> apsw.Connection:
-        """A connection that writes, or only reads where the file or its folder is read-only.
+        """A writing connection; a reading one where the file or its folder is read-only.
 
-        Whoever makes the file, or switches it to WAL, has it alone for a moment; another process
-        that opens it then is not made to wait by SQLite, and tries again.
+        Creating a file or switching it to WAL locks it exclusively for a moment. SQLite does not
+        wait for such a lock, so this retries.
         """
         self._check_place()
         if not self.in_memory and _identity(self.path) in _left_open:
@@ -303,14 +305,14 @@ class Pool:
                 return self._try_to_open()
             except (apsw.BusyError, apsw.LockedError) as error:
                 if (waited := time.monotonic() - since) > self._busy:
-                    raise self._said(error, waited) from error
+                    raise self._error_for(error, waited) from error
                 time.sleep(0.01)
             except apsw.Error as error:
-                raise self._said(error) from error
+                raise self._error_for(error) from error
 
     def _try_to_open(self) -> apsw.Connection:
         if not self.in_memory:
-            with suppress(OSError):  # it is there, or SQLite says why it cannot be made
+            with suppress(OSError):  # it exists, or SQLite reports why it cannot
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
         try:
             return self._prepared(connect(self.path, self.key, flags=WRITABLE))
@@ -320,11 +322,11 @@ class Pool:
         return self._prepared(self._connect_immutable())
 
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
-        """The connection with its settings, of a file that is ours and of this version."""
+        """The configured connection, of a file that is ours and up to date."""
         try:
             db.set_busy_handler(_asking(self._busy))
             db.set_commit_hook(self._commits)
-            self._commits()  # of another connection `data_version` says nothing
+            self._commits()  # `data_version` cannot be compared across connections
             is_new = migrations.check(db, self.path)
             if not db.readonly("main"):
                 self._set_up_writer(db)
@@ -359,16 +361,15 @@ class Pool:
         return db
 
     def _may_be_immutable(self) -> bool:
-        """Whether the file can be read as one that nobody changes: where it or its folder is
-        read-only, SQLite cannot put the files beside it that tell readers and writers of each
-        other. Where there is a log, somebody is writing.
+        """Whether to read the file as immutable: file or folder is read-only, so SQLite cannot
+        create the shared-memory file; and there is no log, which would mean a writer.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
         try:
             has_log = log.exists() and log.stat().st_size > 0
             is_writable = _is_writable(path) and _is_writable(path.parent)
             return path.is_file() and not is_writable and not has_log
-        except OSError:  # no name of a file: SQLite says so
+        except OSError:  # an invalid name: SQLite reports it
             return False
 
     def _connect_immutable(self) -> apsw.Connection:
@@ -379,21 +380,21 @@ class Pool:
     # --- forks ------------------------------------------------------------------------------------
 
     def before_fork(self, until: float) -> None:
-        """Wait until no other thread is inside SQLite, up to this time by the monotonic clock."""
+        """Wait until no other thread is inside SQLite, until a time of the monotonic clock."""
         self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
         self._readers.acquire()
         left = max(0.0, until - time.monotonic())
         self._readers.wait_for(lambda: not self._reading, timeout=left)
 
     def after_fork(self) -> None:
-        """Go on in the parent."""
+        """Continue in the parent."""
         self._readers.release()
         if self._has_writer:
             self._writing.release()
 
     def leave(self) -> None:
-        """Close in the child what was inherited, or leave what is in use for ever: until then
-        SQLite would take the parent's locks for the child's own.
+        """In the child, close the inherited connections, or abandon those in use. While one is
+        open, SQLite takes the parent's locks for the child's own.
         """
         inherited = [*self._idle, *self._reading]
         if self._writer is not None:
@@ -416,8 +417,8 @@ def _before_fork() -> None:
     while True:
         _opening.acquire()
         if not (new := [pool for pool in _pools if pool not in _waiting]):
-            return  # until the fork is over, none is opened
-        _opening.release()  # a thread that is waited for may have to open another one
+            return  # keeps `_opening`, so that no pool opens until the fork is over
+        _opening.release()  # a thread that we wait for may need to open a pool
         for pool in new:
             pool.before_fork(until)
             _waiting[pool] = None
@@ -443,7 +444,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _refuse_other_kinds(path: str) -> None:
-    """Refuse what no database can be: SQLite would wait for the other end of a pipe.
+    """Refuse what cannot be a database: SQLite would wait for the other end of a pipe.
 
     Raises:
         StoreFailed: it is a folder, a pipe, a socket or a device.
@@ -452,18 +453,17 @@ def _refuse_other_kinds(path: str) -> None:
         what = "a pipe, a socket or a device"
     elif is_folder(Path(path)):
         what = "a folder"
-    else:  # it is new, or SQLite says what is wrong with the name
+    else:  # a file or a new name; SQLite reports invalid ones
         return
     raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
 
 
 def _identity(file: str) -> tuple[int, int] | None:
-    """What tells the file from every other one there is; None where there is none."""
     try:
-        found = os.stat(file)  # asked in each transaction: a Path would cost three times as much
+        stat = os.stat(file)  # called in each transaction: Path takes three times as long
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _is_writable(path: Path) -> bool:
@@ -471,14 +471,13 @@ def _is_writable(path: Path) -> bool:
 
 
 def _undo(db: apsw.Connection) -> None:
-    """End a transaction that is still open; an error here would hide the first one."""
+    """Roll back an open transaction. An error here would hide the first one."""
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
 def _asking(seconds: float) -> Callable[[int], bool]:
-    """What SQLite asks, while a file is locked, whether to try again: for so many seconds."""
     since = 0.0
 
     def ask(times: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is in force for a window and what was: projections, their checkpoints, moves, snapshots."""
+"""Projections with their checkpoints, moves and snapshots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOVE = f"""
 
 
 def commit(db: apsw.Connection, step: Step) -> Move:
-    """Store a step and put it in force, within a transaction that writes."""
+    """Store a step and put it in force, within a writing transaction."""
     session = records.key_of(db, step.session_id)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
@@ -42,7 +42,8 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     branch = _branch_key(db, session, step)
     if step.projection is not None:
         keep(db, session, step.projection)
-    move = step.move(step.base + 1, last[1] if last else None)  # until the row has a number
+    # The number is a placeholder until the row has one.
+    move = step.move(step.base + 1, last[1] if last else None)
     records.insert_value(db, "moves", move, session=session, branch=branch)
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":
@@ -63,7 +64,7 @@ def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
 
 
 def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
-    """Store a projection and its checkpoints; what is known by its id stays as it was."""
+    """Store a projection and its checkpoints. One whose id is stored already stays as it is."""
     for checkpoint in projection.checkpoints:
         records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=session)
     known = first(db, "SELECT session FROM projections WHERE id = ?", (projection.id,))
@@ -78,7 +79,7 @@ def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
 def moves(
     db: apsw.Connection, session_id: str, window: int | None = None, *, most: int
 ) -> list[Move]:
-    """The newest moves, for a window or for all, newest first."""
+    """The newest moves of a window, or of all, newest first."""
     where = f"WHERE moves.{records.OF_SESSION}"
     bindings: tuple[Column, ...] = (text(session_id),)
     if window is not None:
@@ -94,7 +95,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
     """A projection with its checkpoints.
 
     Raises:
-        NotFound: there is none of that id.
+        NotFound: no projection of that id.
     """
     sql = f"SELECT {records.columns('projections')} FROM projections WHERE id = ?"
     row = first(db, sql, (text(projection_id),))
@@ -120,23 +121,23 @@ def _checkpoint_of(row: Row) -> Checkpoint:
 
 
 def checkpoints(db: apsw.Connection, session_id: str) -> list[Checkpoint]:
-    """All checkpoints that were ever committed, the oldest first."""
+    """All checkpoints ever committed, oldest first."""
     return list(map(_checkpoint_of, records.of_session(db, "checkpoints", session_id)))
 
 
 def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
-    """Keep a snapshot; where there is one of its id, that one stays."""
+    """Store a snapshot; one of the same id stays as it is."""
     session = records.key_of(db, snapshot.session_id)
     records.insert_value(db, "snapshots", snapshot, records.ONCE, session=session)
 
 
 def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
-    """The session's snapshots, the oldest first."""
+    """The session's snapshots, oldest first."""
     rows = records.of_session(db, "snapshots", session_id)
     return [records.value_in(Snapshot, "snapshots", row, session_id=session_id) for row in rows]
 
 
 def delete_snapshots(db: apsw.Connection, session_id: str, ids: Collection[str]) -> None:
-    """Remove the session's snapshots of these ids; of others nothing is done."""
+    """Delete the session's snapshots of these ids; unknown ids are ignored."""
     sql = f"DELETE FROM snapshots WHERE {records.OF_SESSION} AND id = ?"
     db.executemany(sql, [(text(session_id), text(each)) for each in ids])

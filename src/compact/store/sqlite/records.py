@@ -1,7 +1,6 @@
-"""Values as rows that carry a digest of themselves, so that one which was altered in the file is
-noticed.
+"""Values as rows with a digest of themselves, which reveals altered rows.
 
-Messages have their chain instead; sessions and branches change as they go.
+Messages have a hash chain instead. Sessions and branches have no digest, because their rows change.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ _COLUMNS = {
     "verdicts about text",
 }
 COLUMNS: Mapping[str, Sequence[str]] = {name: text.split() for name, text in _COLUMNS.items()}
-"""Table → the columns that its digest is made of, in their order."""
+"""Table → the columns its digest covers, in order."""
 _NAMES = {"moves": "number", "changes": "number", "notes": "name", "digests": "level"}
-"""Table → the column that names a row of a session, where it is not the id."""
+"""Table → the column that names a row within a session, where it is not the id."""
 _FIELDS = {
     "first_seq": "span.first",
     "last_seq": "span.last",
@@ -59,28 +58,26 @@ _FIELDS = {
     "original_tokens": "source_tokens",
     "survival": "kept",
 }
-"""Column → the field of a value that it holds, where their names differ."""
+"""Column → the model field it holds, where names differ."""
 OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
-"""Finds rows of a session by its id; where there is no such session, none."""
+"""Matches rows of a session by its id; none where it does not exist."""
 ONCE = "ON CONFLICT DO NOTHING"
-"""Where there is such a row already, that one stays."""
+"""Keeps a row that exists already."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Altered(NamedTuple):
-    """A row that is not what was stored."""
+    """A row that differs from what was stored."""
 
     where: str
-    """What finds it in its table, with `key` bound."""
+    """Condition that finds it in its table, with `key` bound."""
     key: tuple[Column, Column]
-    """Its session's key, and its name."""
+    """Its session's key and its name."""
     digest: bytes
-    """The digest of what it holds now."""
+    """The digest of its present values."""
 
 
 class _Form(NamedTuple):
-    """How a field is a column, and back."""
-
     write: Callable[[Any], Column]
     read: Callable[[Any], Any]
 
@@ -121,20 +118,20 @@ _FORMS: Mapping[str, _Form] = {
     "level": _Form(str, str),
     "pieces": _PIECES,
 }
-"""Column → its form, where it does not hold the field as it is."""
+"""Column → its form; other columns hold the field as it is."""
 
 
 def digest(values: Sequence[Column]) -> bytes:
     """The digest of a row."""
-    found = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
-        found.update(f"{type(value).__name__} {len(data)} ".encode() + data)
-    return found.digest()
+        hashed.update(f"{type(value).__name__} {len(data)} ".encode() + data)
+    return hashed.digest()
 
 
 def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflict: str) -> None:
-    """Store a row, in the order of `COLUMNS`, with its digest."""
+    """Insert a row, in the order of `COLUMNS`, with its digest."""
     names, marks = ", ".join(COLUMNS[table]), "?, " * len(values)
     db.execute(
         f"INSERT INTO {table} ({names}, digest) VALUES ({marks}?) {on_conflict}",
@@ -145,22 +142,22 @@ def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflic
 def insert_value(
     db: apsw.Connection, table: str, value: BaseModel, on_conflict: str = "", **given: Column
 ) -> None:
-    """Store a value as a row; the columns that are `given` are not its fields."""
+    """Insert a value as a row. Columns in `given` are not taken from the value."""
     row = [given[x] if x in given else _column_of(value, x) for x in COLUMNS[table]]
     insert(db, table, row, on_conflict)
 
 
 def _column_of(value: BaseModel, column: str) -> Column:
     field = attrgetter(_FIELDS.get(column, column))(value)
-    found: Column = _FORMS[column].write(field) if column in _FORMS else field
-    return found
+    column_value: Column = _FORMS[column].write(field) if column in _FORMS else field
+    return column_value
 
 
 def key_of(db: apsw.Connection, session_id: str) -> int:
     """The session's key.
 
     Raises:
-        NotFound: there is no such session.
+        NotFound: no such session.
     """
     row = first(db, "SELECT key FROM sessions WHERE id = ?", (text(session_id),))
     if row is None:
@@ -169,13 +166,13 @@ def key_of(db: apsw.Connection, session_id: str) -> int:
 
 
 def of_session(db: apsw.Connection, table: str, session_id: str, order: str = "key") -> list[Row]:
-    """A session's rows of a table, as `checked` takes them."""
+    """A session's rows of a table, for `checked`."""
     sql = f"SELECT {columns(table)} FROM {table} WHERE {OF_SESSION} ORDER BY {order}"
     return query(db, sql, (text(session_id),))
 
 
 def columns(table: str) -> str:
-    """What `checked` takes, to be selected."""
+    """The columns that `checked` takes, for a SELECT."""
     return ", ".join(f"{table}.{name}" for name in (*COLUMNS[table], "digest"))
 
 
@@ -183,7 +180,7 @@ def checked(table: str, row: Row) -> Row:
     """The values of a row of `columns`, in the order of `COLUMNS`.
 
     Raises:
-        Unreadable: it is not the row that was stored.
+        Unreadable: the row differs from what was stored.
     """
     *values, stored = row
     if digest(values) != stored:
@@ -193,18 +190,18 @@ def checked(table: str, row: Row) -> Row:
 
 @reading()
 def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model:
-    """The value of a row of `columns`; the fields that are `given` are not in it."""
-    said: dict[str, Any] = {}
+    """The value of a row of `columns`. Fields in `given` are not taken from the row."""
+    fields: dict[str, Any] = {}
     for column, value in zip(COLUMNS[table], checked(table, row), strict=True):
         field, _, part = _FIELDS.get(column, column).partition(".")
         if field in model.model_fields and field not in given:
-            inside = said.setdefault(field, {}) if part else said
+            inside = fields.setdefault(field, {}) if part else fields
             inside[part or field] = _FORMS[column].read(value) if column in _FORMS else value
-    return model.model_validate({**said, **given})
+    return model.model_validate({**fields, **given})
 
 
 def altered(db: apsw.Connection, table: str) -> list[Altered]:
-    """The rows that are not what was stored."""
+    """Rows that differ from what was stored."""
     name = _NAMES.get(table, "id")
     return [
         Altered(f"session = ? AND {name} = ?", (row[0], row[-1]), now)

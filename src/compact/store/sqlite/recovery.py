@@ -1,5 +1,5 @@
-"""The second step of `repair`: what was read of a damaged file becomes sessions again. What lost
-its owner gets one, what is missing is marked, and hashes and sums are made anew.
+"""The second step of `repair`: sessions from the salvaged rows. Rows without an owner get one,
+placeholders mark missing messages, and hashes and sums are computed anew.
 """
 
 from __future__ import annotations
@@ -34,35 +34,36 @@ from compact.store.sqlite.rows import (
 from compact.store.sqlite.salvage import Hints, Salvage
 
 LOST = "[message lost: the file was damaged]"
-"""What a placeholder says."""
+"""Content of a placeholder."""
 SCOPE = "recovered"
-"""Of sessions whose own scope was lost: nobody's, so that nobody sees what is another one's."""
+"""For sessions whose scope was lost. A scope of its own, so that nobody sees another one's
+sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedBranch:
-    """What was saved of a branch's own messages; positions are those of the branch."""
+    """What was saved of a branch's own messages, by position in the branch."""
 
     session_id: str
     branch_id: str
     saved: int
     lost: int | None = 0
-    """How many are missing; None where more may be, after the newest one that is left."""
+    """How many are missing; None where messages after the newest saved one may be missing, too."""
     missing: tuple[int, ...] = ()
-    """A placeholder stands there."""
+    """Positions of placeholders."""
     altered: tuple[int, ...] = ()
-    """What is there is not what was written."""
+    """Positions of messages that differ from what was stored."""
     unproven: tuple[int, ...] = ()
-    """It follows a missing one, so that its hash proves nothing."""
+    """Positions after a missing message, so that the hash proves nothing."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether none is missing or altered, nor may be."""
+        """Whether no message is or may be missing or altered."""
         return self.lost == 0 and not self.altered
 
 
 def lost_in(store: SessionStore) -> dict[str, list[int]]:
-    """Where placeholders stand: positions by branch, of those that have any."""
+    """Positions of placeholders by branch, for branches that have any."""
     lost: dict[str, list[int]] = {}
     for session in store.sessions():
         for branch in store.branches(session.id):
@@ -79,21 +80,22 @@ def lost_in(store: SessionStore) -> dict[str, list[int]]:
 
 
 def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
-    """Give every message a branch, and every branch a session; what was made, as sentences.
+    """Give every message a branch and every branch a session; returns sentences about those it
+    made.
 
-    Vectors are not saved: all messages are pending in the new file.
+    Vectors are not salvaged: all messages are pending in the new file.
     """
     db.execute("UPDATE messages SET embedding_id = NULL WHERE embedding_id IS NOT NULL")
     _forget_unreadable(db)
     remarks = _make_branches(db, hints)
-    # Nothing is left of the parent: what was its part is placeholders of the branch's own.
+    # The parent is lost, so its part becomes placeholders in the branch itself.
     orphans = "parent NOT IN (SELECT key FROM branches)"
     db.execute(f"UPDATE branches SET parent = NULL, fork = 0 WHERE {orphans}")
     return [*remarks, *_make_sessions(db, hints), *_put_branches_in_force(db)]
 
 
 def _forget_unreadable(db: apsw.Connection) -> None:
-    """Take out what nobody wrote: it is made anew, as if it had been lost."""
+    """Delete unreadable rows, so that they are made anew as lost ones are."""
     db.execute(f"DELETE FROM messages WHERE key < 1 << {BITS}")
     db.execute(f"DELETE FROM branches WHERE key NOT BETWEEN 1 AND {LAST >> 1}")
     for table, texts, times in (
@@ -110,7 +112,6 @@ def _forget_unreadable(db: apsw.Connection) -> None:
 
 
 def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
-    """Make branches for messages that have none."""
     remarks: list[str] = []
     sql = f"SELECT min(key) FROM messages WHERE key >> {BITS} NOT IN (SELECT key FROM branches)"
     for (key,) in query(db, f"{sql} GROUP BY key >> {BITS} ORDER BY 1"):
@@ -139,7 +140,7 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
 
 
 def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
-    """The branch that a branch's first message goes on from, and its session: its hash tells."""
+    """The branch that a branch's first message continues, by hash, and its session."""
     sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
     row = query(db, sql, (key,))[0]
     sql = f"""
@@ -153,7 +154,7 @@ def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
 
 
 def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
-    """Make sessions for branches that have none, under their own names or else a branch's."""
+    """Make sessions for branches without one, under their old names if known."""
     remarks: list[str] = []
     sql = "SELECT session, key, id FROM branches WHERE session NOT IN (SELECT key FROM sessions)"
     for key, branch, name in query(db, f"{sql} GROUP BY session HAVING key = min(key)"):
@@ -175,14 +176,14 @@ def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
 
 
 def _free_name(db: apsw.Connection, table: str, name: str | None, key: int) -> str:
-    """The name, or another one where it is unknown or another row has it."""
+    """The name, or another one where it is unknown or taken."""
     if name is None or first(db, f"SELECT 1 FROM {table} WHERE id = ?", (text(name),)):
         return f"recovered-{key}"
     return name
 
 
 def _put_branches_in_force(db: apsw.Connection) -> list[str]:
-    """Have every session go on with its newest branch where the one in force was lost."""
+    """Make the newest branch current in sessions whose current branch was lost."""
     newest = "(SELECT max(key) FROM branches WHERE session = sessions.key)"
     lost = checking.NO_BRANCH
     put = f"UPDATE sessions SET branch = {newest} WHERE {lost} AND {newest} RETURNING id"
@@ -198,14 +199,14 @@ def _put_branches_in_force(db: apsw.Connection) -> list[str]:
 
 
 def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
-    """Make every branch a history without gaps; what was saved of each."""
+    """Fill every branch up to a history without gaps; returns what was saved of each."""
     sql = """
         SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
         JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
     kept = archived_rows.branches(db)
     return [
-        # Its messages were in no damaged file.
+        # Archived: the damaged file held no messages of it.
         SavedBranch(text_of(row[5]), text_of(row[1]), 0)
         if row[0] in kept
         else _settled(db, row, saved)
@@ -242,7 +243,6 @@ def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
 
 
 def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
-    """How many messages the branch had at least, as others tell of it."""
     sql = """
         SELECT at FROM moves WHERE branch = ?1
         UNION SELECT fork FROM branches WHERE parent = ?1
@@ -252,18 +252,16 @@ def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Branch:
-    """A branch on its way to be whole again."""
-
     db: apsw.Connection
     end: Tail
     at: datetime
-    """The time of the last message that is left."""
+    """Time of the last saved message."""
     missing: list[int] = field(default_factory=list)
     altered: list[int] = field(default_factory=list)
     unproven: list[int] = field(default_factory=list)
 
     def fill(self, stop: int) -> None:
-        """Put placeholders where messages are missing."""
+        """Add placeholders up to a position."""
         for position in range(self.end.position, stop):
             self.missing.append(position)
             message = Message(
@@ -276,7 +274,7 @@ class _Branch:
             self._write(Entry(message))
 
     def take(self, found: checking.Linked, entry: Entry) -> None:
-        """Go on with a message that is left."""
+        """Add a saved message."""
         self.at = entry.message.timestamp
         if not found.is_proven:
             self.unproven.append(found.position)
@@ -288,11 +286,11 @@ class _Branch:
         self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        self.end = messages.go_on(self.db, self.end, [entry])
+        self.end = messages.append_after(self.db, self.end, [entry])
 
 
 def _entry(row: Row) -> Entry | None:
-    """The entry of a row, or None where it makes none that could be stored again."""
+    """The entry of a row; None where it cannot be stored again."""
     try:
         entry = entry_of(row[:-2])
         columns_of(entry, position_in(row[0]))
@@ -302,11 +300,11 @@ def _entry(row: Row) -> Entry | None:
     return entry
 
 
-# --- what tells of messages -----------------------------------------------------------------------
+# --- rows that refer to others --------------------------------------------------------------------
 
 
 def tidy(db: apsw.Connection) -> list[str]:
-    """Leave out what tells of something that is lost; what that was, as sentences."""
+    """Delete rows that refer to something lost; returns sentences about them."""
     remarks = archived_rows.tidy(db)
     for name, each in archived_rows.kept(db).items():
         if (session := sessions.session(db, name)) is not None:
@@ -322,12 +320,12 @@ def tidy(db: apsw.Connection) -> list[str]:
 
 
 _SET = {"changes": "what", "notes": "value"}
-"""Table of what somebody set → its column that says what."""
+"""Table of settings that a person or program made → its column with the value."""
 
 
 def _without_altered(db: apsw.Connection, table: str) -> list[str]:
-    """Leave out rows that are not what was stored, as long as what they tell can be made again.
-    What somebody set cannot: it stays as it reads, if it reads at all.
+    """Delete altered rows that can be computed again. Settings cannot, so they stay as they read if
+    they are JSON.
     """
     altered = records.altered(db, table)
     for each in altered:

@@ -1,10 +1,10 @@
-"""A new file from a damaged one: everything that can be read, each message where it stood.
+"""Makes a new file from a damaged one, with everything readable, each message at its position.
 
-A message that is lost leaves a placeholder at its position, so that those after it, and the
-checkpoints that tell of them, keep theirs: an assistant's message of the source `injected`, which
-nobody takes for a person's words. What has changed stays as it reads, tagged `damaged`. What was
-said is held against the chain of hashes; a message that follows a lost one cannot be, and is named.
-How many messages followed the last one that is left is not known where no index tells.
+A lost message leaves a placeholder, so that later messages and checkpoints keep their positions.
+The placeholder is an assistant's message of source `injected`, which nobody takes for a person's
+words. An altered message stays as it reads, tagged `damaged`. Messages are verified by the hash
+chain. One that follows a lost message cannot be verified, and is reported. How many messages
+followed the last saved one is unknown where no index shows it.
 
 The damaged file is kept under another name, with its log. Nobody may use the file meanwhile.
 """
@@ -28,7 +28,7 @@ from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import checking, migrations, recovery, search
 from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
-from compact.store.sqlite.failures import said
+from compact.store.sqlite.failures import store_error
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.recovery import SavedBranch
 from compact.store.sqlite.rows import query, text_of
@@ -40,30 +40,31 @@ _BUSY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair saved and what it did not."""
+    """What a repair saved and what was lost."""
 
     path: str
     kept_as: str | None
-    """The damaged file's new name; None where nothing was wrong and nothing was done."""
+    """The damaged file's new name; None where nothing was wrong."""
     branches: tuple[SavedBranch, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What could not be read, and what was done about it, as sentences."""
+    """What could not be read and what was done about it, as sentences."""
     is_whole: bool = True
-    """Whether all messages could be looked for; else whole sessions may be lost untold."""
+    """Whether all messages could be searched for. Else whole sessions may be lost without a
+    trace."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether no message is missing or altered, nor may be."""
+        """Whether no message is or may be missing or altered."""
         return self.is_whole and all(branch.is_complete for branch in self.branches)
 
 
 def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
-    """Save what can be read of a damaged file into a new one, which takes its place. An encrypted
-    one needs its key (by default the environment's), and the new one has the same.
+    """Save what is readable of a damaged file into a new one, which takes its place. An encrypted
+    file needs its key (default: the environment's); the new file has the same.
 
     Raises:
-        StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, its key
-            is missing or wrong, or there is no room beside it.
+        StoreFailed: there is no such file; it is in use; it holds nothing of a store; its key is
+            missing or wrong; or there is no room beside it.
     """
     file = named_path(path).absolute()
     if not is_file(file):
@@ -90,11 +91,6 @@ def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
 
 
 def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
-    """What is wrong with the file.
-
-    Raises:
-        StoreFailed: it cannot be told, since the file is locked, or is not one of this version.
-    """
     try:
         pool = Pool(str(file), durability="full", busy_timeout=_BUSY, passphrase=passphrase)
     except StoreDamaged as error:
@@ -104,13 +100,13 @@ def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
             raise
         return [str(error)]
     try:
-        return checking.findings(pool)
+        return checking.integrity_check(pool)
     finally:
         pool.close()
 
 
 def _is_ours(file: Path, key: bytes | None) -> bool:
-    """Whether a file that says another thing of itself has our tables, of this version."""
+    """Whether a file with a foreign header has our tables, of this version."""
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
         names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}
@@ -124,7 +120,7 @@ def _is_ours(file: Path, key: bytes | None) -> bool:
 
 @contextmanager
 def _alone(file: Path, key: bytes | None) -> Iterator[None]:
-    """Keep writers out as far as a damaged file can, and leave its log alone in the end."""
+    """Keep writers out as far as a damaged file allows, and leave its log as it is."""
     db = None
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -132,7 +128,7 @@ def _alone(file: Path, key: bytes | None) -> Iterator[None]:
         db.set_busy_timeout(int(_BUSY * 1000))
         db.execute("BEGIN IMMEDIATE")
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise said(error, str(file), waited=_BUSY) from error
+        raise store_error(error, str(file), waited=_BUSY) from error
     except apsw.Error:
         pass  # too damaged for locks
     try:
@@ -145,7 +141,6 @@ def _alone(file: Path, key: bytes | None) -> Iterator[None]:
 def _rebuilt(
     file: Path, folder: Path, passphrase: Passphrase | None, key: bytes | None
 ) -> RepairReport:
-    """Build the new database in a folder beside the damaged one; encrypted as that is."""
     copy = folder / "copy"
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
@@ -167,8 +162,8 @@ def _rebuilt(
                 if not each.saved and not each.is_complete
             ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
-            search.catch_up(pool, text_of(name))
-        remarks += [f"after the repair: {line}" for line in checking.findings(pool)]
+            search.catch_up_branch(pool, text_of(name))
+        remarks += [f"after the repair: {line}" for line in checking.integrity_check(pool)]
         pool.empty_log()
     finally:
         pool.close()
@@ -176,7 +171,6 @@ def _rebuilt(
 
 
 def _exchange(file: Path, new: Path) -> Path:
-    """Put the new file in the place of the damaged one, which is kept with its log."""
     stamp = f"{clock_and_ids.now():%Y%m%dT%H%M%S}"
     kept, number = Path(f"{file}.damaged-{stamp}"), 1
     while kept.exists():
@@ -186,7 +180,7 @@ def _exchange(file: Path, new: Path) -> Path:
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
             _link(Path(f"{file}{ending}"), Path(f"{kept}{ending}"))
-    # The old log must be gone before the new file is there: SQLite would apply it.
+    # Remove the old log before the new file appears: SQLite would apply it.
     for ending in ("-wal", "-shm"):
         Path(f"{file}{ending}").unlink(missing_ok=True)
     os.replace(new, file)
@@ -195,7 +189,7 @@ def _exchange(file: Path, new: Path) -> Path:
 
 
 def _link(file: Path, name: Path) -> None:
-    """Another name for a file; a copy where there can be none."""
+    """Hard-link a file; copy it where links are impossible."""
     try:
         os.link(file, name)
     except OSError:
@@ -204,7 +198,7 @@ def _link(file: Path, name: Path) -> None:
 
 
 def _give_to_owner_of(old: Path, new: Path) -> None:
-    """Have whoever may use the old file use the new one, as far as this user may, and no other."""
+    """Give the new file the old one's owner and mode, as far as this user may, and no wider."""
     was = old.stat()
     if hasattr(os, "chown"):
         with suppress(OSError):

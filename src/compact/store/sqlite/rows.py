@@ -17,24 +17,24 @@ Row = tuple[Any, ...]
 Column = str | bytes | int | float | None
 
 BITS = POSITION_BITS
-"""Of a message's key, for its position; the branch's key stands above them."""
+"""Bits of a message's key for its position; the branch's key is above them."""
 LAST = (1 << BITS) - 1
-"""No position is higher."""
+"""The highest position."""
 MESSAGE = "key, id, role, timestamp, zone, token_count, importance_score, marks, payload, content"
 """The columns that `entry_of` reads."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = "none"
 WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-"""What reading a row that nobody wrote comes to."""
+"""Errors of reading a row with invalid values."""
 
 
 class Unreadable(Exception):
-    """A row does not hold what `columns_of` gives: its page was overwritten."""
+    """A row has invalid values: its page was overwritten."""
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise `Unreadable` where a row does not make the value that is made of it."""
+    """Raise `Unreadable` where a row cannot be converted."""
     try:
         yield
     except WRONG as error:
@@ -53,7 +53,7 @@ def first(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> Row
 
 
 def text(value: str | None) -> str | bytes | None:
-    """A text as SQLite can hold it: one that is not Unicode goes in as bytes."""
+    """A text as SQLite can store it: non-Unicode text becomes bytes."""
     if value is None or value.isascii():
         return value
     try:
@@ -64,10 +64,10 @@ def text(value: str | None) -> str | bytes | None:
 
 
 def text_of(column: str | bytes) -> str:
-    """The text of what `text` gave.
+    """The text of a column written by `text`.
 
     Raises:
-        Unreadable: it gave no such value.
+        Unreadable: it is not text.
     """
     if isinstance(column, str):
         return column
@@ -78,7 +78,7 @@ def text_of(column: str | bytes) -> str:
 
 
 def text_or_none(column: str | bytes | None) -> str | None:
-    """The same, where there may be none."""
+    """Like `text_of`; None for NULL."""
     return None if column is None else text_of(column)
 
 
@@ -92,15 +92,15 @@ def json_of(value: object) -> str:
 
 
 def value_of(column: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of what `json_of` gave."""
+    """The value of a column written by `json_of`."""
     return codec.load(column.encode())
 
 
 def time_of(column: str) -> datetime:
-    """The time of its ISO text.
+    """The time of an ISO text.
 
     Raises:
-        Unreadable: it is none.
+        Unreadable: it is not a time.
     """
     try:
         return datetime.fromisoformat(column)
@@ -114,10 +114,10 @@ def position_in(key: int) -> int:
 
 
 def columns_of(entry: Entry, position: int) -> Row:
-    """An entry's columns but its key, running total and chain hash.
+    """An entry's columns, except key, running total and chain hash.
 
     Raises:
-        InvalidMessage: it holds something that cannot be stored; the text says what.
+        InvalidMessage: it cannot be stored; the text says why.
     """
     message = entry.message
     content, payload = codec.encode(message, f"messages[{position}]")
@@ -140,7 +140,7 @@ def entry_of(row: Row) -> Entry:
     """The entry of a row of `MESSAGE`.
 
     Raises:
-        Unreadable: the row is not one that was written.
+        Unreadable: the row has invalid values.
     """
     key, own_id, role, timestamp, zone, tokens, importance, marks, payload, content = row
     try:
@@ -164,7 +164,7 @@ def moment(timestamp: int, zone: float | str | None) -> datetime:
         return _EPOCH + since
     if isinstance(zone, str):
         return _EPOCH.replace(tzinfo=None) + since
-    # Added up first: the same instant in UTC may lie beyond the calendar.
+    # Add up first: the same instant in UTC may be outside of the calendar.
     at = timezone(timedelta(seconds=zone))
     return _EPOCH.replace(tzinfo=at) + (since + timedelta(seconds=zone))
 

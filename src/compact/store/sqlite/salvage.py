@@ -1,9 +1,9 @@
-"""The first step of `repair`: what can still be read of a damaged file, table by table, into a new
-one; SQLite reads it all.
+"""The first step of `repair`: copies what is readable of a damaged file, table by table, into a new
+one. SQLite does all reading.
 
-SQL reads a table from both ends, up to where a page stops it. Of a table that it did not read to
-the end, the rows are then looked for on every page of the file: SQLite is told that the table
-consists of that page alone, and so reads it whatever has become of the pages that led to it.
+SQL reads a table from both ends, up to a damaged page. For a table that was not read completely,
+every page of the file is tried: SQLite is told that the table consists of that page alone. So it
+reads the page even where the pages that led to it are lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compact.store.sqlite.encryption import connect
 from compact.store.sqlite.rows import BITS, LAST, Row, query
 
 _STOPS = (apsw.Error, UnicodeDecodeError)
-"""What reading a damaged page comes to."""
+"""Errors of reading a damaged page."""
 _TABLES: dict[str, str] = {
     "sessions": "typeof(scope) IN ('text', 'blob')",
     "branches": "true",
@@ -37,29 +37,29 @@ _TABLES: dict[str, str] = {
     "archived_branches": f"last >= 1 << {BITS}",
     "digests": "true",
 }
-"""Table → what tells its rows from others', where the types of its columns do not."""
+"""Table → what distinguishes its rows from others', where column types do not."""
 _OLDER = ("no such table: changes", "no such table: digests", "no such table: archived")
-"""Say of a file only that it is of an older schema."""
+"""Errors that only mean an older schema."""
 _SMALLEST_ROW = 50
-"""Bytes that a message takes at least: its time, its hash, and what says where they stand."""
+"""Least bytes of a message: its time, its hash, and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
-"""The first byte of a page that holds rows: of a table, of one that is an index (`notes`)."""
+"""First byte of a page that holds rows: of a table, or of one that is an index (`notes`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the file's indexes, each of which holds some columns of a table, tell of lost rows."""
+    """What the file's indexes, each holding some columns of a table, show of lost rows."""
 
     branches: dict[int, str]
     """Key of a branch → its id."""
     owners: dict[int, int]
-    """Key of a branch → that of its session."""
+    """Key of a branch → key of its session."""
     sessions: dict[int, str]
     """Key of a session → its id."""
     scopes: dict[int, str]
     """Key of a session → its scope."""
     lengths: dict[int, list[int]]
-    """Key of a branch → how many messages it had at least, as each index tells."""
+    """Key of a branch → its minimum lengths, one from each index."""
 
 
 class Salvage(NamedTuple):
@@ -67,36 +67,36 @@ class Salvage(NamedTuple):
 
     hints: Hints
     remarks: list[str]
-    """What could not be read from one end to the other, as sentences."""
+    """What could not be read completely, as sentences."""
     is_whole: bool
-    """Whether the file is as long as it was, and its messages were read from one end to the other.
-    Where not, messages and whole sessions may be lost without a trace."""
+    """Whether the file has its full length and all messages were read. Else messages and whole
+    sessions may be lost without a trace."""
     most: int
-    """Messages that the file had room for: what tells of more is damaged itself."""
+    """Messages that the file had room for. References to later positions are damaged."""
     before: int
-    """Branches with a key below it were read to their ends."""
+    """Branches with keys below it were read to their ends."""
     since: int
-    """So were those from it on."""
+    """So were branches with keys from it on."""
 
     def knows_end_of(self, branch: int) -> bool:
-        """Whether no message after the newest one that is left of a branch can have been lost."""
+        """Whether no message after the branch's newest saved one can be lost."""
         return branch < self.before or branch >= self.since
 
 
 def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvage:
-    """Fill the new database from a copy of the damaged one, of which no more than that is left. Of
-    an encrypted one, no page is read by itself.
+    """Fill the new database from a copy of the damaged one, and destroy the copy. Single pages of
+    an encrypted file are not read.
     """
     remarks: list[str] = []
     source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key, remarks)
     is_whole = key is None or not remarks
     tables = [_table(db, name) for name in _TABLES]
-    found = {table.name: _copy(source, db, table) for table in tables}
+    readers = {table.name: _copy(source, db, table) for table in tables}
     hints = _hints(source, db)
     source.close(True)
     stopped = {
         name: reading.stopped
-        for name, reading in found.items()
+        for name, reading in readers.items()
         if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
@@ -115,13 +115,13 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
         if table.name in stopped and key is None:
             for row in _from_pages(copy, table, page_size):
                 _insert(db, table.name, row)
-    read = found["messages"]
+    read = readers["messages"]
     most = max(length, had) // _SMALLEST_ROW
     return Salvage(hints, remarks, is_whole, most, read.up >> BITS, read.down >> BITS)
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
-    """The copy with its log worked off, and with a new head where its own makes no sense."""
+    """The copy with its log applied, and with a new header where its own is unreadable."""
     source = apsw.Connection(str(copy))
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -134,7 +134,7 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
     except apsw.Error:
         pass
     try:
-        # Else nothing is read of a file that is shorter than its head says.
+        # Without this, SQLite reads nothing of a file shorter than its header says.
         query(source, "PRAGMA writable_schema = on")
         query(source, "PRAGMA wal_checkpoint(TRUNCATE)")
     except apsw.Error as error:
@@ -143,7 +143,6 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
 
 
 def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
-    """The encrypted copy, as it can be read."""
     source = connect(str(copy), key, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -155,12 +154,14 @@ def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
 
 
 def _of_unknown_length(head: bytes) -> bytes:
-    """A file's beginning that says no number of pages, so that SQLite goes by the file's length."""
+    """The header without a page count, so that SQLite uses the file's length."""
     return head[:28] + bytes(4) + head[32:]
 
 
 def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
-    """Bytes of a page, of the file, and of the file as its head says, where that is readable."""
+    """Bytes of a page, of the file, and of the file by its header (its length, where that is
+    encrypted).
+    """
     with copy.open("rb") as file:
         head = file.read(32)
         length = file.seek(0, 2)
@@ -174,16 +175,16 @@ def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
 
 
 class _TableReader:
-    """The rows of a query from the beginning and, where a page stops it, from the end."""
+    """The rows of a query from the start and, where a page stops it, from the end."""
 
     def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
         self._source, self._sql, self._keys = source, sql, keys
         self.stopped: Exception | None = None
-        """What stopped it first."""
+        """The first error."""
         self.up = 0
-        """The first value of the last row that was read from the beginning."""
+        """First column of the last row read from the start."""
         self.down = 1 << 2 * BITS
-        """That of the last row that was read from the end."""
+        """First column of the last row read from the end."""
 
     def __iter__(self) -> Iterator[Row]:
         for row in self._part("ASC"):
@@ -205,15 +206,13 @@ class _TableReader:
 
 
 class _Table(NamedTuple):
-    """A table of the new database, which the damaged one had too."""
-
     name: str
     columns: str
-    """With their types, as they are declared."""
+    """Declared columns with their types."""
     keys: Sequence[str]
-    """The columns of its primary key."""
+    """The primary key's columns."""
     selected: str
-    """Its columns, to be selected; texts as bytes: a damaged one may not be UTF-8."""
+    """Columns for a SELECT; texts as bytes, because damaged ones may not be UTF-8."""
 
 
 def _table(db: apsw.Connection, name: str) -> _Table:
@@ -228,7 +227,6 @@ def _table(db: apsw.Connection, name: str) -> _Table:
 
 
 def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _TableReader:
-    """Copy a table as far as SQL reads it; how far that was."""
     reading = _TableReader(source, f"SELECT {table.selected} FROM {table.name}", table.keys)
     for row in reading:
         _insert(db, table.name, row)
@@ -236,13 +234,12 @@ def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _Table
 
 
 def _insert(db: apsw.Connection, table: str, row: Row) -> None:
-    """Store a row of `_Table.selected`, unless there is one of its key."""
     values = [
         value.decode("utf-8", "replace") if is_text else value
         for value, is_text in zip(row[::2], row[1::2], strict=True)
     ]
     marks = ", ".join("?" * len(values))
-    with suppress(apsw.ConstraintError):  # not a value that this column can have
+    with suppress(apsw.ConstraintError):  # an impossible value for this column
         db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", values)
 
 
@@ -258,7 +255,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
     owners: dict[int, int] = dict(
         read("key, session FROM branches INDEXED BY branches_by_session", "session")
     )
-    seen = query(db, f"SELECT key FROM branches UNION SELECT key >> {BITS} FROM messages")
+    branch_keys = query(db, f"SELECT key FROM branches UNION SELECT key >> {BITS} FROM messages")
     return Hints(
         branches=branches,
         owners=owners,
@@ -266,16 +263,15 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
         scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
         lengths={
             branch: _least_lengths(source, branch)
-            for branch in {*branches, *owners, *(row[0] for row in seen)}
+            for branch in {*branches, *owners, *(row[0] for row in branch_keys)}
             if 0 < branch < 1 << (BITS - 1)
         },
     )
 
 
 def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
-    """How many messages a branch had at least, as each index tells."""
     keys = branch << BITS, branch << BITS | LAST
-    found: list[int] = []
+    lengths: list[int] = []
     for newest in (
         "max(key) FROM messages INDEXED BY messages_fixed WHERE marks & 1 AND key",
         "max(key) FROM messages INDEXED BY messages_of_persons WHERE marks & 2 AND key",
@@ -283,15 +279,15 @@ def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
     ):
         with suppress(*_STOPS):
             [(key,)] = query(source, f"SELECT {newest} BETWEEN ? AND ?", keys)
-            found += [] if key is None else [(key & LAST) + 1]
-    return found
+            lengths += [] if key is None else [(key & LAST) + 1]
+    return lengths
 
 
 # --- by the pages ---------------------------------------------------------------------------------
 
 
 def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
-    """A table's rows of every page of the file, which is left with this one table."""
+    """A table's rows from every page of the file, whose schema is replaced by this one table."""
     for ending in ("-wal", "-shm"):
         Path(f"{copy}{ending}").unlink(missing_ok=True)
     with copy.open("r+b") as file:
@@ -303,14 +299,13 @@ def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
         leaf = _INDEX_LEAF if table.name == "notes" else _TABLE_LEAF
         for page in range(1, file.seek(0, 2) // page_size):
             file.seek(page * page_size)
-            # No others: pages that lead to pages are damaged, and may lead round in circles.
+            # Leaves only: damaged inner pages may lead in circles.
             if file.read(1)[0] == leaf:
                 yield from _from_page(source, table, page + 1)
         source.close(True)
 
 
 def _first_page(table: _Table, page_size: int) -> bytes:
-    """The first page of a database that has this one table, and no index."""
     made = apsw.Connection(":memory:")
     query(made, f"PRAGMA page_size = {page_size}")
     rest = " WITHOUT ROWID" if table.name == "notes" else ""
@@ -320,8 +315,8 @@ def _first_page(table: _Table, page_size: int) -> bytes:
 
 
 def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
-    """A table's rows of one page, each by itself: the end of a long one may be lost."""
-    found: list[Row] = []
+    """A table's rows from one page, read singly, because the end of a long one may be lost."""
+    rows: list[Row] = []
     where = " AND ".join(f"{key} = ?" for key in table.keys)
     with suppress(*_STOPS):
         query(source, "PRAGMA writable_schema = on")
@@ -330,5 +325,5 @@ def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
         for key in query(source, f"SELECT {', '.join(table.keys)} FROM {table.name}"):
             with suppress(*_STOPS):
                 sql = f"SELECT {table.selected} FROM {table.name} WHERE {where}"
-                found += query(source, f"{sql} AND {_TABLES[table.name]}", key)
-    return found
+                rows += query(source, f"{sql} AND {_TABLES[table.name]}", key)
+    return rows

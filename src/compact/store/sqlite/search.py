@@ -1,9 +1,8 @@
-"""Search by words: the index, how it catches up, and what is looked for in it.
+"""Search by words: the index, its updates, and queries.
 
-The index holds no texts, only which words stand in which message, by their stems. Appending does
-not touch it: a branch knows up to which position it is indexed, and what is missing follows in
-batches, a part of it after each commit and the rest before a search. With its words goes what else
-a search of memory asks of a message (`text.turns`).
+The index stores no texts, only which words are in which message, by stem. Appending does not update
+it. A branch knows up to which position it is indexed. The rest follows in batches: some after each
+commit, all before a search. Other notes for memory's search go with the words (`text.turns`).
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from compact.text.terms import looked_for, pieces_of, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
 
 BATCH = 500
-"""Messages that are indexed in one transaction."""
+"""Messages indexed in one transaction."""
 MOST_SCANNED = 5_000
-"""Messages that are looked through where there is no index; a word that stands in more of a store
-says little of any of them, and what it says costs a look at each."""
+"""Messages scanned where there is no index. Also the limit of a common word: one in more messages
+says little about any of them, and each costs a look."""
 
 Name = tuple[str, ...]
 
@@ -54,12 +53,12 @@ _UNINDEXED = f"""
 
 
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, by the index, the best first: a message counts
-    by its BM25, higher for names whose pieces stand side by side; the newer first among equals.
-    Where rare words find some, common ones are left aside.
+    """Messages that share words with the question, best BM25 first, newer first among equals. Names
+    score higher where their pieces are adjacent. Common words count only where rare ones find
+    nothing.
 
-    Where the index lacks messages and cannot catch up, since the file is read-only or another
-    process keeps it locked, the newest `MOST_SCANNED` messages are looked through instead.
+    Where the index lacks messages and cannot be updated (read-only or locked file), the newest
+    `MOST_SCANNED` messages are scanned instead.
     """
     names = looked_for(question)
     if not is_complete(pool, branch_id):
@@ -68,8 +67,8 @@ def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         return []
     with pool.read() as db:
         rare = _rare(db, names)
-        found = _matching(db, branch_id, rare, most) if rare else []
-        return found or _matching(db, branch_id, names, most)
+        matches = _matching(db, branch_id, rare, most) if rare else []
+        return matches or _matching(db, branch_id, names, most)
 
 
 def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int) -> list[Found]:
@@ -88,7 +87,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
 
 
 def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
-    """The names without the pieces that stand in very many messages of the store."""
+    """The names without pieces that are in very many messages of the store."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     pieces = {piece for name in names for piece in name}
     common = {
@@ -101,9 +100,9 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
 
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, without an index: only the newest
-    `MOST_SCANNED` are looked through. A message counts ln(1 + messages / messages with the name)
-    for each name whose pieces it holds.
+    """Messages that share words with the question, without an index: only the newest `MOST_SCANNED`
+    are scanned. Each name whose pieces a message holds scores ln(1 + messages / messages with the
+    name).
     """
     names = looked_for(question)
     with pool.read() as db:
@@ -117,17 +116,17 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
             if pieces.issuperset(name):
                 places[name].append(position_in(row[0]))
     scores: Counter[int] = Counter()
-    for found in places.values():
-        scores.update(dict.fromkeys(found, math.log1p(stop / max(1, len(found)))))
+    for positions in places.values():
+        scores.update(dict.fromkeys(positions, math.log1p(stop / max(1, len(positions)))))
     best = sorted(scores.items(), key=lambda item: (-item[1], -item[0]))
     return [Found(position, score) for position, score in best[: max(0, most)]]
 
 
 def expression_of(name: Name) -> str:
-    """A name in the index's language; pieces hold letters and digits only."""
+    """A name as an FTS5 expression; pieces hold letters and digits only."""
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
-        return phrase  # Chinese letters that stand apart make other words
+        return phrase  # separated Chinese characters would form other words
     apart = " AND ".join('"' + piece + '"' for piece in name)
     return f"({phrase} OR ({apart}))"
 
@@ -136,9 +135,9 @@ def expression_of(name: Name) -> str:
 
 
 def is_complete(pool: Pool, branch_id: str) -> bool:
-    """Whether the index holds all of the branch, once it has caught up as far as it can."""
+    """Update the index; whether it now holds the whole branch."""
     try:
-        catch_up(pool, branch_id)
+        catch_up_branch(pool, branch_id)
     except StoreDamaged:
         raise
     except StoreFailed:
@@ -146,11 +145,11 @@ def is_complete(pool: Pool, branch_id: str) -> bool:
     return True
 
 
-def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
-    """Index what is missing of a branch and its ancestors; at most so many messages.
+def catch_up_branch(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
+    """Index the missing messages of a branch and its ancestors; at most `most`.
 
     Raises:
-        StoreFailed: it cannot be written.
+        StoreFailed: the file cannot be written.
     """
     left = math.inf if most is None else most
     with pool.read() as db:
@@ -163,13 +162,13 @@ def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
 
 
 def unindexed(db: apsw.Connection) -> int:
-    """How many messages are in no index yet."""
+    """How many messages are not indexed yet."""
     return int(query(db, _UNINDEXED)[0][0])
 
 
-def catch_up_all(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
-    """Index what is missing of every branch; whether that could be done. `progress` is told after
-    each batch how many messages are done, and of how many.
+def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
+    """Index the missing messages of every branch; whether that succeeded. `progress` gets the
+    messages done and the total, after each batch.
     """
     with pool.read() as db:
         branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
@@ -189,7 +188,7 @@ def catch_up_all(pool: Pool, progress: Callable[[int, int], None] | None = None)
 
 
 def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
-    """Index the next messages of a stretch; how many. Texts are made before the file is locked."""
+    """Index a stretch's next messages; returns how many. Texts are made before locking the file."""
     with pool.read() as db:
         row = first(db, "SELECT indexed FROM branches WHERE key = ?", (stretch.branch,))
         if row is None:
@@ -218,8 +217,8 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
 
 
 def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
-    """The speakers of messages as JSON, and what is noted of each message; a speaker stands there
-    by his place, counted from 1.
+    """The speakers of messages as JSON, and the packed notes on each message. Notes name a speaker
+    by number, from 1.
     """
     speakers: dict[str, int] = {}
     packed = bytearray()
@@ -232,23 +231,16 @@ def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
 
 
 def indexed_text(words: str) -> str:
-    """Words as the index takes them: Unicode, and Chinese letters apart."""
+    """Text for the index: Unicode, with Chinese characters separated."""
     whole = text(spaced(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 
 
-def remove(db: apsw.Connection, branch: int) -> bool:
-    """Take a branch out of the index; whether it was there."""
+def remove(db: apsw.Connection, branch: int) -> None:
+    """Take a branch out of the index."""
     row = first(db, "SELECT indexed > fork FROM branches WHERE key = ?", (branch,))
     if row is None or not row[0]:
-        return False
+        return
     keys = branch << BITS, branch << BITS | LAST
     db.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", keys)
     db.execute("DELETE FROM turns WHERE branch = ?", (branch,))
-    return True
-
-
-def rewrite(db: apsw.Connection) -> None:
-    """Write the indexes anew, without the words of what was taken out of them."""
-    for table in ("words", "archived_words"):
-        db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")

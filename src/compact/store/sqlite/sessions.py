@@ -1,4 +1,4 @@
-"""Which sessions there are: they are made, forked and deleted here."""
+"""Sessions and their branches: made, forked and deleted here."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _OF_BRANCH = {
     "vectors": "vectors WHERE message",
     "turns": f"turns WHERE branch << {BITS}",
 }
-"""What is told of a branch's messages → where its rows are found by their keys."""
+"""Kind of row → where a branch's rows are found by key."""
 
 
 def session(db: apsw.Connection, session_id: str) -> Session | None:
-    """The session of that id, as it stands."""
+    """The session of that id; None for none."""
     row = first(db, f"{_SESSION} AND s.id = ?", (text(session_id),))
     return None if row is None else _session_of(row)
 
 
 def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
-    """The sessions of a scope, or of all, the one that changed last first."""
+    """Sessions of a scope, or of all, last changed first."""
     where, bindings = ("", ()) if scope is None else ("AND s.scope = ?", (text(scope),))
-    found = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
-    return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
+    rows = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
+    return sorted(rows, key=lambda each: codec.instant(each.updated_at), reverse=True)
 
 
 @reading()
@@ -83,25 +83,25 @@ def _session_of(row: Row) -> Session:
 def describe(
     db: apsw.Connection, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
 ) -> Session:
-    """Give a session this title and this metadata in the place of its own; it as it stands then.
+    """Replace a session's title and metadata; returns the session.
 
     Raises:
-        NotFound: there is no such session.
+        NotFound: no such session.
         InvalidMessage: JSON cannot carry the metadata.
     """
     sql = "UPDATE sessions SET title = ?, metadata = ? WHERE id = ?"
     db.execute(sql, (text(title), json_of(metadata), text(session_id)))
-    found = session(db, session_id)
-    if found is None:
+    described = session(db, session_id)
+    if described is None:
         raise NotFound(f"no session {session_id!r} in this store")
-    return found
+    return described
 
 
 def create(db: apsw.Connection, given: Session) -> None:
-    """Store a session, and its first branch.
+    """Store a session and its first branch.
 
     Raises:
-        InvalidInput: a branch of another session has that id.
+        InvalidInput: another session has a branch of that id.
     """
     branch = given.branch
     if _is_branch(db, branch.id):
@@ -124,7 +124,6 @@ def create(db: apsw.Connection, given: Session) -> None:
 
 
 def _add_branch(db: apsw.Connection, session_key: int, branch: Branch, begins: Tail | None) -> int:
-    """Add the row of a branch that goes on from there; its key."""
     parent, fork, tokens, link = begins or (None, 0, 0, chain.START)
     db.execute(
         """
@@ -146,16 +145,16 @@ def _add_branch(db: apsw.Connection, session_key: int, branch: Branch, begins: T
 
 
 def put_in_force(db: apsw.Connection, session_key: int, branch_key: int) -> None:
-    """Make a branch the session's own."""
+    """Make a branch the session's current one."""
     sql = "UPDATE sessions SET branch = ?1 WHERE key = ?2 AND branch <> ?1"
     db.execute(sql, (branch_key, session_key))
 
 
 def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
-    """A new branch that goes on from a position of another one, and is in force from now on.
+    """Make a branch that continues another one from a position, and make it current.
 
     Raises:
-        NotFound: there is no such branch or position.
+        NotFound: no such branch or position.
     """
     session_id = branch_lineage.branch(db, branch_id).session_id
     own = len(branch_lineage.branches(db, session_id))
@@ -166,11 +165,11 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
 
 
 def begin(db: apsw.Connection, branch: Branch) -> int:
-    """Add a branch that goes on from its parent's position; its key.
+    """Insert a branch that continues its parent; returns its key.
 
     Raises:
-        NotFound: there is no such parent or position.
-        Superseded: there is a branch of its id already.
+        NotFound: no such parent or position.
+        Superseded: a branch of that id exists.
     """
     parent = branch_lineage.branch(db, branch.parent or "")
     at = branch.fork
@@ -187,11 +186,10 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
 
 
 def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
-    """Remove everything of a session; how many rows of which table. What that leaves in the file is
-    swept afterwards.
+    """Delete a session's rows; returns how many by table. Their bytes are swept later.
 
     Raises:
-        NotFound: there is no such session.
+        NotFound: no such session.
     """
     session_key = records.key_of(db, session_id)
     place = archived_rows.of_session(db, session_id)
@@ -210,7 +208,6 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
 
 
 def _delete_branch(db: apsw.Connection, branch: int) -> dict[str, int]:
-    """Remove what a branch has of its own; how many rows of which table."""
     keys = branch << BITS, branch << BITS | LAST
     removed = {
         name: int(query(db, f"SELECT count(*) FROM {rows} BETWEEN ? AND ?", keys)[0][0])

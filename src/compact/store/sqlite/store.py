@@ -1,14 +1,13 @@
-"""`SQLiteManager`: sessions in one SQLite file. A table of contents; the chapters stand beside it.
+"""`SQLiteManager`: sessions in one SQLite file. An overview; the modules beside it do the work.
 
-One file may be used by many threads and processes at once: readers never wait, writers take turns.
-What a call stored is on the disk when it returns (`durability="full"`), all of it or nothing.
+Many threads and processes may use one file at once: readers never wait, writers take turns. What a
+call stored is on the disk when it returns (`durability="full"`), all of it or nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -18,9 +17,8 @@ from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.messages.sessions import Entry, Found, Move, Session, Step
-from compact.store.backups import BackupCounts
 from compact.store.blobs.sealing import Passphrase
-from compact.store.forgotten import ForgottenReport
+from compact.store.reports import BackupCounts
 from compact.store.sqlite import (
     archived_copies,
     archived_rows,
@@ -39,34 +37,38 @@ from compact.store.sqlite import (
 )
 from compact.store.sqlite import changes as change_log
 from compact.store.sqlite import sessions as session_rows
-from compact.store.sqlite.archived_copies import ArchivedCopies
+from compact.store.sqlite.archived_copies import (
+    ArchivedCopies,
+    going_on,
+    in_transaction,
+    on_pool,
+    reading,
+)
 from compact.store.sqlite.branch_lineage import Tail
-from compact.store.sqlite.methods import going_on, in_transaction, reading
 from compact.store.sqlite.pool import MEMORY, Durability, Pool
-from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
 
 INDEXED_AFTER_COMMIT = 2_000
-"""Messages that are indexed after a commit, so that the first search of a long session is quick."""
+"""Messages indexed after a commit, so that the first search of a long session is quick."""
 MOST_ENDS = 1_000
-"""Branches whose ends are known; one that is not costs an append three statements more."""
+"""Branch ends kept in memory. Appending to another branch costs three statements more."""
 
 
 class SQLiteManager:
     """A session store in a file, or in memory.
 
     `durability` says when an append returns: `full` when it is on the disk, `normal` when the
-    operating system has it (a power cut may take the last moments, never the file).
-    `busy_timeout` is how many seconds a writer waits for those of other processes.
+    operating system has it. With `normal`, a power cut may lose the last moments, but never damages
+    the file. `busy_timeout` is how many seconds a writer waits for other processes.
 
-    With a `key` (by default the environment's `COMPACT_ENCRYPTION_KEY`) the file is encrypted,
-    which needs `apsw-sqlite3mc` in the place of `apsw`, and so are archives of its sessions.
+    With a `key` (default: `COMPACT_ENCRYPTION_KEY` of the environment) the file and its archives
+    are encrypted. That needs `apsw-sqlite3mc` instead of `apsw`.
 
     Raises:
-        StoreFailed: the file cannot be opened, or not with this key; or is of a newer compact or
-            another application.
-        StoreDamaged: it is no database, or a damaged one.
+        StoreFailed: the file cannot be opened, or not with this key; or it belongs to a newer
+            compact or another application.
+        StoreDamaged: the file is damaged, or not a database.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class SQLiteManager:
             passphrase=Passphrase.in_force(key),
         )
         self._ends: dict[str, Tail] = {}
-        """Where branches ended when this store appended to them last."""
+        """Ends of branches after this store's last append."""
         self._memory = memory_index.MemoryIndex(self._pool)
         self._copies = ArchivedCopies(self._pool)
         with suppress(StoreFailed):
@@ -94,7 +96,9 @@ class SQLiteManager:
         self._discard()
 
     def _discard(self) -> None:
-        """Remove files of archives that nobody needs any more; what fails, a later one makes up."""
+        """Remove files of archives that no session needs; after a failure, a later call tries
+        again.
+        """
         with suppress(StoreFailed, OSError):
             forgetting.discard(self._pool)
 
@@ -105,20 +109,20 @@ class SQLiteManager:
 
     @property
     def pool(self) -> Pool:
-        """Its connections, for what else is kept in the same file."""
+        """Its connections, for other tables in the same file."""
         return self._pool
 
     @property
     def db(self) -> apsw.Connection:
-        """The connection that writes, for what has no method. Leave no transaction open."""
+        """The writing connection, for what has no method. Leave no transaction open."""
         return self._pool.writer
 
     def version(self) -> tuple[int, int] | None:
-        """As `Versioned` says; never waits."""
+        """See `Versioned`; never waits."""
         return self._pool.version()
 
     def close(self) -> None:
-        """Let go of the file; closing twice is no error."""
+        """Close the file. Closing twice is no error."""
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -127,27 +131,27 @@ class SQLiteManager:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # --- which sessions there are -----------------------------------------------------------------
+    # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id, as it stands; `create` is stored where there is none.
+        """The session of that id; `create` is stored where there is none.
 
         Raises:
-            NotFound: there is none, and none is to be made.
-            InvalidInput: `create` is of another id, or its branch is taken.
+            NotFound: there is none, and `create` is not given.
+            InvalidInput: `create` has another id, or its branch id is taken.
         """
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._pool.read() as db:
-            found = session_rows.session(db, session_id)
-        if found is None and create is not None:
+            stored = session_rows.session(db, session_id)
+        if stored is None and create is not None:
             with self._pool.write() as db:
                 if session_rows.session(db, session_id) is None:
                     session_rows.create(db, create)
-                found = session_rows.session(db, session_id)
-        if found is None:
+                stored = session_rows.session(db, session_id)
+        if stored is None:
             raise NotFound(f"no session {session_id!r} in this store")
-        return found
+        return stored
 
     put_session = in_transaction(Pool.write, transfer.put)
     sessions = in_transaction(Pool.read, session_rows.sessions)
@@ -155,15 +159,16 @@ class SQLiteManager:
     fork = going_on(session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
-        """Remove a session for good: its words are in no part of the file afterwards, nor in the
-        log beside it once nobody reads from there. The whole file is written anew, which takes
-        seconds for a gigabyte and as much room again. Messages of other sessions of the scope that
-        quote it say so no more.
+        """Delete a session for good. Afterwards no part of the file holds its words, nor does the
+        log once no reader needs it. Quotes of it in other sessions of the scope are removed.
+
+        The whole file is rewritten, which takes seconds for a gigabyte and as much free space
+        again.
 
         Raises:
-            NotFound: there is no such session.
-            StoreFailed: it could not be deleted; or it was, and the text says that traces are left,
-                which the next deletion or whoever opens the file next makes up for.
+            NotFound: no such session.
+            StoreFailed: it could not be deleted; or it was, and traces are left, as the text says.
+                The next deletion or opening removes them.
         """
         forgetting.delete(self._pool, session_id)
         try:
@@ -174,21 +179,13 @@ class SQLiteManager:
                 f"or its archive until the store is opened again: {error}"
             ) from error
 
-    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
-        """`delete_session`, and folders of copies that its compressions left behind. What is left
-        is told and not raised.
-
-        Raises:
-            NotFound: there is no such session.
-            StoreFailed: it could not be deleted.
-        """
-        return forgetting.forget(self._pool, session_id, copies)
+    forget_session = on_pool(forgetting.forget_session)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.
 
         Raises:
-            NotFound: there is no such session.
+            NotFound: no such session.
         """
         with self._pool.read() as db:
             session = session_rows.session(db, session_id)
@@ -213,18 +210,17 @@ class SQLiteManager:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, durably and all or none; how many messages the branch has afterwards. Of
-        a branch that it appended to before, the store knows the end, and does not ask for it.
+        """Append entries, durably and all or none; returns the branch's new length.
 
         Raises:
-            Superseded: the branch does not have `expected` messages any more.
-            InvalidMessage: one holds something that cannot be stored.
+            Superseded: the branch no longer has `expected` messages.
+            InvalidMessage: an entry cannot be stored.
         """
         end = self._ends.get(branch_id)
         if entries and end is not None and expected in (None, end.position):
             rows, after = messages.rows_after(end, entries)
             with self._pool.write() as db:
-                if messages.go_on_if(db, end, rows):
+                if messages.append_if_after(db, end, rows):
                     self._ends[branch_id] = after
                     return after.position
         if len(self._ends) >= MOST_ENDS:
@@ -242,14 +238,14 @@ class SQLiteManager:
     def update_importance_score(
         self, message_id: str, score: float, *, session_id: str | None = None
     ) -> None:
-        """Set the importance of the newest message of that id, in the branch in force. Archived
-        sessions have none to be found, unless the session is named: it is restored then.
+        """Set the importance of the newest message with that id in the current branch. An archived
+        session is searched only where `session_id` names it; it is restored then.
 
         Raises:
-            NotFound: no session, or none of its messages, has that id.
-            InvalidInput: several sessions have one, or the score is not within 0 and 1.
+            NotFound: no such session or message.
+            InvalidInput: several sessions have such a message, or the score is outside 0 and 1.
         """
-        archived_copies.going_on(
+        archived_copies.restoring(
             self._pool,
             lambda db: None if session_id is None else archived_rows.of_session(db, session_id),
             lambda db: messages.update_importance_score(
@@ -257,32 +253,31 @@ class SQLiteManager:
             ),
         )
 
-    # --- what of a branch is told without reading it ----------------------------------------------
+    # --- branches ---------------------------------------------------------------------------------
 
     branch = in_transaction(Pool.read, branch_lineage.branch)
     branches = in_transaction(Pool.read, branch_lineage.branches)
-
     chain = reading(branch_lineage.chain)
 
-    # --- what is in force -------------------------------------------------------------------------
+    # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
-        """Store the step's projection and checkpoints, and put it in force: all or nothing.
+        """Store a step with its projection and checkpoints, and put it in force: all or nothing.
 
         Raises:
-            Superseded: another move came in between, or another branch of that id.
-            NotFound: there is no such session, or it has no such branch.
+            Superseded: another move came first, or another branch of that id.
+            NotFound: no such session, or it has no such branch.
             InvalidInput: another session has a projection of that id.
         """
         begins, name = step.begins is not None, step.session_id
-        move = archived_copies.going_on(
+        move = archived_copies.restoring(
             self._pool,
             lambda db: archived_rows.of_session(db, name) if begins else None,
             lambda db: projections.commit(db, step),
         )
-        # The step is stored; what the index lacks, a search makes up for.
+        # The step is stored. A search indexes what is still missing.
         with suppress(StoreFailed, NotFound):
-            search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
+            search.catch_up_branch(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
     moves = in_transaction(Pool.read, projections.moves)
@@ -305,27 +300,21 @@ class SQLiteManager:
     # --- search -----------------------------------------------------------------------------------
 
     unindexed = in_transaction(Pool.read, search.unindexed)
+    catch_up = on_pool(search.catch_up)
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages of a branch, its ancestors' part included, that share words with the text; the
-        best first.
+        """Messages of a branch, ancestors included, that share words with the text, best first.
 
-        Where the index cannot catch up, only the newest 5,000 messages are looked through.
+        Where the index cannot be updated, only the newest 5,000 messages are scanned.
         """
         with self._pool.read() as db:
             place = archived_rows.of_branch(db, branch_id)
         copy = None if place is None else self._copies.of(place)
         return search.search(copy or self._pool, branch_id, text, most)
 
-    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Index what was stored since; whether that could be done. `progress` is told after each
-        batch how many messages are done, and of how many.
-        """
-        return search.catch_up_all(self._pool, progress)
-
     def turns(self, scope: str | None) -> TurnTable:
-        """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
-        once the index has caught up as far as it can.
+        """The messages of a scope's sessions, or of all, as memory's search needs them. Updates the
+        index first, as far as possible.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 
@@ -333,7 +322,7 @@ class SQLiteManager:
     important = in_transaction(Pool.read, memory_index.important)
     told = in_transaction(Pool.read, memory_index.told)
 
-    # --- what age leaves --------------------------------------------------------------------------
+    # --- digests and leases -----------------------------------------------------------------------
 
     digest = in_transaction(Pool.read, digests.digest)
     digest_notes = in_transaction(Pool.read, digests.digest_notes)
@@ -344,49 +333,13 @@ class SQLiteManager:
 
     # --- archives ---------------------------------------------------------------------------------
 
-    def archive_sessions(
-        self,
-        wanted: Iterable[tuple[str, str | None]],
-        *,
-        folder: str | Path,
-        now: datetime,
-        kms_key: str | None = None,
-    ) -> ArchiveReport:
-        """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key where one is given; `wanted` is each session with what it says
-        in short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
-        given back to the file system. Of a session that fails, nothing is removed, and the report
-        says why.
+    archive_sessions = on_pool(archiving.archive_sessions)
 
-        Raises:
-            StoreFailed: the store cannot be used, or the folder's name cannot be stored.
-        """
-        return archiving.archive(self._pool, wanted, folder, now, kms_key)
+    restore_session = on_pool(archiving.restore_session)
 
-    def restore_session(self, session_id: str) -> None:
-        """Store the messages of an archived session again; where it is not archived, do nothing.
+    archived_sessions = on_pool(archiving.archived_sessions)
 
-        Raises:
-            NotFound: there is no such session.
-            StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
-        """
-        archiving.unarchive(self._pool, session_id)
-
-    def archived_sessions(
-        self, *, scope: str | None = None, query: str | None = None, most: int | None = None
-    ) -> list[ArchivedConversation]:
-        """What is archived of a scope, or of all; with a query those at most that share words with
-        it in what they say in short, the best first.
-        """
-        return archiving.archived(self._pool, scope, query, most)
-
-    def archive_faults(
-        self, *, scope: str | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> list[ArchiveFault]:
-        """What is wrong with the files of a scope's archived sessions, or of all. `progress` is
-        told how many archives are done, and of how many.
-        """
-        return archiving.faults(self._pool, scope, progress)
+    archive_faults = on_pool(archiving.archive_faults)
 
     def copy_into(
         self,
@@ -395,34 +348,22 @@ class SQLiteManager:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> BackupCounts:
-        """Copy all of the file to a new one, and the archives of its sessions into a new folder
-        beside that, while others read and write. `progress` is told how many bytes are done, and of
-        how many.
+        """Copy the whole database to a new file, and the archives of its sessions into a new folder
+        beside it, while others read and write. `progress` gets the bytes done and the total.
 
         Raises:
-            StoreFailed: something of these names is there already, or cannot be read or written.
+            StoreFailed: a target exists, or something cannot be read or written.
             StoreDamaged: an archive is missing or altered.
         """
         _check_name(file)
         made, kept = named_path(file).absolute(), named_path(archive).absolute()
         return backup.copy_into(self._pool, made, kept, progress)
 
-    # --- is it whole? -----------------------------------------------------------------------------
+    # --- integrity --------------------------------------------------------------------------------
 
-    def integrity_check(self) -> list[str]:
-        """What is wrong with the file, as sentences; an empty list where nothing is.
-
-        SQLite checks its pages and indexes; each message's hash, position and running total are
-        checked along its branch.
-        """
-        return checking.findings(self._pool)
+    integrity_check = on_pool(checking.integrity_check)
 
 
 def _check_name(path: str | Path) -> None:
-    """Whether SQLite can open a file of that name.
-
-    Raises:
-        StoreFailed: it is no Unicode.
-    """
     if not is_storable(str(path)):
         raise StoreFailed(f"{str(path)!r} is not a file's name")

@@ -1,4 +1,4 @@
-"""Whole sessions come into the file, and grow by what their source has more: in one transaction."""
+"""Stores whole sessions, and appends what their source has more, in one transaction each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from compact.store.whole_session import WholeSession, since
 
 
 def put(db: apsw.Connection, whole: WholeSession) -> Session:
-    """Store a new session with everything that belongs to it; it as it stands then.
+    """Store a new session with everything that belongs to it; returns the session.
 
     Raises:
-        Superseded: there is a session of that id.
-        InvalidInput: another session has a branch or a projection of one of its ids.
+        Superseded: a session of that id exists.
+        InvalidInput: another session has a branch or projection of one of its ids.
     """
     session, (root, *branches) = whole.session, whole.parts
     if session_rows.session(db, session.id) is not None:
@@ -35,9 +35,9 @@ def put(db: apsw.Connection, whole: WholeSession) -> Session:
     session_rows.put_in_force(db, key, branch_lineage.tail(db, session.branch.id).key)
     _put_log(db, session.id, whole)
     _put_view(db, key, whole)
-    found = session_rows.session(db, session.id)
-    assert found is not None, "just stored"
-    return found
+    stored = session_rows.session(db, session.id)
+    assert stored is not None, "just stored"
+    return stored
 
 
 def _put_log(db: apsw.Connection, session_id: str, whole: WholeSession) -> None:
@@ -73,15 +73,15 @@ def add_from_source(
     expected: int,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Append what the source of a session has more, and say so in the session's metadata.
+    """Append what a session's source has more, and update the session's metadata.
 
     Raises:
-        Superseded: the branch does not have `expected` messages any more.
-        InvalidMessage: one holds something that cannot be stored.
+        Superseded: the branch no longer has `expected` messages.
+        InvalidMessage: an entry cannot be stored.
     """
     messages.append(db, branch_id, entries, expected=expected)
     session_id = branch_lineage.branch(db, branch_id).session_id
-    found = session_rows.session(db, session_id)
-    told = {**(found.metadata if found else {}), **metadata}
+    session = session_rows.session(db, session_id)
+    merged = {**(session.metadata if session else {}), **metadata}
     sql = "UPDATE sessions SET metadata = ? WHERE id = ?"
-    db.execute(sql, (json_of(told), text(session_id)))
+    db.execute(sql, (json_of(merged), text(session_id)))

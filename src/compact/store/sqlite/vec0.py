@@ -1,9 +1,8 @@
-"""Vectors in tables `vec0` of sqlite-vec (extra `vec`), for whoever chooses that backend.
+"""Vectors in `vec0` tables of sqlite-vec (extra `vec`), a backend by choice.
 
-The rows of `vectors` stay what counts: a table `vec_GENERATION` in the same file is their copy, and
-is brought up to date before each question. So a file with such tables is opened by everybody:
-where the extension is not loaded, whoever removes a vector empties the copy's own tables
-(docs/decisions/075).
+The rows of `vectors` stay the source. A table `vec_GENERATION` in the same file is their copy,
+updated before each question. A file with such tables opens without the extension. Then removing a
+vector empties the copy's own tables (docs/decisions/075).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
 NAME = "sqlite-vec"
 """The name of this backend."""
 MOST = 4_096
-"""The most that a table `vec0` answers with; of more, all rows are compared."""
+"""Most rows a `vec0` table answers with. For more, all rows are compared."""
 PIECES = 4
-"""Rows that are asked for, for each message that is wanted, whose pieces are several."""
+"""Rows asked for per wanted message, because a message may have several pieces."""
 _PARTS = ("rowids", "chunks", "vector_chunks00", "metadatachunks00")
-"""The tables that a table `vec0` is kept in, by the ends of their names."""
+"""Suffixes of the shadow tables of a `vec0` table."""
 
 
 def load(db: apsw.Connection) -> None:
-    """Have the extension in this connection.
+    """Load the extension into a connection.
 
     Raises:
         InvalidArgument: the package is not installed, or this SQLite loads no extensions.
@@ -58,7 +57,7 @@ def load(db: apsw.Connection) -> None:
 
 
 def catch_up(db: apsw.Connection, of: Generation) -> None:
-    """Have the generation's table hold what its rows say; in a transaction that writes."""
+    """Update the generation's table from its rows, within a writing transaction."""
     load(db)
     table = _table(of.key)
     db.execute(
@@ -83,8 +82,8 @@ def catch_up(db: apsw.Connection, of: Generation) -> None:
 
 
 def _is_current(db: apsw.Connection, key: int) -> bool:
-    """Whether the table has the generation's rows: keys are never given twice, so that as many up
-    to the same highest one are the same.
+    """Whether the table has the generation's rows. Keys are never reused, so equal counts and
+    highest keys mean equal rows.
     """
     if not _is_there(db, key):
         return False
@@ -103,8 +102,8 @@ def _is_there(db: apsw.Connection, key: int) -> bool:
 
 
 def remove(db: apsw.Connection, key: int, rows: Iterable[int]) -> None:
-    """Remove what was removed from a generation; without the extension, all of its copy, which is
-    filled again by the next question.
+    """Remove rows of a generation from its copy. Without the extension the copy is emptied; the
+    next question fills it.
     """
     if not _is_there(db, key):
         return
@@ -117,7 +116,7 @@ def remove(db: apsw.Connection, key: int, rows: Iterable[int]) -> None:
 
 
 def drop(db: apsw.Connection, key: int) -> None:
-    """Remove the copy of a generation that is gone; its empty table stays without the extension."""
+    """Drop the copy of a deleted generation. Without the extension an empty table stays."""
     if _is_there(db, key):
         with suppress(apsw.SQLError):
             db.execute(f"DROP TABLE {_table(key)}")
@@ -126,8 +125,8 @@ def drop(db: apsw.Connection, key: int) -> None:
 def nearest(
     pool: Pool, of: Generation, asked: bytes, most: int, ranges: Sequence[tuple[int, int]]
 ) -> list[Near]:
-    """The messages nearest to the question, the nearest first, each by its best piece; of equally
-    near ones the older first.
+    """The messages nearest to the question, nearest first, each by its best piece; older first
+    among equals.
     """
     with pool.read() as db:
         is_current = _is_current(db, of.key)
@@ -140,11 +139,11 @@ def nearest(
         wanted = PIECES * most
         while True:
             rows = _rows(db, of, asked, min(wanted, total), ranges)
-            found: dict[int, Near] = {}
+            best: dict[int, Near] = {}
             for message, chunk, distance in rows:
-                found.setdefault(message, Near(message, chunk, 1.0 - distance))
-            if len(found) >= most or len(rows) < wanted or wanted >= total:
-                return list(found.values())[: max(0, most)]
+                best.setdefault(message, Near(message, chunk, 1.0 - distance))
+            if len(best) >= most or len(rows) < wanted or wanted >= total:
+                return list(best.values())[: max(0, most)]
             wanted *= PIECES
 
 
@@ -155,7 +154,7 @@ def _rows(
     most: int,
     ranges: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int, float]]:
-    """Message, piece and distance of so many rows within the ranges, the nearest first."""
+    """Message, piece and distance of the nearest rows within the ranges, nearest first."""
     within = "EXISTS (SELECT 1 FROM json_each(?) r WHERE {} BETWEEN r.value->>0 AND r.value->>1)"
     spans = json.dumps([list(each) for each in ranges])
     if most > MOST:
@@ -166,10 +165,10 @@ def _rows(
         return query(db, sql, (asked, of.key, spans, most))
     head = f"SELECT rowid, distance FROM {_table(of.key)} WHERE embedding MATCH ? AND k = ?"
     if len(ranges) == 1:
-        found = query(db, f"{head} AND message BETWEEN ? AND ?", (asked, most, *ranges[0]))
+        pairs = query(db, f"{head} AND message BETWEEN ? AND ?", (asked, most, *ranges[0]))
     else:
         inside = f"SELECT key FROM vectors WHERE generation = ? AND {within.format('message')}"
-        found = query(db, f"{head} AND rowid IN ({inside})", (asked, most, of.key, spans))
-    told = "SELECT message, chunk FROM vectors WHERE key = ?"
-    near = sorted((distance, key) for key, distance in found)
-    return [(*(first(db, told, (key,)) or (0, 0)), distance) for distance, key in near]
+        pairs = query(db, f"{head} AND rowid IN ({inside})", (asked, most, of.key, spans))
+    sql_of_key = "SELECT message, chunk FROM vectors WHERE key = ?"
+    near = sorted((distance, key) for key, distance in pairs)
+    return [(*(first(db, sql_of_key, (key,)) or (0, 0)), distance) for distance, key in near]

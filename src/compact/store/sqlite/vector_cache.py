@@ -1,10 +1,9 @@
-"""The vectors of one generation in memory, as a matrix and as signs of its numbers, and the search
-over them.
+"""The vectors of one generation in memory, as a matrix and as sign bits, and the search over them.
 
-A search compares signs first: 48 bytes of a vector of 384 numbers, whose differing bits are counted
-a hundred thousand in less than a millisecond. The rows that differ least are then compared exactly.
-Of few rows, or where many are asked for, all are compared exactly. What has come or gone since the
-last search is read from the store before each, so that other processes' vectors are found, too.
+A search compares signs first: 48 bytes for a vector of 384 numbers. Counting the differing bits of
+a hundred thousand takes less than a millisecond. The rows that differ least are then compared
+exactly. Few rows, or many wanted ones, are all compared exactly. Before each search the changes
+since the last one are read from the store, so that other processes' vectors are found.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Ranges = tuple[tuple[int, int], ...]
 READ = 2_000
-"""Rows that are read at once; fewer takes longer, more holds more memory."""
+"""Rows read at once. Fewer takes longer, more needs more memory."""
 CANDIDATES = 800
-"""Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
-with 200 .988 (docs/decisions/053-vectors.md)."""
+"""Least rows compared exactly: they contain .998 of the ten nearest; 400 rows .996, 200 rows .988
+(docs/decisions/053-vectors.md)."""
 SHARE = 8
-"""Candidates for each one that is asked for."""
+"""Candidates per wanted row."""
 MOST_HELD = 512 << 20
-"""Bytes of vectors that are held in memory: 350,000 of 384 numbers. Of more, only their signs are,
-a thirty-second of it, and the likely ones are read for each question, in some milliseconds. More is
-faster for those who have the memory."""
+"""Bytes of vectors held in memory: 350,000 vectors of 384 numbers. Of more, only the signs are
+held, a thirty-second of it; likely rows are read for each question, in some milliseconds. A higher
+limit is faster and needs more memory."""
 SAMPLE = 10_000
-"""Rows that tell of all. With fewer, means are less exact; more takes longer."""
+"""Rows in the sample. Fewer make the mean less exact; more take longer."""
 _GROWN = 2
-"""By what a generation has grown when its mean is taken anew."""
+"""Growth of a generation after which its mean is computed again."""
 
 
 class Held(NamedTuple):
-    """The state of a generation that is in memory. Never changed: newer states are others, which
-    share what stayed the same.
+    """The state of a generation in memory. Immutable: a newer state is another object, which shares
+    unchanged arrays.
     """
 
     last: int
@@ -51,23 +50,23 @@ class Held(NamedTuple):
     removed: int
     """The generation's count of removals."""
     newest: int | None
-    """The highest key among all rows of the table."""
+    """The highest key in the whole table."""
     keys: Ints
-    """The rows' own keys, ascending."""
+    """The rows' keys, ascending."""
     messages: Ints
     chunks: Ints
     rows: Floats
-    """A row for each key; none where they are too many to be held, and are read when needed."""
+    """A row for each key; empty where they are too many to hold, and read when needed."""
     order: Ints
-    """Rows by message and piece."""
+    """Row numbers by message and piece."""
     sorted_messages: Ints
     sample: Floats
-    """Rows that tell of all, evenly spread."""
+    """Rows spread evenly over the generation."""
     mean: Floats
     fitted: int
-    """Of how many rows the sample is."""
+    """How many rows the sample represents."""
     signs: NDArray[np.uint64]
-    """64 signs in each number, a row for every 64 dimensions, a column for each vector."""
+    """64 signs in each number: a row for every 64 dimensions, a column for each vector."""
 
     @property
     def is_whole(self) -> bool:
@@ -76,7 +75,7 @@ class Held(NamedTuple):
 
 
 def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
-    """The state of a generation as it is stored now; `known` is an earlier one."""
+    """The state of a generation as stored now; `known` is an earlier state."""
     sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
     removed, newest = first(db, sql, (generation,)) or (0, 0)
     if known is not None and (known.removed, known.newest) == (removed, newest):
@@ -107,7 +106,7 @@ def _may_be_held(size: int, dimensions: int) -> bool:
 
 
 def _count(db: apsw.Connection, generation: int, after: int) -> int:
-    # Of all, the index tells how many there are; of the newest, the table does.
+    # All rows are counted by the index, the newest by the table.
     later = " AND key > ?" if after else ""
     sql = "SELECT count(*) FROM vectors WHERE generation = ?"
     return int(query(db, sql + later, (generation, after)[: 1 + bool(after)])[0][0])
@@ -116,9 +115,7 @@ def _count(db: apsw.Connection, generation: int, after: int) -> int:
 def _read(
     db: apsw.Connection, generation: int, after: int, dimensions: int
 ) -> Iterator[tuple[Sequence[tuple[int, ...]], Floats]]:
-    """Rows with higher keys in the order of these, some at a time: keys, messages and pieces, and
-    the vectors.
-    """
+    """Rows with keys above `after`, in parts: key, message and piece as columns, and vectors."""
     sql = """
         SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
         ORDER BY key
@@ -137,9 +134,9 @@ def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> H
     rows = np.empty((size if is_whole else 0, dimensions), np.float32)
     signs = np.empty((-(-dimensions // 64), size), np.uint64)
     at = 0
-    for told, part in _read(db, generation, 0, dimensions) if size else ():
+    for columns, part in _read(db, generation, 0, dimensions) if size else ():
         stop = at + len(part)
-        numbers[:, at:stop] = told
+        numbers[:, at:stop] = columns
         if is_whole:
             rows[at:stop] = part
         else:
@@ -157,14 +154,13 @@ def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> H
 
 
 def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
-    """Rows of a generation that are spread evenly over it."""
     sql = "SELECT key FROM vectors WHERE generation = ? ORDER BY message, chunk"
     keys = [row[0] for row in query(db, sql, (generation,))][:: -(-size // SAMPLE)]
     return fetched(db, np.array(keys, np.int64))[1]
 
 
 def fetched(db: apsw.Connection, keys: Ints) -> tuple[Ints, Floats]:
-    """The vectors of these keys that are there, with the keys; both ascend."""
+    """The vectors that exist of these keys, with the keys; both ascend."""
     sql = """
         SELECT key, vector FROM vectors WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key
     """
@@ -178,8 +174,8 @@ def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> 
     numbers = np.empty((3, size), np.int64)
     rows = np.empty((size, dimensions), np.float32)
     at = 0
-    for told, part in _read(db, generation, known.last, dimensions):
-        numbers[:, at : at + len(part)] = told
+    for columns, part in _read(db, generation, known.last, dimensions):
+        numbers[:, at : at + len(part)] = columns
         rows[at : at + len(part)] = part
         at += len(part)
     keys, messages, chunks = numbers
@@ -197,7 +193,7 @@ def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> 
 
 
 def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kind, and one of the same
-    """The two in one; room is left for more, so that who comes next copies nothing."""
+    """Two arrays in one, with spare room, so that the next append copies nothing."""
     size, room = len(old) + len(more), old.base
     if room is None or room.shape[1:] != old.shape[1:] or len(room) < size:
         room = np.empty((size + size // 4, *old.shape[1:]), old.dtype)
@@ -207,7 +203,6 @@ def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kin
 
 
 def _sorted_in(known: Held, messages: Ints, chunks: Ints) -> tuple[Ints, Ints]:
-    """The order of all rows, and their messages in it, once these came."""
     own = np.lexsort((chunks, messages))
     at = np.searchsorted(known.sorted_messages, messages[own], "right")
     order = np.insert(known.order, at, len(known.order) + own)
@@ -233,76 +228,51 @@ def _without_removed(db: apsw.Connection, generation: int, known: Held) -> Held:
 
 def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
     words = -(-rows.shape[1] // 64)
-    found = np.empty((words, len(rows)), np.uint64)
+    bits = np.empty((words, len(rows)), np.uint64)
     for start in range(0, len(rows), 4_096):
         part = np.packbits(rows[start : start + 4_096] > mean, axis=1)
         whole = np.zeros((len(part), 8 * words), np.uint8)
         whole[:, : part.shape[1]] = part
-        found[:, start : start + 4_096] = whole.view(np.uint64).T
-    return found
+        bits[:, start : start + 4_096] = whole.view(np.uint64).T
+    return bits
 
 
 # --- the search -----------------------------------------------------------------------------------
 
 
-class VectorQuestion(NamedTuple):
-    """What is looked for."""
-
-    vector: Floats
-    """Of length 1."""
-    most: int
-    ranges: Ranges
-    """Of keys of messages, first and last; whatever lies in none is not looked at."""
-
-
-class Cache:
-    """A generation's state in memory."""
-
-    def __init__(self, generation: int, dimensions: int) -> None:
-        self._generation = generation
-        self._dimensions = dimensions
-        self._held: Held | None = None
-
-    def refresh(self, db: apsw.Connection) -> Held:
-        """The state as it is stored now."""
-        self._held = held(db, self._generation, self._dimensions, self._held)
-        return self._held
-
-
 Fetch = Callable[[Ints], tuple[Ints, Floats]]
-"""Gives the vectors of keys: `fetched`, in a transaction of its own."""
+"""Gives the vectors of keys: `fetched`, in its own transaction."""
 
 
-def nearest(now: Held, asked: VectorQuestion, fetch: Fetch) -> list[Near]:
-    """The messages nearest to the question, the nearest first, each by its best piece; of equally
-    near ones the older first.
+def nearest(now: Held, asked: Floats, most: int, ranges: Ranges, fetch: Fetch) -> list[Near]:
+    """The messages nearest to the question, nearest first, each by its best piece; older first
+    among equals. `ranges` limit the keys of messages, both ends included.
     """
-    rows = _within(now, asked.ranges)
-    wanted = max(CANDIDATES, SHARE * asked.most)
+    rows = _within(now, ranges)
+    wanted = max(CANDIDATES, SHARE * most)
     size = len(now.keys) if rows is None else len(rows)
     if size > 4 * wanted and hasattr(np, "bitwise_count"):
-        rows = _likely(now, asked.vector - now.mean, rows, wanted)
+        rows = _likely(now, asked - now.mean, rows, wanted)
     matrix, rows = _matrix(now, rows, fetch)
-    cosines = np.einsum("ij,j->i", matrix, asked.vector)  # BLAS would wait for its threads
-    return _best(now, rows, cosines, asked.most)
+    cosines = np.einsum("ij,j->i", matrix, asked)  # not BLAS, which would wait for its threads
+    return _best(now, rows, cosines, most)
 
 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
-    """These rows, or all; and which they are, as far as they are there."""
+    """These rows, or all, and their numbers, as far as they exist."""
     if now.is_whole:
         if rows is None:
             return now.rows, None
         start = int(rows[0]) if len(rows) else 0
         part = now.rows[start : start + len(rows)]
         is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
-        return (part if is_run else now.rows[rows]), rows  # a session's rows often are one run
+        return (part if is_run else now.rows[rows]), rows  # a session's rows are often consecutive
     chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
-    there, found = fetch(now.keys[chosen])
-    return found.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
+    there, vectors = fetch(now.keys[chosen])
+    return vectors.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
 
 
 def _within(now: Held, ranges: Ranges) -> Ints | None:
-    """The rows of messages within the ranges; None for all."""
     low = np.searchsorted(now.sorted_messages, [each[0] for each in ranges], "left")
     high = np.searchsorted(now.sorted_messages, [each[1] for each in ranges], "right")
     if len(ranges) == 1:
@@ -320,31 +290,31 @@ def _within(now: Held, ranges: Ranges) -> Ints | None:
 
 
 def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:
-    """At least so many of the rows, those whose signs differ least from the question's."""
+    """At least `wanted` of the rows: those whose signs differ least from the question's."""
     asked = _signs(vector[None, :], np.zeros_like(vector))[:, 0]
     signs = now.signs if rows is None else now.signs[:, rows]
     differing = np.zeros(signs.shape[1], np.uint16)
     for each, word in zip(signs, asked, strict=True):
         differing += np.bitwise_count(each ^ word)
     counts = np.cumsum(np.bincount(differing))
-    found = np.flatnonzero(differing <= np.searchsorted(counts, wanted))
-    return found if rows is None else rows[found]
+    likely = np.flatnonzero(differing <= np.searchsorted(counts, wanted))
+    return likely if rows is None else rows[likely]
 
 
 def _best(now: Held, rows: Ints | None, cosines: Floats, most: int) -> list[Near]:
-    found: dict[int, Near] = {}
+    best_pieces: dict[int, Near] = {}
     part = min(len(cosines), 4 * most)
-    while most > 0 and len(found) < most:
+    while most > 0 and len(best_pieces) < most:
         top = np.argpartition(-cosines, part - 1)[:part] if part < len(cosines) else slice(None)
         at = np.arange(len(cosines))[top] if rows is None else rows[top]
         near = cosines[top]
         best = np.lexsort((now.keys[at], -near))
-        told = now.messages[at[best]], now.chunks[at[best]], near[best]
-        for message, chunk, cosine in zip(*(each.tolist() for each in told), strict=True):
-            found.setdefault(message, Near(message, chunk, cosine))
-            if len(found) == most:
+        columns = now.messages[at[best]], now.chunks[at[best]], near[best]
+        for message, chunk, cosine in zip(*(each.tolist() for each in columns), strict=True):
+            best_pieces.setdefault(message, Near(message, chunk, cosine))
+            if len(best_pieces) == most:
                 break
         if part >= len(cosines):
             break
         part = min(len(cosines), 8 * part)
-    return list(found.values())
+    return list(best_pieces.values())

@@ -1,5 +1,5 @@
-"""Embedding what is pending, batch by batch: texts are read, the model is asked with nothing
-locked, and the vectors are stored with the positions that they stand for, all or none.
+"""Embeds pending messages in batches. Texts are read, the model runs with nothing locked, and
+vectors are stored together with the embedded positions, all or none.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from compact.store.sqlite.vectors import Gap, Vector
 from compact.text.embedding import Generation, Numbers, cut, embedded_text
 
 BATCH = 64
-"""Messages that are embedded and stored at once: what a crash costs. Fewer syncs more often."""
+"""Messages embedded and stored at once; a crash loses one batch. Fewer would sync more often."""
 ASKED = 64
-"""Texts that a model is given at once."""
+"""Texts given to a model at once."""
 SWEPT = 1_000
-"""Rows of a generation that leaves which are removed at once."""
+"""Rows of a leaving generation removed at once."""
 
 
 class Part(NamedTuple):
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
     gap: Gap
     pieces: list[tuple[int, int, str]]
-    """Key of the message, number of the piece, the piece."""
+    """Message key, piece number, piece."""
 
 
 def embed_pending(
@@ -40,8 +40,8 @@ def embed_pending(
     most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embed what is pending; how many messages that was."""
-    now = begun(pool, embedder)
+    """Embed pending messages; returns how many."""
+    now = generation_for(pool, embedder)
     with pool.read() as db:
         total = vectors.pending(db, now.key)
     total = total if most is None else min(total, most)
@@ -58,8 +58,8 @@ def embed_pending(
     return done
 
 
-def begun(pool: Pool, embedder: Embedder) -> Generation:
-    """The embedder's generation of messages, made where there is none."""
+def generation_for(pool: Pool, embedder: Embedder) -> Generation:
+    """The embedder's generation, made where there is none."""
     of = embedder.name, embedder.version, embedder.dimensions
     with pool.read() as db:
         known = vectors.find(db, *of, ("serving", "made"))
@@ -70,7 +70,7 @@ def begun(pool: Pool, embedder: Embedder) -> Generation:
 
 
 def finish(pool: Pool, now: Generation) -> None:
-    """Have a generation serve that is complete, and remove those that it takes over from."""
+    """Make a complete generation serve, and remove those it replaces."""
     if now.state == "made":
         with pool.read() as db:
             is_complete = not vectors.gaps(db, now.key, most=1)
@@ -91,14 +91,14 @@ def _is_leaving(pool: Pool) -> bool:
 
 
 def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Iterator[list[Part]]:
-    """What was pending when it began, in portions; each is read when it is its turn."""
+    """What was pending at the beginning, in batches; each is read when its turn comes."""
     after, batch, left = 0, list[Part](), total
     while left > 0:
         with pool.read() as db:
-            found = vectors.gaps(db, now.key, after=after, most=BATCH)
-        if not found:
+            gaps = vectors.gaps(db, now.key, after=after, most=BATCH)
+        if not gaps:
             break
-        for gap in found:
+        for gap in gaps:
             for part in _slices(gap, left):
                 read = _read(pool, part, embedder)
                 left -= part.stop - part.start
@@ -108,7 +108,7 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
                     batch = []
             if left <= 0:
                 break
-        after = found[-1].branch
+        after = gaps[-1].branch
     if batch:
         yield batch
 
@@ -134,7 +134,7 @@ def _read(pool: Pool, gap: Gap, embedder: Embedder) -> Part:
 
 
 def pieces_by(embedder: Embedder, text: str) -> list[str]:
-    """A text in pieces that the embedder can read; none of a blank one."""
+    """A text in pieces that the embedder can read; none for a blank text."""
     if not text or text.isspace():
         return []
     return embedder.pieces(text) if isinstance(embedder, CutsTexts) else cut(text)
@@ -149,7 +149,7 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
     data = iter(
         row
         for start in range(0, len(texts), ASKED)
-        for row in asked(embedder, texts[start : start + ASKED])
+        for row in _embedded(embedder, texts[start : start + ASKED])
     )
     return [
         (part, [Vector(key, number, next(data)) for key, number, _ in part.pieces])
@@ -157,25 +157,24 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
     ]
 
 
-def asked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> list[bytes]:
-    """The vectors of texts as they are stored.
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+    """The vectors of texts, as stored.
 
     Raises:
-        ModelFailed: there are not as many, or they are no vectors of the embedder's.
+        ModelFailed: the count or the vectors are wrong.
     """
-    found = embedder.embed(texts, query=query)
+    rows = embedder.embed(texts, query=False)
     try:
-        return as_stored(found, len(texts), embedder.dimensions)
+        return as_stored(rows, len(texts), embedder.dimensions)
     except InvalidInput as error:
         raise ModelFailed(f"{embedder.name}: {error}") from None
 
 
 def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
-    """Vectors as bytes, each of length 1.
+    """Vectors as bytes, each normalized to length 1.
 
     Raises:
-        InvalidInput: they are not as many, or one has other dimensions, no direction, or a number
-            that is none.
+        InvalidInput: wrong count or dimensions, a zero vector, or a number that is not finite.
     """
     try:
         rows = np.asarray(found, dtype=np.float64)

@@ -1,8 +1,9 @@
-"""`VectorStore`: vectors of a store's messages, or of whatever an application names, in its file.
+"""`VectorStore`: vectors of a store's messages, or under an application's own names, in the store's
+file.
 
-Vectors are rows of a table, whose bytes are what sqlite-vec reads; searching needs no extension of
-SQLite (docs/decisions/053), and uses sqlite-vec where that is chosen (`vec0`). What is searched is
-held in memory: four bytes for each number.
+Vectors are rows of a table, in the byte format of sqlite-vec. Searching needs no extension
+(docs/decisions/053), and uses sqlite-vec by choice (`vec0`). Searched vectors are held in memory:
+four bytes for each number.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from compact.store.sqlite.vectors import FIRST_MESSAGE, Vector
 from compact.text.embedding import Generation, Near, Numbers
 
 if TYPE_CHECKING:
-    from compact.store.sqlite.vector_cache import Cache, Floats, Held, Ints
+    from compact.store.sqlite.vector_cache import Floats, Held, Ints
 
 Backend = Literal["rows", "sqlite-vec"]
-"""What answers: numpy over the rows, or a table `vec0` of sqlite-vec (extra `vec`)."""
+"""Who searches: numpy over the rows, or sqlite-vec's table `vec0` (extra `vec`)."""
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
 _ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
-"""The keys of messages."""
+"""Keys of messages."""
 _NAMES = ((0, FIRST_MESSAGE - 1),)
-"""The keys of names."""
+"""Keys of names."""
 
 
 class Match(NamedTuple):
-    """What a search found."""
+    """A search result."""
 
     name: str
     cosine: float
@@ -46,17 +47,17 @@ class Match(NamedTuple):
 class VectorStore:
     """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
 
-    `add`, `search` and `delete` keep vectors under names of yours: those of one `model` and
-    `version`, which no other's are compared with. `embed_pending` and `similar` keep those of the
-    store's own messages, in generations of their own.
+    `add`, `search` and `delete` keep vectors under your own names. They belong to one `model` and
+    `version`, and are compared with no others. `embed_pending` and `similar` keep vectors of the
+    store's messages, in separate generations.
 
-    `backend` says what answers: `rows`, which is the faster one and needs no extension, or
-    `sqlite-vec`, a table `vec0` in the file (extra `vec`).
+    `backend` is `rows`, which is faster and needs no extension, or `sqlite-vec`, a table `vec0` in
+    the file (extra `vec`).
 
     Raises:
-        InvalidArgument: there is no such backend, or sqlite-vec cannot be loaded.
+        InvalidArgument: an unknown backend, or sqlite-vec cannot be loaded.
         StoreFailed: the file cannot be opened.
-        InvalidInput: there can be no vectors of so many dimensions.
+        InvalidInput: `dimensions` is below 1.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class VectorStore:
         self.model = model
         self.version = version
         self._lock = forks.Lock()
-        self._caches: dict[int, Cache] = {}
+        self._caches: dict[int, Held] = {}
         self._uses_vec0 = backend == vec0.NAME
         if self._uses_vec0:
             with self._pool.alone() as db:
-                vec0.load(db)  # refused in time
+                vec0.load(db)  # fail here, not at the first search
 
     @property
     def _pool(self) -> Pool:
@@ -92,7 +93,7 @@ class VectorStore:
         return self._manager.pool
 
     def close(self) -> None:
-        """Let go of a file that was opened here; closing twice is no error."""
+        """Close a file that was opened here. Closing twice is no error."""
         if self._own is not None:
             self._own.close()
             self._own = self._manager = None
@@ -107,12 +108,12 @@ class VectorStore:
     # --- vectors under names ----------------------------------------------------------------------
 
     def add(self, given: Mapping[str, Numbers] | str, vector: Numbers | None = None) -> None:
-        """Store vectors under their names, durably and all or none; each takes the place of the one
-        of its name. They are stored with length 1. A name may be the id of a message:
-        `add(message_id, vector)` stores one.
+        """Store vectors under their names, durably and all or none; each replaces the one of its
+        name. They are stored with length 1. A name may be a message id: `add(message_id, vector)`
+        stores one.
 
         Raises:
-            InvalidInput: one has other dimensions, length 0, or a number that is none.
+            InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
             InvalidArgument: a name without a vector, or a vector beside a mapping.
         """
         if isinstance(given, str) == (vector is None):
@@ -137,11 +138,10 @@ class VectorStore:
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
-        """The names whose vectors are nearest, the nearest first; among those of `within` where
-        they are given.
+        """The names with the nearest vectors, nearest first; only names of `within`, where given.
 
         Raises:
-            InvalidInput: the vector has other dimensions, length 0, or a number that is none.
+            InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
         """
         with self._pool.read() as db:
             own = self._named(db)
@@ -157,17 +157,17 @@ class VectorStore:
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
     def delete(self, names: Iterable[str]) -> int:
-        """Remove the vectors of these names; how many there were."""
+        """Delete the vectors of these names; returns how many existed."""
         no_text("names", names)
-        found = 0
+        count = 0
         with self._pool.write() as db:
             own = self._named(db)
             for name in set(names) if own is not None else ():
                 key = vectors.key_of_name(db, name)
                 if own is not None and key is not None:
-                    found += vectors.remove_message(db, own.key, key)
+                    count += vectors.remove_message(db, own.key, key)
                     vectors.forget_name(db, key)
-        return found
+        return count
 
     def __len__(self) -> int:
         """How many names have a vector."""
@@ -182,12 +182,12 @@ class VectorStore:
     # --- vectors of messages ----------------------------------------------------------------------
 
     def generations(self) -> list[Generation]:
-        """Which vectors there are, by model and version; the oldest first."""
+        """Which vectors exist, by model and version; oldest first."""
         with self._pool.read() as db:
             return vectors.generations(db)
 
     def made_by(self, embedder: Embedder) -> Generation | None:
-        """The vectors of an embedder, whether all messages have one or not."""
+        """The generation of an embedder, complete or not."""
         own = (embedder.name, embedder.version, embedder.dimensions)
         with self._pool.read() as db:
             return vectors.find(db, *own, ("serving", "made"))
@@ -198,7 +198,7 @@ class VectorStore:
             return vectors.serving(db)
 
     def pending(self, embedder: Embedder) -> int:
-        """Messages that this embedder's vectors do not cover yet."""
+        """Messages without a vector of this embedder."""
         of = embedder.name, embedder.version, embedder.dimensions
         with self._pool.read() as db:
             known = vectors.find(db, *of, ("serving", "made"))
@@ -211,15 +211,14 @@ class VectorStore:
         most: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Embed the messages that are pending, in batches that are stored one by one, the model
-        asked with nothing locked; how many messages that was. Whoever is killed goes on from the
-        last batch. Vectors of another model or version serve until these are complete, and are
-        removed then.
+        """Embed pending messages, in batches stored one by one, with nothing locked while the model
+        runs; returns how many. After a kill, the next call continues from the last batch. Vectors
+        of another model or version serve until these are complete, and are removed then.
 
-        `progress` is told after each batch how many messages are done, and of how many.
+        `progress` gets the messages done and the total, after each batch.
 
         Raises:
-            ModelFailed: the model cannot be asked; what was stored before stays.
+            ModelFailed: the model failed; earlier batches stay stored.
         """
         from compact.store.sqlite import vector_embedding
 
@@ -233,13 +232,13 @@ class VectorStore:
         most: int = 10,
         keys: Sequence[tuple[int, int]] | None = None,
     ) -> list[Near]:
-        """The messages nearest to a vector, the nearest first, each by its best piece. The vector
-        is of that generation; of the one that serves where none is given.
+        """The messages nearest to a vector, nearest first, each by its best piece. The vector
+        belongs to the generation `of`; by default to the serving one.
 
-        `keys` are ranges of keys, first and last.
+        `keys` are ranges of message keys, both ends included.
 
         Raises:
-            InvalidInput: the vector has other dimensions, length 0, or a number that is none.
+            InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
         """
         ranges = _ALL if keys is None else keys
         if of is None and (of := self.serving()) is None:
@@ -247,7 +246,7 @@ class VectorStore:
         return self._nearest(of, vector, most, ranges)
 
     def drop(self, generation: Generation) -> None:
-        """Remove a generation's vectors."""
+        """Delete a generation's vectors."""
         from compact.store.sqlite.vector_embedding import finish
 
         with self._pool.write() as db:
@@ -255,21 +254,21 @@ class VectorStore:
         finish(self._pool, generation)
 
     def _held(self, db: apsw.Connection, of: Generation) -> Held:
-        """What a generation has now."""
-        from compact.store.sqlite.vector_cache import Cache
+        from compact.store.sqlite.vector_cache import held
 
         if of.key not in self._caches:
-            there = {each.key for each in vectors.generations(db, counted=False)}
-            self._caches = {key: kept for key, kept in self._caches.items() if key in there}
-            self._caches[of.key] = Cache(of.key, of.dimensions)
-        return self._caches[of.key].refresh(db)
+            present = {each.key for each in vectors.generations(db, counted=False)}
+            self._caches = {key: kept for key, kept in self._caches.items() if key in present}
+        now = held(db, of.key, of.dimensions, self._caches.get(of.key))
+        self._caches[of.key] = now
+        return now
 
     def _nearest(
         self, of: Generation, vector: Numbers, most: int, keys: Sequence[tuple[int, int]]
     ) -> list[Near]:
         import numpy as np
 
-        from compact.store.sqlite.vector_cache import VectorQuestion, nearest
+        from compact.store.sqlite.vector_cache import nearest
         from compact.store.sqlite.vector_embedding import as_stored
 
         asked = as_stored([vector], 1, of.dimensions)[0]
@@ -277,8 +276,7 @@ class VectorStore:
             return vec0.nearest(self._pool, of, asked, most, keys)
         with self._lock, self._pool.read() as db:
             now = self._held(db, of)
-        question = VectorQuestion(np.frombuffer(asked, "<f4"), most, tuple(keys))
-        return nearest(now, question, self._fetched)
+        return nearest(now, np.frombuffer(asked, "<f4"), most, tuple(keys), self._fetched)
 
     def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
         from compact.store.sqlite.vector_cache import fetched

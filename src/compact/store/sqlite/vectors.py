@@ -1,9 +1,8 @@
-"""Rows of vectors, and of their generations. A generation is what may be compared: one model in one
-version; no statement here reads vectors of two.
+"""Rows of vectors and of generations. A generation is one model in one version. Only vectors of one
+generation are compared; no statement here reads two.
 
-Which messages are embedded is a position in each branch, as it is for the index of words: an append
-has nothing to do, and what a crash left out is still pending. Positions move with the vectors, in
-one transaction.
+The embedded messages are a position in each branch, like the word index. So an append does nothing,
+and what a crash left out is still pending. Positions and vectors change in one transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_
 from compact.text.embedding import Generation
 
 FIRST_MESSAGE = 1 << BITS
-"""No message has a lower key; below it are the names of an application's own vectors."""
+"""Least key of a message. Keys below it are names of an application's own vectors."""
 _GENERATION = "SELECT key, model, version, dimensions, state, {} FROM generations g "
 _COUNTED = "(SELECT count(*) FROM vectors v WHERE v.generation = g.key)"
 _PENDING = f"""
@@ -73,16 +72,16 @@ WRONG: tuple[tuple[str, str], ...] = (
         "vectors are of messages that count as pending",
     ),
 )
-"""Rows that should not be there, and how that is said."""
+"""Rows that should not exist, and the sentence for them."""
 
 
 class Gap(NamedTuple):
-    """Messages of a branch that are pending."""
+    """Pending messages of a branch."""
 
     branch: int
     start: int
     stop: int
-    """The position after the last one."""
+    """Position after the last one."""
 
 
 class Vector(NamedTuple):
@@ -97,19 +96,19 @@ class Vector(NamedTuple):
 
 
 def generations(db: apsw.Connection, *, counted: bool = True) -> list[Generation]:
-    """All generations, the oldest first; with how many vectors each has where that is asked."""
+    """All generations, oldest first; `counted` also counts their vectors."""
     sql = _GENERATION.format(_COUNTED if counted else "0")
     return [_generation_of(row) for row in query(db, f"{sql} ORDER BY key")]
 
 
 def generation(db: apsw.Connection, key: int) -> Generation | None:
-    """The generation of that key; its vectors are not counted."""
+    """The generation of that key, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE key = ?", (key,))
     return None if row is None else _generation_of(row)
 
 
 def serving(db: apsw.Connection) -> Generation | None:
-    """The generation that answers for messages; its vectors are not counted."""
+    """The generation that answers for messages, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
     return None if row is None else _generation_of(row)
 
@@ -122,7 +121,7 @@ def _generation_of(row: Row) -> Generation:
 def find(
     db: apsw.Connection, model: str, version: str, dimensions: int, states: Sequence[str]
 ) -> Generation | None:
-    """The generation of that model and version, where it is in one of these states."""
+    """The generation of that model and version, if it is in one of these states."""
     wanted = (model, version, dimensions)
     for each in generations(db, counted=False):
         if each[1:4] == wanted and each.state in states:
@@ -154,28 +153,25 @@ def begin(
     return made
 
 
-def take_over(db: apsw.Connection, key: int) -> bool:
-    """Have a generation that is complete serve, and the others leave; whether it does."""
+def take_over(db: apsw.Connection, key: int) -> None:
+    """Make a complete generation serve. The others leave. A generation with gaps stays as it is."""
     now = generation(db, key)
     if now is None or now.state == "serving" or gaps(db, key, most=1):
-        return now is not None and now.state == "serving"
+        return
     db.execute("UPDATE generations SET state = 'leaving' WHERE state IN ('serving', 'made')")
     db.execute("UPDATE generations SET state = 'serving' WHERE key = ?", (key,))
-    return True
 
 
 def leave(db: apsw.Connection, key: int) -> None:
-    """Have a generation leave: nobody finds it any more, its rows go later."""
+    """Mark a generation as leaving: no search finds it, and its rows are removed later."""
     db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
 
 
-def sweep(db: apsw.Connection, most: int) -> bool:
-    """Remove so many rows of generations that leave, and those that have none left; whether there
-    may be more.
-    """
+def sweep(db: apsw.Connection, most: int) -> None:
+    """Remove `most` rows of a leaving generation, and the generation once it has no rows."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
-        return False
+        return
     chosen = "SELECT key FROM vectors WHERE generation = ? ORDER BY key LIMIT ?"
     keys = [each[0] for each in query(db, chosen, (row[0], most))]
     _forget(db, row[0], keys)
@@ -185,11 +181,10 @@ def sweep(db: apsw.Connection, most: int) -> bool:
         db.execute("DELETE FROM embedded WHERE generation = ?", (row[0],))
         db.execute("DELETE FROM generations WHERE key = ?", (row[0],))
         vec0.drop(db, row[0])
-    return True
 
 
 def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
-    """Have messages that name these vectors name those of the generation that serves."""
+    """Point messages that name these vectors to those of the serving generation."""
     if not keys:
         return
     sql = """
@@ -202,23 +197,23 @@ def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
     db.executemany(sql, ((leaving, key) for key in keys))
 
 
-# --- what is pending ------------------------------------------------------------------------------
+# --- pending messages -----------------------------------------------------------------------------
 
 
 def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> list[Gap]:
-    """What is pending of branches with higher keys, in order; of so many of them."""
+    """Pending messages of branches with keys above `after`, in order; at most `most` branches."""
     return [Gap(*row) for row in query(db, f"{_PENDING} LIMIT ?3", (key, after, most))]
 
 
 def pending(db: apsw.Connection, key: int) -> int:
-    """How many messages are."""
+    """How many messages are pending."""
     row = first(db, f"SELECT coalesce(sum(stop - start), 0) FROM ({_PENDING})", (key, 0))
     return int(row[0]) if row else 0
 
 
 def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> bool:
-    """Store the vectors of messages that were pending; whether they still were. They are not where
-    another process was faster, and where their session is gone.
+    """Store vectors of pending messages; whether they were still pending. They are not where
+    another process was faster, or where their session is deleted.
     """
     if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
         return False
@@ -227,7 +222,6 @@ def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> b
 
 
 def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
-    """Store vectors of messages, which name them."""
     stored = add(db, key, vectors)
     named = ((at, each.message) for at, each in stored if not each.chunk)
     db.executemany("UPDATE messages SET embedding_id = ? WHERE key = ?", named)
@@ -237,7 +231,7 @@ def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
 
 
 def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[int, Vector]]:
-    """Store vectors, each with the key that it got."""
+    """Store vectors; returns each with its key."""
     row = first(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
     numbered = list(enumerate(vectors, 1 + (row[0] if row else 0)))
     sql = "INSERT INTO vectors (key, generation, message, chunk, vector) VALUES (?, ?, ?, ?, ?)"
@@ -246,28 +240,28 @@ def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[
 
 
 def remove_branch(db: apsw.Connection, branch: int) -> None:
-    """Remove what belongs to a branch."""
+    """Remove a branch's vectors and embedded positions."""
     db.execute("DELETE FROM embedded WHERE branch = ?", (branch,))
     _remove(db, "message BETWEEN ? AND ?", (branch << BITS, branch << BITS | LAST))
 
 
 def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
-    """Remove the vectors of a message, or of a name, in one generation; whether there were any."""
+    """Remove the vectors of a message or name in one generation; whether there were any."""
     return _remove(db, "message = ? AND generation = ?", (message, key))
 
 
 def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
     sql = f"DELETE FROM vectors WHERE {where} RETURNING generation, key"
-    found: dict[int, list[int]] = {}
+    removed: dict[int, list[int]] = {}
     for key, row in query(db, sql, bindings):
-        found.setdefault(key, []).append(row)
-    for key, rows in found.items():
+        removed.setdefault(key, []).append(row)
+    for key, rows in removed.items():
         vec0.remove(db, key, rows)
         db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
-    return bool(found)
+    return bool(removed)
 
 
-# --- out to an archive, and back ------------------------------------------------------------------
+# --- archive and restoring ------------------------------------------------------------------------
 
 _LIVE = "(SELECT key FROM generations WHERE state IN ('serving', 'made'))"
 PACKED: Mapping[str, tuple[str, str]] = {
@@ -295,14 +289,13 @@ PACKED: Mapping[str, tuple[str, str]] = {
         """,
     ),
 }
-"""Table → columns and rows that go into the archive with a session's messages, in the order in
-which they come back."""
+"""Table → columns and rows archived with a session's messages, in the order of restoring."""
 
 
 def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[int, int]) -> None:
-    """Store rows that come back from an archive. `here` is filled by the generations: the key that
-    each had then → the one it has. What is of a generation that is not there any more is left out:
-    its messages are pending.
+    """Store rows restored from an archive. `here` maps archived generation keys to present ones;
+    the generations fill it. Rows of a generation that no longer exists are left out: their messages
+    are pending.
     """
     if table == "generations":
         for key, model, version, dimensions in rows:
@@ -322,7 +315,7 @@ def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[in
 
 
 def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int | None:
-    """The key that stands for a name; None for one that is not known."""
+    """The key of a name; None for an unknown one."""
     sql = "SELECT key FROM vector_names WHERE name = ?"
     row = first(db, sql, (text(name),))
     if row is None and create:
@@ -332,14 +325,14 @@ def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int 
 
 
 def names_of(db: apsw.Connection, keys: Iterable[int]) -> dict[int, str]:
-    """Key → name, of those that are known."""
+    """Key → name, of known keys."""
     sql = "SELECT name FROM vector_names WHERE key = ?"
     rows = ((key, first(db, sql, (key,))) for key in keys)
     return {key: text_of(row[0]) for key, row in rows if row is not None}
 
 
 def forget_name(db: apsw.Connection, key: int) -> None:
-    """Forget a name that no generation has a vector of."""
+    """Delete a name without vectors."""
     sql = """
         DELETE FROM vector_names WHERE key = ?1 AND NOT EXISTS (
             SELECT 1 FROM vectors WHERE message = ?1)
