@@ -121,8 +121,8 @@ def test_an_append_is_one_transaction_of_few_statements(tmp_path, monkeypatch):
             manager.add_message({"role": "user", "content": f"word {number}"})
             verbs = Counter(sql.split()[0].upper() for sql in statements)
             assert verbs["COMMIT"] == 1
-            assert verbs["INSERT"] == 2, f"the message and the mark for the index: {statements}"
-            assert verbs.total() <= 7, statements
+            assert verbs["INSERT"] <= 2, f"the message, and its mark for the index: {statements}"
+            assert verbs.total() <= (4 if number else 7), statements
 
 
 @pytest.mark.timing
