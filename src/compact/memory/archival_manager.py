@@ -21,7 +21,6 @@ from typing import Self, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
-from compact.memory.ages import DAY, RESTORED, active_at, days_between
 from compact.memory.compression_engine import (
     CompressionEngine,
     digest_of,
@@ -29,13 +28,21 @@ from compact.memory.compression_engine import (
     importance_of,
     retention_of,
 )
-from compact.memory.retention import MARKED
+from compact.memory.retention import DAY, MARKED, RESTORED, active_at, days_between
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
+from compact.messages.memory_protocols import (
+    CopiesInFolders,
+    DigestStore,
+    ForgetsCopies,
+    IndexUpkeep,
+    SessionArchive,
+    SessionForgetting,
+)
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.store.forgotten import ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.digests import CompressionLevel
 
@@ -224,3 +231,30 @@ class ArchivalManager:
         if found.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
         return found
+
+
+# --- deleting -------------------------------------------------------------------------------------
+
+
+def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:
+    """Delete a session, with what the settings' archive keeps of it, and look for what is left.
+
+    Copies in a folder go after the session, and a crash in between leaves them to whoever opens the
+    store next. Copies elsewhere go before it: where that fails, the session is still there.
+
+    Raises:
+        NotFound: there is no such session.
+        StoreFailed: it, or its copies, could not be deleted.
+        ImportError: a package that the archive needs is not installed.
+    """
+    kept = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
+    folders: tuple[str, ...] = ()
+    removed = 0
+    if isinstance(kept, CopiesInFolders):
+        folders = (kept.place_of(session_id),)
+    elif isinstance(kept, ForgetsCopies):
+        removed = kept.forget(session_id)
+    report = cast("SessionForgetting", store).forget_session(session_id, copies=folders)
+    if not removed:
+        return report
+    return report.model_copy(update={"removed": {**report.removed, "copies": removed}})

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound
-from compact.memory.ages import Ages, days_between
 from compact.memory.digesting import Digester, Overview, key_points, told_tokens
-from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
+from compact.memory.retention import Ages, Importance, RetentionPolicy, RetentionTally, days_between
 from compact.messages import clock_and_ids
 from compact.messages.calls import got
 from compact.messages.codec import instant

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """How much a message so many places later counts: what stands before counts more than what follows.
 """
@@ -60,7 +66,7 @@ SHARPNESS = 3.0
 """Of a session's score, which is the soft maximum of its messages' scores."""
 
 
-def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
+def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, Floats]:
     """Where messages stand that hold words of the question, or are neighbours of such; and the BM25
     of each with its neighbours, that of the best one 1.
 
@@ -71,7 +77,7 @@ def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
 
     score = np.zeros(len(turns))
     weight = turns.once("weight", lambda: _length_weight(turns))
-    for keys in found:
+    for keys in keys_by_word:
         places = turns.places(keys)
         if not len(places):
             continue
@@ -138,13 +144,14 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
     import numpy as np
 
     apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * session_of(turns))
-    given = np.ones(len(places)) if weights is None else weights
+    values = np.ones(len(places)) if weights is None else weights
     is_short = turns.rows["length"][places] <= LONG
-    said = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
-    said[apart[places[is_short]]] = given[is_short]
-    heard = np.convolve(said, _KERNEL)[REACH:][apart] if len(said) else said
-    heard[places[~is_short]] += given[~is_short]
-    return heard
+    # Sessions stand REACH places apart, so that the kernel reaches no other session.
+    row = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
+    row[apart[places[is_short]]] = values[is_short]
+    scores = np.convolve(row, _KERNEL)[REACH:][apart] if len(row) else row
+    scores[places[~is_short]] += values[~is_short]
+    return scores
 
 
 def _length_weight(turns: TurnTable) -> Floats:
@@ -186,3 +193,68 @@ def _date_match(turns: TurnTable, dates: Dates) -> Floats:
         near |= abs(day - each) <= NEAR_DAYS
     in_month = in_year & np.isin(number % 12 + 1, list(dates.months))
     return np.where(in_month, np.where(near, 1.0, 0.5), 0.0)
+
+
+# --- whether a message is about something in memory -----------------------------------------------
+
+
+FEW = 8
+"""Stretches that a memory is taken to have at least. Fewer recall more for small talk where memory
+is new; more ask for more shared words there."""
+STRETCH = 20
+"""Messages of a stretch of talk. Fewer make words of a long talk rare that are common in it."""
+DISTINCT = 0.9
+"""The share of ln(stretches) that shared words must tell. Less recalls more for small talk."""
+COVERED = 0.25
+"""The share of what all words of the message tell that shared ones must have. Less recalls more for
+messages on other things."""
+
+
+def is_about(turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]) -> bool:
+    """Whether a message is about what is said in one of the places where `may` holds; `found` are
+    the messages that hold each of its words.
+    """
+    distinct, covered = about(turns, keys_by_word, may)
+    return distinct >= DISTINCT and covered >= COVERED
+
+
+def about(
+    turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """How much the words tell that a message shares with the best place of those: as a share of
+    what tells one stretch from all others, and of what all its words tell. The talk that goes on is
+    a stretch more, which has none of them.
+    """
+    import numpy as np
+
+    stretch = stretch_of(turns)
+    stretches = 1 + len(np.unique(stretch[may]))
+    if not may.any():
+        return 0.0, 0.0
+    shared, total = np.zeros(len(turns)), 0.0
+    for keys in keys_by_word:
+        places = turns.places(keys)
+        places = places[may[places]]
+        if not len(places):
+            total += math.log(2 * stretches)
+            continue
+        rare = math.log(stretches / len(np.unique(stretch[places])))
+        total += rare
+        shared += rare * (spread(turns, places) > 0)
+    best = float(shared[may].max())
+    return best / math.log(max(stretches, FEW)), best / max(total, 1e-9)
+
+
+def stretch_of(turns: TurnTable) -> Keys:
+    """The number of each message's stretch; a session begins a new one."""
+    import numpy as np
+
+    def made() -> Keys:
+        own = session_of(turns)
+        place = np.arange(len(turns)) - turns.starts[own]
+        lengths = -(-np.diff(turns.starts) // STRETCH)
+        before = np.cumsum(np.append(0, lengths))[:-1]
+        number: Keys = before[own] + place // STRETCH
+        return number
+
+    return turns.once("stretch_of", made)

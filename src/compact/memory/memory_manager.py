@@ -10,26 +10,22 @@ Whatever a session stores is found at once: there is no second copy, and no mode
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
-from compact.memory.ageing import MemoryAgeing, ageing_of
-from compact.memory.archival_manager import DAYS, ArchivalManager
-from compact.memory.forgetting import forget
-from compact.memory.memory_status import MemoryStatus
+from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
+from compact.memory.archival_manager import DAYS, ArchivalManager, forget
+from compact.memory.backup import make_backup, restore_backup
 from compact.memory.retention import Importance
-from compact.memory.schedule import Schedule
-from compact.memory.searching import Ranked, Ways, by_day, ranked
-from compact.memory.telling import Telling
-from compact.memory.whole_memory import WholeMemory
+from compact.memory.searching import Ranked, ResultReader, Ways, by_day, ranked
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
 from compact.messages.given import Given, fields_given
@@ -39,15 +35,51 @@ from compact.messages.options import taking
 from compact.messages.protocols import Embedder, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
+from compact.store.backups import BackupReport
 from compact.store.forgotten import ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveReport
-from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel, DigestNote
+from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
 from compact.text.embedding import Generation, Near
 from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
 from compact.text.turns import instant_of
 
+
+class MemoryStatus(BaseModel, frozen=True, defer_build=True):
+    """What a memory holds of one scope; the file may hold other scopes as well."""
+
+    scope: str
+    sessions: int = 0
+    messages: int = 0
+    """Of the branches in force, archived ones included."""
+    important: int = 0
+    """Sessions that somebody marked so."""
+    first: datetime | None = None
+    """When its oldest session began; None where there is none."""
+    last: datetime | None = None
+    """The time of its newest message."""
+    levels: Mapping[CompressionLevel, int] = Field(default_factory=dict)
+    """Level → sessions that have it by their digest."""
+    archived: int = 0
+    """Sessions whose originals are in the archive."""
+    archive_bytes: int = 0
+    """Of those originals, as they are kept."""
+    archive_folder: str | None = None
+    """Where archives go; None where a memory without a file was given no folder."""
+    file_bytes: int | None = None
+    """Of the whole database and its log; None of one in memory."""
+    unindexed: int = 0
+    """Messages of all scopes that the next search indexes first."""
+    unembedded: int | None = None
+    """Messages of all scopes without a vector; None where there is no embedder, or where it cannot
+    be asked."""
+    embedder: str | None = None
+    """Whose vectors a search uses."""
+    embedder_failed: str | None = None
+    """Why the embedder cannot be asked; None where it can."""
+
+
 PAGE = 10
-"""Messages that a search finds, and sessions, unless it is asked for more or fewer."""
+"""Messages, and sessions, that a search returns by default."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -78,7 +110,7 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
     """What is searched by words."""
 
 
-class MemoryManager(WholeMemory):
+class MemoryManager:
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
     `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
@@ -108,7 +140,7 @@ class MemoryManager(WholeMemory):
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
-                "path", "memory needs a store with an index: a file's name, or ':memory:'"
+                "path", "memory needs a store with a search index: a file's name, or ':memory:'"
             )
         self._index = cast("SearchIndex", self._store)
         path = getattr(self._store, "path", ":memory:")
@@ -116,11 +148,6 @@ class MemoryManager(WholeMemory):
         backend = self._settings.vector_backend
         self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
         self._schedules: list[Schedule[AgeingReport]] = []
-
-    @property
-    def _keeps_all(self) -> bool:
-        """Whether there is no place for archives."""
-        return self._file is None and self._archive_folder is None
 
     @property
     def store(self) -> SessionStore:
@@ -148,7 +175,7 @@ class MemoryManager(WholeMemory):
     def status(self) -> MemoryStatus:
         """What this memory holds, and what is still to be done."""
         sessions, kept = self.sessions(), self.archived()
-        notes = self._noted()
+        notes = cast("DigestStore", self._store).digest_notes(self._scope)
         unembedded, why = None, None
         try:
             unembedded = self.unembedded() if self._embedder else None
@@ -167,16 +194,13 @@ class MemoryManager(WholeMemory):
             levels={level: levels[level] for level in CompressionLevel if levels[level]},
             archived=len(kept),
             archive_bytes=sum(each.bytes for each in kept),
-            archive_folder=None if self._keeps_all else self.archives.folder,
+            archive_folder=archives.folder if (archives := self._archives()) else None,
             file_bytes=self._file_bytes(),
             unindexed=self._index.unindexed(),
             unembedded=unembedded,
             embedder=self._embedder.name if self._embedder else None,
             embedder_failed=why,
         )
-
-    def _noted(self) -> dict[str, DigestNote]:
-        return cast("DigestStore", self._store).digest_notes(self._scope)
 
     def _file_bytes(self) -> int | None:
         if self._file is None:
@@ -236,13 +260,13 @@ class MemoryManager(WholeMemory):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        telling = Telling(query, best, self._index, neighbours)
+        reader = ResultReader(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
             method=ways.method,
             complete=best.turns.complete,
-            hits=tuple(telling.hits()),
-            sessions=tuple(telling.sessions()),
+            hits=tuple(reader.hits()),
+            sessions=tuple(reader.sessions()),
             failed=str(failed) if failed else None,
             archived=tuple(self.archives.search_archived(query, limit=limit)),
         )
@@ -368,6 +392,23 @@ class MemoryManager(WholeMemory):
         """The conversations that are archived, the one with the newest message first."""
         return self.archives.list_archived()
 
+    # --- backups ----------------------------------------------------------------------------------
+
+    def backup(
+        self, path: str | Path, *, progress: Callable[[int, int], None] | None = None
+    ) -> BackupReport:
+        """Write the whole store, with the sessions of all scopes, into a new folder. The folder has
+        the database, its archives, the settings without secrets, and a manifest with a checksum of
+        each file. The store stays in use. `progress` gets the bytes done and the bytes in all.
+
+        Raises:
+            StoreFailed: the path exists already, or it cannot be written.
+            StoreDamaged: an archive is missing or altered; no backup was made.
+        """
+        return make_backup(self._store, path, self._settings, progress)
+
+    restore_backup = staticmethod(restore_backup)
+
     # --- deleting ---------------------------------------------------------------------------------
 
     def forget(self, session_id: str) -> ForgottenReport:
@@ -453,7 +494,7 @@ class MemoryManager(WholeMemory):
         Raises:
             InvalidArgument: `every` is not above 0.
         """
-        if not every > 0:  # as of a number that is none
+        if not every > 0:  # false for NaN as well
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
         work = partial(ageing.age_in_turn, progress=progress)
@@ -477,5 +518,8 @@ class MemoryManager(WholeMemory):
         return self._ageing().digest(self.session(session_id))
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
-        archives = None if self._keeps_all else self.archives
-        return ageing_of(self._store, self._scope, self._settings, clock, archives)
+        return ageing_of(self._store, self._scope, self._settings, clock, self._archives())
+
+    def _archives(self) -> ArchivalManager | None:
+        # A memory without a file has no place for archives, unless a folder was given.
+        return self.archives if self._file or self._archive_folder else None
