@@ -60,8 +60,8 @@ def migrate(
 
     Raises:
         InvalidArgument: no path is given, or the store is no file.
-        StoreFailed: the store cannot be read or written; what was stored before stays, and is
-            found when the migration is begun again.
+        StoreFailed: the store cannot be read or written; what was stored before stays, and is found
+            when the migration is begun again.
     """
     named("scope", scope)
     wanted = [paths] if isinstance(paths, str | Path) else list(paths)

@@ -4,7 +4,7 @@
     for hit in memory.search("when did we move the harbour office?").hits:
         print(hit.timestamp, hit.title, hit.text)
 
-Whatever a session stores is found at once: there is no second copy, and no model writes anything.
+A stored message is found at once: there is no second copy, and no model writes anything.
 """
 
 from __future__ import annotations
@@ -45,37 +45,36 @@ from compact.text.turns import instant_of
 
 
 class MemoryStatus(BaseModel, frozen=True, defer_build=True):
-    """What a memory holds of one scope; the file may hold other scopes as well."""
+    """What a memory holds of one scope. The file may hold other scopes too."""
 
     scope: str
     sessions: int = 0
     messages: int = 0
-    """Of the branches in force, archived ones included."""
+    """On the open branches, with archived ones."""
     important: int = 0
-    """Sessions that somebody marked so."""
+    """Sessions that are marked as important."""
     first: datetime | None = None
-    """When its oldest session began; None where there is none."""
+    """When the oldest session began. None without sessions."""
     last: datetime | None = None
-    """The time of its newest message."""
+    """The time of the newest message."""
     levels: Mapping[CompressionLevel, int] = Field(default_factory=dict)
-    """Level → sessions that have it by their digest."""
+    """Level → sessions with a digest of this level."""
     archived: int = 0
     """Sessions whose originals are in the archive."""
     archive_bytes: int = 0
-    """Of those originals, as they are kept."""
+    """Stored size of those originals."""
     archive_folder: str | None = None
-    """Where archives go; None where a memory without a file was given no folder."""
+    """Where archives go. None for a memory without a file and a folder."""
     file_bytes: int | None = None
-    """Of the whole database and its log; None of one in memory."""
+    """Of the database and its log. None for one in memory."""
     unindexed: int = 0
-    """Messages of all scopes that the next search indexes first."""
+    """Messages of all scopes that the next search must index first."""
     unembedded: int | None = None
-    """Messages of all scopes without a vector; None where there is no embedder, or where it cannot
-    be asked."""
+    """Messages of all scopes without a vector. None without an embedder, or while it fails."""
     embedder: str | None = None
-    """Whose vectors a search uses."""
+    """The embedder of searches."""
     embedder_failed: str | None = None
-    """Why the embedder cannot be asked; None where it can."""
+    """Why the embedder fails. None where it works."""
 
 
 PAGE = 10
@@ -83,39 +82,40 @@ PAGE = 10
 
 
 class SearchOptions(TypedDict, total=False):
-    """What else a search may be given."""
+    """Options of a search."""
 
     sessions: Sequence[str]
-    """Ids of the sessions to search; all of the scope by default."""
+    """Ids of the sessions to search. Default: all of the scope."""
     roles: Sequence[Role]
-    """Roles whose messages may be found; any by default."""
+    """Roles of messages to find. Default: any."""
     since: datetime | None
-    """The earliest time of a message; one without a zone is UTC."""
+    """The earliest time of a message. A time without a zone is UTC."""
     until: datetime | None
-    """The latest one."""
+    """The latest time."""
     least_importance: float | None
-    """0 to 1; messages without a stored importance are not found then."""
+    """0 to 1. Messages without a stored importance are then not found."""
     recent: bool
     """Whether newer messages get up to a tenth more."""
     about: str
-    """A text on the current topic: what is near to it gets up to a tenth more."""
+    """A text on the current topic. Messages near it get up to a tenth more."""
     method: Method | None
-    """`lexical`, `semantic` or `hybrid`; hybrid by default where there are vectors, and always
-    lexical where there are none: the result says which one it was."""
+    """`lexical`, `semantic` or `hybrid`. Default: hybrid with vectors, else lexical. Without
+    vectors it is always lexical. The result names the method."""
     neighbours: int
-    """Messages to tell of before and after each one found; 1 by default."""
+    """Messages to show before and after each hit. Default: 1."""
 
 
 class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
-    """What is searched by words."""
+    """The index that is searched by words."""
 
 
 class MemoryManager:
-    """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
-    scope and no others. With an `embedder`, or the name of one such as `minilm` or
-    `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
-    `embed` was called. Archives go to `archive_folder`, a folder or `s3://BUCKET/PREFIX`; by
-    default where the settings say, else beside the file.
+    """The memory of one scope, in a file, in `:memory:`, or in an open store.
+
+    With an `embedder`, or its name such as `minilm` or `ollama:nomic-embed-text`, searches find by
+    meaning too, once `embed` was called. The default is the embedder of the settings. Archives go
+    to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. The default is the folder in the
+    settings, else one beside the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -151,16 +151,16 @@ class MemoryManager:
 
     @property
     def store(self) -> SessionStore:
-        """The store; a session that is kept in it belongs to this memory."""
+        """The store. A session that is kept in it belongs to this memory."""
         return self._store
 
     @property
     def scope(self) -> str:
-        """Whose memory it is."""
+        """The scope."""
         return self._scope
 
     def close(self) -> None:
-        """End what runs on a schedule, and let go of the file, if it was opened here."""
+        """Stop the schedules, and close the file if this object opened it."""
         while self._schedules:
             self._schedules.pop().stop()
         if self._owns_store:
@@ -217,8 +217,9 @@ class MemoryManager:
         content: str = "",
         **fields: object,
     ) -> Message:
-        """Append a message to a session of the scope, which is made where there is none: a message,
-        its role and its content, or its fields. Returns it with its id, time and importance.
+        """Append a message to a session of the scope. A missing session is created. Takes a
+        message, or its role and content, or its fields. Returns the message with its id, time and
+        importance.
 
             memory.add_message("garden", "user", "The fern stands by the window.")
             memory.add_message("garden", role="user", content="And in winter?")
@@ -236,9 +237,9 @@ class MemoryManager:
     # --- search -----------------------------------------------------------------------------------
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Index what was stored since the last search, of all scopes; whether that could be done. A
-        search does so by itself; this is for who wants to show how far it is: `progress` is told
-        how many messages are done, and of how many.
+        """Index what was stored since the last search, of all scopes. Returns whether that was
+        possible. A search does this by itself. Call it to show progress: `progress` gets the number
+        of indexed messages and of all.
         """
         return self._index.catch_up(progress)
 
@@ -246,13 +247,13 @@ class MemoryManager:
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
     ) -> SearchResult:
-        """Messages and sessions that answer a question best, at most `limit` of each.
+        """The messages and sessions that answer a question best, at most `limit` of each.
 
-        A message counts by its words and those of the messages beside it, by who speaks, by the
-        days that the question names and by what an answer to it must hold.
+        A message counts by its words and those of its neighbours, by who speaks, by the dates in
+        the question, and by what an answer to it must hold.
 
         Raises:
-            InvalidArgument: an option is wrong, or `limit` or `neighbours` below 0.
+            InvalidArgument: an option is wrong, or `limit` or `neighbours` is below 0.
         """
         known_options(options, SearchOptions)
         neighbours = options.get("neighbours", 1)
@@ -274,8 +275,8 @@ class MemoryManager:
     def timeline(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> list[TimelineEntry]:
-        """What was said when: for each day in UTC and each session, how many messages, the earliest
-        first. A time without a zone is UTC.
+        """The number of messages for each day in UTC and each session, earliest first. A time
+        without a zone is UTC.
         """
         turns = self._index.turns(self._scope)
         found = list(by_day(turns, since, until))
@@ -295,7 +296,7 @@ class MemoryManager:
     def _ranked(
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
-        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        """The results, the methods, and the embedder's error where the search by meaning failed."""
         try:
             only = SearchFilter.model_validate(options)
         except ValidationError as error:
@@ -309,7 +310,7 @@ class MemoryManager:
             return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
-        """How it is searched; without vectors by words, whatever was asked for."""
+        """The methods of the search. Without vectors it is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
             known = ", ".join(map(repr, get_args(Method)))
@@ -339,9 +340,9 @@ class MemoryManager:
     def embed(
         self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Embed the messages that have no vector yet, of all scopes; how many that was. What is
-        stored while this runs waits for nothing, and is embedded by the next call. `progress` is
-        told how many messages are done, and of how many.
+        """Embed the messages that have no vector yet, of all scopes. Returns how many. Other work
+        does not wait for it. Messages stored meanwhile are embedded by the next call. `progress`
+        gets the number of embedded messages and of all.
 
         Raises:
             InvalidArgument: this memory has no embedder.
@@ -354,7 +355,7 @@ class MemoryManager:
         return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
 
     def unembedded(self) -> int:
-        """How many messages have no vector yet; none where there is no embedder."""
+        """Messages without a vector. 0 without an embedder."""
         if self._vectors is None or self._embedder is None:
             return 0
         return self._vectors.pending(self._embedder)
@@ -379,17 +380,17 @@ class MemoryManager:
         older_than_days: int = DAYS,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move conversations into files, as `ArchivalManager.archive_conversations`."""
+        """Move conversations into files. See `ArchivalManager.archive_conversations`."""
         return self.archives.archive_conversations(
             ids, older_than_days=older_than_days, progress=progress
         )
 
     def restore(self, session_id: str) -> Session:
-        """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
+        """Bring a conversation back. See `ArchivalManager.restore_conversation`."""
         return self.archives.restore_conversation(session_id)
 
     def archived(self) -> list[ArchivedConversation]:
-        """The conversations that are archived, the one with the newest message first."""
+        """The archived conversations, newest message first."""
         return self.archives.list_archived()
 
     # --- backups ----------------------------------------------------------------------------------
@@ -412,9 +413,9 @@ class MemoryManager:
     # --- deleting ---------------------------------------------------------------------------------
 
     def forget(self, session_id: str) -> ForgottenReport:
-        """Delete a session everywhere: its messages, all that was made of them, its archive, the
-        copies that its compressions left behind, and what other sessions of the scope recalled of
-        it. The report is made by looking for what is left.
+        """Delete a session everywhere: its messages, everything made of them, its archive, the
+        copies that compressions made, and what other sessions of the scope recalled of it. The
+        report lists anything that is left.
 
         Raises:
             NotFound: the scope has no such session.
@@ -425,7 +426,7 @@ class MemoryManager:
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
-        """The sessions of the scope, the one that changed last first."""
+        """The sessions of the scope, last changed first."""
         return self._store.sessions(scope=self._scope)
 
     def describe(
@@ -436,8 +437,8 @@ class MemoryManager:
         important: bool | None = None,
         tags: Sequence[str] | None = None,
     ) -> Session:
-        """Give a session a title, mark it as important or no longer, or set its tags; what is not
-        given stays. An important session is never aged and never archived unless asked for by name.
+        """Set the title, the importance mark or the tags of a session. Arguments that are not given
+        change nothing. An important session is never aged, and archived only by name.
 
         Raises:
             NotFound: the scope has no such session.
@@ -454,7 +455,7 @@ class MemoryManager:
         """A session of the scope.
 
         Raises:
-            NotFound: there is none of that id.
+            NotFound: the scope has no such session.
         """
         found = self._store.session(session_id)
         if found.scope != self._scope:
@@ -470,10 +471,10 @@ class MemoryManager:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Give each session of the scope the digest that its age asks for, beside its messages, and
-        move the originals of the oldest into the archive; a row for each says what was done, or
-        would be. Important sessions keep every word. `progress` is told how many sessions are done,
-        and of how many.
+        """Give each session of the scope the digest for its age, beside its messages, and archive
+        the originals of the oldest. The report has a row for each session. A dry run only reports.
+        Important sessions keep every word. `progress` gets the number of finished sessions and of
+        all.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -487,9 +488,9 @@ class MemoryManager:
         clock: Callable[[], datetime] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
-        """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
-        closing. Of several processes that do this with a file, one does the work. `progress` is
-        told, in that thread, how many sessions are done, and of how many.
+        """Age now, and again every so many seconds, in a thread. `stop()` or closing this object
+        ends it. Of several processes with the same file one does the work. `progress` runs in that
+        thread and gets the number of finished sessions and of all.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -502,7 +503,7 @@ class MemoryManager:
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:
-        """How much a session is worth to be kept whole, with each part of the score.
+        """The importance of a session, with each part of the score.
 
         Raises:
             NotFound: the scope has no such session.
@@ -510,7 +511,7 @@ class MemoryManager:
         return self._ageing().importance(self.session(session_id))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
-        """The digest that stands beside a session's messages; None where there is none.
+        """The digest of a session. None where there is none.
 
         Raises:
             NotFound: the scope has no such session.

@@ -1,7 +1,7 @@
-"""A search of memory: from a question to the messages and sessions that answer it, the best first.
+"""Search of memory: from a question to the messages and sessions that answer it, best first.
 
-Every way of searching proposes messages and none shuts out what another found. Boosts are bounded:
-they decide between neighbours in the order and never hide anything.
+Each method adds candidates and none removes those of another. Boosts are bounded: they change the
+order of near equals and hide nothing.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from compact.text.snippets import Sought
 from compact.text.turns import instant_of
 
 NEAREST = 400
-"""Messages that are asked for by meaning."""
+"""Messages that the vectors are asked for."""
 BOOST = 0.1
-"""The share by which being recent, or near to the topic, may raise a score at most."""
+"""The most that recency, or the current topic, may raise a score by, as a share."""
 HALF_LIFE = 30 * DAY
-"""Microseconds after which being recent counts half."""
+"""Microseconds after which the boost of recency halves."""
 
 
 Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
-"""The messages nearest in meaning to a text, within ranges of keys, so many at most."""
+"""The messages nearest in meaning to a text, within ranges of keys, at most so many."""
 
 
 class Ways(NamedTuple):
-    """How it is searched, and how much everything counts."""
+    """The methods of a search and their weights."""
 
     nearest: Nearest | None = None
-    """By meaning too, where there is an embedder."""
+    """The search by meaning, where there is an embedder."""
     words: bool = True
-    """Whether words count at all."""
+    """Whether words count."""
 
     weights: Weights = WEIGHTS
 
     recent: bool = False
-    """Whether newer messages come before older ones that fit as well."""
+    """Whether newer messages get a boost."""
     about: str = ""
-    """What the talk is about now."""
+    """The current topic. Messages near it get a boost."""
 
     @property
     def method(self) -> Method:
-        """What that is called."""
+        """The name of the combination."""
         if self.nearest is None:
             return "lexical"
         return "hybrid" if self.words else "semantic"
@@ -78,7 +78,7 @@ WAYS = Ways()
 
 
 class Ranked(NamedTuple):
-    """Messages and sessions as places among the turns, the best first; scores are 0 to 1."""
+    """Messages and sessions as places in the table of turns, best first. Scores are 0 to 1."""
 
     turns: TurnTable
     places: Sequence[int]
@@ -96,7 +96,7 @@ def ranked(
     only: SearchFilter,
     ways: Ways = WAYS,
 ) -> Ranked:
-    """The messages that answer a text best, at most so many, and as many sessions."""
+    """The messages that answer a text best, at most `most`, and as many sessions."""
     import numpy as np
 
     turns = index.turns(scope)
@@ -179,7 +179,7 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 def _boost(
     index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
-    """By which each score is multiplied."""
+    """The factor of each score."""
     import numpy as np
 
     factor = np.ones(len(turns))
@@ -194,7 +194,7 @@ def _boost(
 
 
 def _best(scores: Floats, most: int) -> Keys:
-    """The places of the highest scores, highest first; the later one first among equals."""
+    """The places of the highest scores, highest first. Of equals the later one comes first."""
     import numpy as np
 
     some = np.arange(len(scores))
@@ -204,7 +204,7 @@ def _best(scores: Floats, most: int) -> Keys:
 
 
 def _shares(scores: Floats) -> list[float]:
-    """Scores as shares of the best one; what is below nothing is 0."""
+    """Scores as shares of the best one. Negative scores become 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
 
@@ -212,8 +212,8 @@ def _shares(scores: Floats) -> list[float]:
 def by_day(
     turns: TurnTable, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """For each day and session with messages between two instants, the day's first one first: the
-    place of the session, how many messages, and the times of the first and the last (`at`).
+    """For each day and session with messages between two instants, earliest day first: the place of
+    the session, the number of messages, and the times (`at`) of the first and the last.
     """
     import numpy as np
 
@@ -249,7 +249,7 @@ class ResultReader:
         self._messages, self._titles = index.told(keys, names)
 
     def hits(self) -> Iterator[Hit]:
-        """The messages; none that was deleted meanwhile."""
+        """The messages, without those that were deleted meanwhile."""
         best, turns = self._best, self._turns
         for place, score, around in zip(best.places, best.scores, self._around, strict=True):
             number, position = turns.where(place)
@@ -288,7 +288,7 @@ class ResultReader:
         )
 
     def sessions(self) -> Iterator[FoundSession]:
-        """The sessions; none that was deleted meanwhile."""
+        """The sessions, without those that were deleted meanwhile."""
         best, turns = self._best, self._turns
         for number, score in zip(best.sessions, best.session_scores, strict=True):
             if turns.sessions[number] not in self._titles:

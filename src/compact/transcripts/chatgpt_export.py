@@ -1,18 +1,18 @@
-"""Reading the `conversations.json` of a ChatGPT account's export: a list of conversations, each a
-tree, `{title, mapping: {id: {message, parent, children}}, current_node}`.
+"""The `conversations.json` of a ChatGPT account's export: a list of conversations. Each is a tree,
+`{title, mapping: {id: {message, parent, children}}, current_node}`.
 
-What is decided here:
+Decisions:
 
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
-  prompts, replies asked for again) are left out, counted.
-- A message to a tool (`recipient`) is a call, the tool's messages behind it are its results. These
-  files have no ids for that: the oldest waiting call to the tool is answered, else the one that
-  was made just before.
+  prompts, repeated replies) are left out, counted.
+- A message to a tool (`recipient`) is a call. The tool's messages behind it are its results. These
+  files have no ids for calls: a result answers the oldest waiting call to the tool, else the call
+  just before.
 - Reasoning (`thoughts`) belongs to the reply behind it.
 - What the person set for all conversations (`user_editable_context`) and what was remembered of
-  them (`model_editable_context`) are system messages; what is hidden otherwise is `injected` where
-  it has the role of a user. Messages that say nothing are left out, counted.
-- Of pictures, sound and files the export has names only: they are told in brackets, and counted.
+  them (`model_editable_context`) are system messages. Other hidden messages of the role `user` are
+  `injected`. Messages without contents are left out, counted.
+- The export has only the names of pictures, sound and files: they stand in brackets, counted.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from compact.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "chatgpt_export"
 _SET_FOR_ALL = ("user_editable_context", "model_editable_context")
-"""Contents that are set for all conversations."""
+"""Content types that apply to all conversations of the account."""
 _ABOUT = ("about_user_message", "about_model_message")
-"""Where older messages keep them, beside their contents."""
+"""Where older messages keep such contents."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
 """Where such contents keep their texts."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a first value is a conversation with a mapping of nodes."""
+    """Whether one of the first values is a conversation with a mapping of nodes."""
     return any(_is_conversation(value) for value in values_of(document)[:20])
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     return [_text_at(value, "title") for value in values_of(document)]
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file, the branch that was shown last; `active` changes nothing.
+    """One conversation of the file: the branch that was shown last. `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the node that is wrong.
@@ -93,16 +93,14 @@ def _text_at(value: object, key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The nodes of a conversation."""
-
     source: str
     mapping: Mapping[str, Any]
 
     def path(self, current: object) -> list[str]:
-        """The nodes from the root to the current one, or to the newest where none is.
+        """The nodes from the root to the current one, or to the newest leaf.
 
         Raises:
-            InvalidTranscript: a node is none, or its own ancestor.
+            InvalidTranscript: a node is no object, or is its own ancestor.
         """
         for name, node in self.mapping.items():
             if not isinstance(node, dict):
@@ -118,7 +116,6 @@ class _Tree:
         return list(reversed(found))
 
     def _newest(self) -> str | None:
-        """The leaf that was said last."""
         leaves = [name for name, node in self.mapping.items() if not node.get("children")]
         return max(leaves, key=self._said_at, default=None)
 
@@ -143,13 +140,11 @@ class _Tree:
 
 @dataclass(slots=True)
 class _ShownBranch(Paired):
-    """Makes messages of the nodes as they come."""
-
     model: str | None = None
     _thoughts: list[Part] = field(default_factory=list)
     """Reasoning that waits for its reply."""
     _thinking: list[Row] = field(default_factory=list)
-    """The messages that it stands in."""
+    """The messages of that reasoning."""
 
     def take(self, name: str, node: Row) -> None:
         """Take one node.
@@ -201,7 +196,6 @@ class _ShownBranch(Paired):
             self._other(role, text, message, facts, time)
 
     def _other(self, role: str, text: str, message: Row, facts: Row, time: datetime | None) -> None:
-        """A message of the person, of the system, or of a role that nobody knows."""
         if role not in ("user", "system"):
             self.left_out[unknown_role(role)] += 1
         is_hidden = bool(facts.get("is_visually_hidden_from_conversation"))
@@ -211,7 +205,7 @@ class _ShownBranch(Paired):
         self._say("system" if role == "system" else "user", [Text(text)], message, time, **marked)
 
     def finish(self) -> None:
-        """Reasoning that no reply followed is a message of its own."""
+        """Reasoning without a reply becomes a message of its own."""
         if self._thoughts:
             last = self._thinking.pop()
             self._say("assistant", [], last, time_of(last.get("create_time")))
@@ -237,13 +231,14 @@ class _ShownBranch(Paired):
         return self.call(message.get("id"), message["recipient"], text)
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
-        """What a tool said: the result of the call to it, or more of the last one's."""
+        """A tool's message: the result of the waiting call to it, or a further result of the last
+        call.
+        """
         call = self.asked_of(message["author"].get("name")) or self.just_asked()
         result = ToolResult("", text, is_error=kind == "system_error")
         self.answer(call, result, message, time=time)
 
     def _text(self, kind: str, content: Row) -> str:
-        """What a content says, in words."""
         match kind:
             case "text" | "multimodal_text":
                 parts = content.get("parts")
@@ -263,7 +258,7 @@ class _ShownBranch(Paired):
         return write_json(rest) if any(rest.values()) else ""
 
     def _part(self, part: object) -> str:
-        """A part of a content: a text, or what stands for a picture, a sound or a file."""
+        """The text of a part, or a text in place of a picture, a sound or a file."""
         if isinstance(part, str) or not isinstance(part, dict):
             return part if isinstance(part, str) else write_json(part)
         if isinstance(text := part.get("text"), str):

@@ -1,27 +1,23 @@
-"""Reading Claude Code sessions: JSON Lines of events, of which the `user` and `assistant` rows are
-the conversation.
+"""Claude Code sessions: JSON Lines of events. The `user` and `assistant` rows are the conversation.
 
-What is decided here:
+Decisions:
 
-- Rows come in log order. Where a prompt was edited or rewound, `parentUuid` branches; every branch
-  is kept, as the person wrote it. A row whose `uuid` was already seen is a retry and left out.
-- Neighbouring rows of one reply (same `message.id`) are one message, and so are rows that go on
-  after the result of one of several parallel calls: a provider wants the calls together. Other
-  pieces with results between them stay apart and share their `reply_id`. Parts keep the row's own
-  block as `raw`, so that a writer finds the row again.
-- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent's conversation: left out where
-  the file has others. Rows that
-  the tool made up in the assistant's name (`<synthetic>`: an API error, "No response requested.")
-  were said by no model: both left out.
-- An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
-  where no message stands before it in the file; else it is left out, because we recompress from
-  originals.
-- A prompt that was typed while the model worked is a message of the person
-  (`claude_code_queue`). What the tool recorded of a person's answers to its questions
-  (`toolUseResult`) is kept as the message's `said`.
-- `active` takes what follows the last boundary, its summary as a checkpoint.
+- Rows come in log order. An edited or rewound prompt branches the log (`parentUuid`). Every branch
+  is kept. A row with a known `uuid` is a retry and left out.
+- Neighbouring rows of one reply (same `message.id`) are one message. So are rows that go on after
+  the result of one of several parallel calls: a provider wants the calls together. Other pieces
+  with results between them stay apart and share a `reply_id`. Parts keep the row's block as `raw`,
+  so that a writer finds the row again.
+- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent and are left out, unless the
+  file has nothing else. Rows that the tool wrote in the assistant's name (`<synthetic>`: an API
+  error, "No response requested.") are left out.
+- An earlier summary (`isCompactSummary`) is a checkpoint where no message stands before it.
+  Otherwise it is left out: compact summarizes originals, not summaries.
+- A prompt that was typed while the model worked is a message of the person (`claude_code_queue`).
+  The person's answers to the tool's questions (`toolUseResult`) become the message's `said`.
+- `active` starts at the last boundary, with its summary as a checkpoint.
 
-Writing lives in `claude_code_writing`.
+`claude_code_writing` writes such files.
 """
 
 from __future__ import annotations
@@ -53,10 +49,10 @@ _OTHER_EVENTS = frozenset(
     ("queue-operation", "attachment", "custom-title", "ai-title", "last-prompt")
 )
 _SPOKEN = ("user", "assistant")
-"""Types of rows that are messages."""
+"""Types of message rows."""
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
-"""How the names of tools begin that are not the program's own."""
+"""Prefix of the names of tools that are not the program's own."""
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
 _PERSON = MessageMetadata(source="person")
@@ -120,7 +116,7 @@ def _has_type(row: Row) -> bool:
 
 
 def _is_side(row: Row) -> bool:
-    """Whether a row is of a sub-agent's conversation."""
+    """Whether a row belongs to a sub-agent."""
     return bool(row.get("isSidechain") or row.get("parent_tool_use_id"))
 
 
@@ -130,7 +126,7 @@ def _last_boundary(rows: list[tuple[int, dict[str, Any]]]) -> int:
 
 
 def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
-    """The last title given to this session; `summary` rows at the head may belong to others."""
+    """The session's last title. `summary` rows at the head may belong to other sessions."""
     title: str | None = None
     known = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
     for _, row in rows:
@@ -142,24 +138,22 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
 
 
 def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
-    """The last text that a row has there."""
+    """The last text under this key."""
     found = (row.get(key) for _, row in reversed(rows))
     return next((each for each in found if isinstance(each, str)), None)
 
 
 @dataclass(slots=True)
 class _Log(Collected):
-    """Builds messages from rows as they come."""
-
     _numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _queue: Queue = field(default_factory=Queue)
     _seen: set[str] = field(default_factory=set)
     _reply: list[tuple[int, Row]] = field(default_factory=list)
     _later: list[Message] = field(default_factory=list)
-    """Results that came before the reply they belong to was whole."""
+    """Results that came before the rest of the reply with their calls."""
     _has_originals: bool = False
     takes_sidechain: bool = False
-    """Whether the file is a sub-agent's own: all that is said in it is."""
+    """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row."""
@@ -188,7 +182,7 @@ class _Log(Collected):
             self._finish_reply(said)
 
     def finish(self) -> None:
-        """Finish the last reply, and put the prompts of the queue in their places."""
+        """Finish the last reply, and insert the prompts of the queue."""
         self._finish_reply()
         typed = self._queue.placed(self.messages, self.rows)
         for at, number, row in reversed(typed):
@@ -197,11 +191,11 @@ class _Log(Collected):
             self.rows[message.id] = (row,)
 
     def _count(self) -> int:
-        """How many messages there are, that of the reply at hand among them."""
+        """Number of messages, with the open reply."""
         return len(self.messages) + bool(self._reply) + len(self._later)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
-        """Make one message of the rows of a reply."""
+        """Make one message of the rows of the open reply."""
         if not self._reply:
             return
         message = self._message(self._reply)
@@ -216,8 +210,8 @@ class _Log(Collected):
         self._reply, self._later = [], []
 
     def _refusals(self, message: Message) -> tuple[PersonWords, ...]:
-        """The reasons of refusals that the program wrote into results of its own tools; what a tool
-        of somebody else's failed with may look like one.
+        """The person's reasons for refusals, from results of the program's own tools. Errors of
+        other tools may only look like a refusal.
         """
         found = [
             replace(words, call_id=result.call_id)
@@ -249,7 +243,7 @@ class _Log(Collected):
         return bool(self._reply[-1][1]["message"].get("id") == message["id"])
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Whether it goes on the last reply, whose calls still wait; that is at hand again then."""
+        """Whether the row continues the last reply, whose calls wait. Opens it again."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1
@@ -277,13 +271,12 @@ class _Log(Collected):
 
 
 def _is_by_a_program(row: Row) -> bool:
-    """Whether a row in a person's name says that a program wrote it."""
     origin = row.get("origin")
     return isinstance(origin, dict) and origin.get("kind", "human") not in ("human", "user")
 
 
 def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
-    """A person's answers as the tool recorded them beside its one result."""
+    """A person's answers, as recorded beside the row's one result."""
     blocks = message.get("content")
     if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:
         return ()
@@ -293,7 +286,7 @@ def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
 
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """One message of the rows of a reply; the last row's usage is the reply's."""
+    """The message of a reply's rows. The last row's usage counts."""
     if len(messages) == 1:
         return messages[0]
     blocks: list[Any] = []

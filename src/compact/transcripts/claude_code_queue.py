@@ -1,13 +1,13 @@
-"""Prompts that a person typed while the model worked, in Claude Code sessions.
+"""Claude Code: prompts that a person typed while the model worked.
 
-The file holds them as `queue-operation` rows, not as messages. `enqueue` says what was typed.
-`remove` means that the model was given it in the middle of its turn, for which newer files also
-hold a `queued_command` attachment; `dequeue` that a turn began with it, whose user row follows;
-`popAll` that the person took it back to change it.
+The file has them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove` means
+that the model got it in the middle of a turn; newer files have a `queued_command` attachment too.
+`dequeue` means that a turn began with it; its user row follows. `popAll` means that the person took
+it back for a change.
 
-Each prompt the model was given, or was never taken from the queue, becomes one message of a person:
-where it left the queue, at the first place after it where a conversation may be cut. One that a
-user row there repeats is that row.
+A prompt that the model got, or that never left the queue, becomes one message of the person. It
+stands where it left the queue, at the first later place where a conversation may be cut. A prompt
+that a user row repeats is that row.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from compact.transcripts.transcript import Row
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "queue.transcripts.compact")
 _NOT_OF_USERS = frozenset(("type", "attachment", "operation", "content", "reason"))
-"""Keys of such rows that a user row does not have."""
+"""Keys of queue rows that a user row does not have."""
 
 
 @dataclass(slots=True)
 class _Prompt:
-    """What was typed, the row that says so, and where it left the queue."""
-
     text: str
     row: Row
     number: int
@@ -41,13 +39,13 @@ class _Prompt:
 
 @dataclass(slots=True)
 class Queue:
-    """The prompts of a file, as its rows come."""
+    """The queued prompts of a file."""
 
     _waiting: list[_Prompt] = field(default_factory=list)
     _left: list[_Prompt] = field(default_factory=list)
 
     def take(self, number: int, row: Row, at: int) -> None:
-        """Take a row that is no message; `at` messages came before it."""
+        """Take a row that is no message. `at` messages came before it."""
         content = row.get("content")
         said = content if isinstance(content, str) else None
         match row.get("operation"):
@@ -79,7 +77,7 @@ class Queue:
         prompt.row = {**row, "timestamp": given.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
-        """Take the prompt that says this from the queue, else the oldest."""
+        """Take the prompt with this text from the queue, else the oldest."""
         for index, prompt in enumerate(self._waiting):
             if said is None or prompt.text == said:
                 prompt.at, prompt.began_a_turn = at, began_a_turn
@@ -87,14 +85,14 @@ class Queue:
                 return
 
     def repeat(self, text: str) -> None:
-        """Take prompts from the queue that a message of the person says."""
+        """Remove the prompts that this message of the person contains."""
         self._waiting = [p for p in self._waiting if not _says(text, p.text)]
 
     def placed(
         self, messages: Sequence[Message], rows: Mapping[str, tuple[Row, ...]]
     ) -> list[tuple[int, int, dict[str, Any]]]:
-        """The prompts that are messages of their own: before which message each stands, its line,
-        and the user row that the tool would have written for it.
+        """The prompts that become messages: the index of the message behind each, its line, and its
+        user row.
         """
         found = list[tuple[int, int, dict[str, Any]]]()
         for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
@@ -116,13 +114,13 @@ def _text_of(prompt: object) -> str:
 
 
 def _words(text: str) -> str:
-    """What a person said in a prompt; a command alone is nothing said."""
+    """A person's words in a prompt. A command alone has none."""
     words = spoken_text(text)
     return "" if words.startswith("/") and len(words.split()) == 1 else words
 
 
 def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
-    """Whether the person's next message, before the model said anything, is this prompt."""
+    """Whether the person's next message, before any reply, is this prompt."""
     for message in after:
         match speaker_of(message):
             case "assistant":
@@ -133,12 +131,12 @@ def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
 
 
 def _says(text: str, prompt: str) -> bool:
-    """Whether the lines of a prompt stand in a text."""
+    """Whether the prompt is in the text as whole lines."""
     return bool(prompt.strip()) and f"\n{prompt.strip()}\n" in f"\n{text.strip()}\n"
 
 
 def _row(prompt: _Prompt, near: Row) -> dict[str, Any]:
-    """The user row that the tool would have written for the prompt."""
+    """The user row that Claude Code would have written for the prompt."""
     common = {k: v for k, v in near.items() if k in COMMON}
     own = {k: v for k, v in prompt.row.items() if k not in _NOT_OF_USERS}
     made = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")

@@ -1,15 +1,15 @@
-"""Reading the `conversations.json` of a Claude account's export: a list of conversations,
-`{uuid, name, chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
+"""The `conversations.json` of a Claude account's export: a list of conversations, `{uuid, name,
+chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
 
-What is decided here:
+Decisions:
 
-- A reply holds its calls and their results in one content: they become replies and tool messages in
-  that order. Where calls have no ids, the oldest waiting one of that tool is answered.
-- The text that the export has of an attachment is a message of its own behind the person's,
-  `injected`. Of other files it has names only: they are told in brackets, and counted.
+- A reply has its calls and their results in one content. They become replies and tool messages in
+  the same order. A result without an id answers the oldest waiting call to its tool.
+- The text of an attachment becomes a message behind the person's, `injected`. Other files have only
+  names: these stand in brackets, counted.
 - Where messages name their parents, the branch of the current message (else of the last one) is the
   conversation. Messages of other branches are left out, counted.
-- `text` says again what `content` says: it is read where there is no content.
+- `text` repeats `content`. It is read only where there is no content.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a first value is a conversation with chat messages."""
+    """Whether one of the first values is a conversation with chat messages."""
     return any(_is_conversation(value) for value in values_of(document)[:20])
 
 
 def titles(document: Document) -> list[str | None]:
-    """The names of the conversations, in the order of their numbers."""
+    """The conversations' names, in their order."""
     values = values_of(document)
     return [text_or(value.get("name")) if isinstance(value, dict) else None for value in values]
 
@@ -45,7 +45,7 @@ def titles(document: Document) -> list[str | None]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file; `active` changes nothing, these files know no boundaries.
+    """One conversation of the file. These files have no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the message that is wrong.
@@ -98,13 +98,11 @@ def _branch(rows: Sequence[object], current: object) -> list[int]:
 
 @dataclass(slots=True)
 class _Chat(Paired):
-    """Makes messages of the rows as they come."""
-
     def take(self, index: int, row: object) -> None:
         """Take one message.
 
         Raises:
-            InvalidTranscript: it has no sender that is known, or a content that is no list.
+            InvalidTranscript: it has no known sender, or its content is no list.
         """
         path = f"chat_messages[{index}]"
         sender = row.get("sender") if isinstance(row, dict) else None
@@ -127,7 +125,7 @@ class _Chat(Paired):
         return block.get("type") != "text" or bool(block.get("text"))
 
     def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
-        """The blocks as messages: what is said up to a result, and the results."""
+        """Blocks up to a result are one message. Each result is a message."""
         parts: list[Part] = []
         for block in blocks:
             match block:
@@ -169,7 +167,6 @@ class _Chat(Paired):
         self.answer(asked, result, row, time=_time(block.get("stop_timestamp"), row))
 
     def _attached(self, row: Row) -> None:
-        """The texts of a message's attachments."""
         for each in objects_in(row.get("attachments")):
             text = text_or(each.get("extracted_content"))
             said = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
@@ -186,5 +183,4 @@ class _Chat(Paired):
 
 
 def _time(value: object, row: Row) -> datetime | None:
-    """The time of a block, else that of its message."""
     return time_of(value) or time_of(row.get("created_at"))

@@ -1,17 +1,17 @@
-"""Reading OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`, of which the
-`response_item` rows are the conversation, as items of the Responses API. Older ones are the items
-themselves, behind a head.
+"""OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`. The `response_item` rows
+are the conversation, as items of the Responses API. Older files have the items themselves, behind a
+head.
 
-What is decided here:
+Decisions:
 
-- All other rows are the program's own records, or say again what an item says: left out, counted.
-- A `user` item is a person's where a `user_message` event holds the same words. Any other one was
-  put there by the program (instructions of a repository, the environment): `injected`. In a file
-  without such events the words alone decide.
-- A `compacted` row is left out where its originals are in the file, that is behind other items.
-  With `active`, and where nothing stands before it, what it kept takes their place: its
-  `replacement_history`, else what the program itself went on from: the instructions, the person's
-  messages and the summary. The summary is a checkpoint.
+- All other rows are the program's own records, or repeat an item. They are left out, counted.
+- A `user` item is a person's where a `user_message` event has the same text. The program wrote the
+  others (instructions of a repository, the environment): `injected`. In a file without such events
+  the text alone decides.
+- A `compacted` row behind other items is left out: its originals are in the file. With `active`, or
+  where nothing stands before it, its contents replace them: the `replacement_history`, else what
+  the program itself continues with: the instructions, the person's messages and the summary. The
+  summary is a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcri
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
 _TYPED = (None, "plain")
-"""Kinds of `user_message` events, where they have one, that hold what a person typed."""
+"""Values of `kind` of `user_message` events that a person typed, where they have one."""
 _PARSER = Responses()
 
 
@@ -51,9 +51,7 @@ def _is_record(row: Row) -> bool:
 
 
 def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is written today: older files have the items themselves, and records without a
-    type.
-    """
+    """A row in today's form. Older files have bare items, and records without a type."""
     if "payload" in row or row.get("type") in _TYPES:
         return row
     if "type" in row:
@@ -68,7 +66,7 @@ def read(
     """The file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the line of a row that is no record, or of an item that is wrong.
+        InvalidTranscript: names the line of a wrong row or item.
     """
     rollout = _Rollout(document.source, active=active)
     for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
@@ -91,15 +89,13 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """An item, and the row that it stands in."""
-
     raw: Any
     number: int
     row: Row
 
     @property
     def role(self) -> object:
-        """The role, where it is a message."""
+        """The role of a message."""
         return self.raw.get("role") if isinstance(self.raw, dict) else None
 
     @property
@@ -113,8 +109,6 @@ class _Item:
 
 @dataclass(slots=True)
 class _Rollout(Collected):
-    """Collects the items of the rows as they come."""
-
     active: bool = False
     model: str | None = None
     session_id: str | None = None
@@ -126,7 +120,7 @@ class _Rollout(Collected):
         """Take one row.
 
         Raises:
-            InvalidTranscript: it lacks its payload.
+            InvalidTranscript: it has no payload.
         """
         match row:
             case {"type": "response_item", "payload": {"type": "ghost_snapshot"}}:
@@ -148,7 +142,7 @@ class _Rollout(Collected):
         self.left_out[f"{row['type']} row"] += 1
 
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
-        """Put what a compaction kept in the place of the items before it, where that is asked."""
+        """Replace the items before a compaction with what it kept, where that is wanted."""
         summary = payload.get("message")
         told = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
@@ -166,11 +160,7 @@ class _Rollout(Collected):
             self._summaries.add(str(summary).strip())
 
     def finish(self) -> None:
-        """Make messages of the items.
-
-        Raises:
-            InvalidTranscript: naming the line of an item that is wrong.
-        """
+        """Make messages of the items."""
         for item in self._items:
             self.attempt(partial(self._add, item))
 
@@ -184,7 +174,7 @@ class _Rollout(Collected):
         self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
-        """Who made an item of the role `user`; None where the file does not tell."""
+        """Who wrote an item of the role `user`. None where the file does not show it."""
         if item.texts & self._summaries:
             return "checkpoint"
         if not self._typed:

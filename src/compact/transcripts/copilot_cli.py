@@ -1,16 +1,16 @@
-"""Reading Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`, of
-which the messages and the ends of tool calls are the conversation.
+"""Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`. The messages
+and the ends of tool calls are the conversation.
 
-What is decided here:
+Decisions:
 
-- A person's words are those they typed (`content`); what the program sent with them
-  (`transformedContent`: the time, reminders) stays in the row. Messages that somebody else than the
-  person sent (`source`), notifications and texts that were selected somewhere are `injected`.
-- Results stand behind their calls, whatever came between. What was run without being asked for by a
-  reply is a call of its own.
-- Events of a sub-agent (`parentToolCallId`, `agentId`) belong to its conversation: left out.
+- A person's text is what they typed (`content`). What the program added (`transformedContent`: the
+  time, reminders) stays in the row. Messages from another `source`, notifications and selected
+  texts are `injected`.
+- Results stand behind their calls, whatever came between. A tool that ran without a reply's request
+  gets a call of its own.
+- Events of a sub-agent (`parentToolCallId`, `agentId`) are left out.
 - A summary (session.compaction_complete) is left out where its originals are in the file. With
-  `active`, and where nothing stands before it, it is a checkpoint.
+  `active`, or where nothing stands before it, it is a checkpoint.
 - All other events are the program's own records: left out, counted.
 """
 
@@ -38,7 +38,7 @@ _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is an event whose type has two names, with data."""
+    """Whether the first row is an event with data and a type of two names."""
     match document.rows:
         case [(_, {"type": str(kind), "data": dict(), "id": str()}), *_]:
             return "." in kind
@@ -84,18 +84,15 @@ def _is_event(row: Row) -> bool:
 
 
 def _summary(row: Row) -> str | None:
-    """The summary that a compaction ended with."""
     return text_or(row["data"].get("summaryContent")) if row["type"] == _COMPACTED else None
 
 
 @dataclass(slots=True)
 class _Events(Paired):
-    """Makes messages of the events as they come."""
-
     model: str | None = None
     title: str | None = None
     _asked: set[str] = field(default_factory=set)
-    """The ids of calls that were seen."""
+    """Ids of known calls."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one event.
@@ -150,7 +147,6 @@ class _Events(Paired):
         return content
 
     def _reply(self, number: int, row: Row) -> None:
-        """A reply with its reasoning and its calls."""
         data = row["data"]
         self.model = text_or(data.get("model")) or self.model
         parts: list[Part] = []
@@ -165,7 +161,7 @@ class _Events(Paired):
         self._say("assistant", parts, row)
 
     def _start(self, row: Row) -> None:
-        """A call begins: one that no reply asked for is said here."""
+        """The begin of a call. A call that no reply asked for becomes a message here."""
         data = row["data"]
         known = data.get("toolCallId")
         if str(known) in self._asked:
@@ -176,7 +172,6 @@ class _Events(Paired):
         self._say("assistant", [call], row)
 
     def _complete(self, row: Row) -> None:
-        """A call ends."""
         data = row["data"]
         result, error = data.get("result"), data.get("error")
         said = result.get("content") if isinstance(result, dict) else result
@@ -187,7 +182,6 @@ class _Events(Paired):
         self.answer(data.get("toolCallId"), made, row, time=time_of(row.get("timestamp")))
 
     def _other(self, row: Row) -> None:
-        """A record of the program's own."""
         summary = _summary(row)
         if summary and all(message.role == "system" for message in self.messages):
             self._say("user", [Text(summary)], row, metadata=CHECKPOINT)

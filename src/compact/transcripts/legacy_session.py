@@ -1,16 +1,16 @@
-"""Reading the session files of an older assistant: `{sessionId, startTime, lastActivity, model,
-provider, messages: [{role, parts, timestamp}], toolCalls, metadata}`; and those of its successor,
-whose messages have a `content` and which tells of its checkpoints.
+"""Session files of an older assistant: `{sessionId, startTime, lastActivity, model, provider,
+messages: [{role, parts, timestamp}], toolCalls, metadata}`. Those of its successor have messages
+with a `content`, and checkpoints.
 
-What is decided here:
+Decisions:
 
-- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each is
-  put at its time: behind the last message that is no later, as a reply that calls and its result.
-  A call that a message makes itself is made once, its result taken from there.
-- Summaries of checkpoints stand before the messages, as checkpoints.
-- The messages are kept in the order of the file; what its times say decides nothing else.
-- Roles and parts: see `roles`. The other keys are in the container's fields, as `record`; the
-  counts in them are not believed.
+- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each goes
+  behind the last message that is no later, as a reply with the call, and its result. A call that is
+  also in a message appears once, with the result from `toolCalls`.
+- Summaries of checkpoints come before the messages, as checkpoints.
+- Messages keep the order of the file.
+- Roles and parts: see `roles`. The other keys are in the container's fields, as `record`. Counts in
+  them are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object with a session id, and messages with roles and parts."""
+    """Whether the value is an object with a session id and messages with roles and parts."""
     value = json_object(document)
     if not isinstance(value.get("sessionId"), str) or not isinstance(value.get("messages"), list):
         return False
@@ -46,7 +46,6 @@ def recognizes(document: Document) -> bool:
 
 
 def _checkpoints(value: Row) -> list[dict[str, Any]]:
-    """The checkpoints that a session tells of."""
     known = value.get("metadata")
     beside = known.get("checkpoints") if isinstance(known, dict) else None
     return objects_in(beside) or objects_in(value.get("checkpoints"))
@@ -55,10 +54,10 @@ def _checkpoints(value: Row) -> list[dict[str, Any]]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation; `active` changes nothing, these files know no boundaries.
+    """The file's one conversation. These files have no boundaries, so `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message or the call that is wrong.
+        InvalidTranscript: names the wrong message or call.
     """
     value = json_object(document)
     session = ByRole(document.source)
@@ -85,10 +84,10 @@ def read(
 def take_messages(
     session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
 ) -> None:
-    """Take these messages, and the calls that stand beside them at their times.
+    """Take these messages, and insert the calls beside them at their times.
 
     Raises:
-        InvalidTranscript: naming the message or the call that is wrong.
+        InvalidTranscript: names the wrong message or call.
     """
     asked = _asked(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
@@ -110,7 +109,9 @@ def take_messages(
 
 
 def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
-    """Say the summaries of these rows, as checkpoints: a text each, or a message that holds one."""
+    """Add the summaries of these rows as checkpoints. A summary is a text, or an object with a
+    text.
+    """
     for row in rows:
         summary = row.get("summary")
         if isinstance(summary, dict):
@@ -121,7 +122,6 @@ def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
 
 
 def _asked(source: str, calls: object) -> list[dict[str, Any]]:
-    """The calls beside the messages, in the order of their times."""
     if calls is None:
         return []
     if not isinstance(calls, list):
@@ -133,7 +133,7 @@ def _asked(source: str, calls: object) -> list[dict[str, Any]]:
 
 
 def _latest(times: Sequence[datetime | None]) -> list[datetime]:
-    """For each message the earliest time of it and of those behind it: these only ascend."""
+    """For each message the earliest time of it and of all later ones. The list is ascending."""
     found: list[datetime] = []
     last = datetime.max.replace(tzinfo=UTC)
     for time in reversed(times):
@@ -143,8 +143,8 @@ def _latest(times: Sequence[datetime | None]) -> list[datetime]:
 
 
 def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
-    """The message behind which a call stands: the last that is no later, or the first. A call
-    without a time stands at the end.
+    """The index of the last message that is no later than the call, or 0. A call without a time
+    stands at the end.
     """
     if time is None:
         return len(latest)
@@ -152,8 +152,8 @@ def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
 
 
 def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
-    """Each call that no message made as a reply of its own, and its result behind it. `own` are the
-    ids of those that messages made.
+    """Add calls that no message made, each as a reply, with its result behind it. `own` are the ids
+    of the messages' own calls.
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
@@ -167,7 +167,7 @@ def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) ->
 
 
 def _result(call: Row) -> ToolResult | None:
-    """What came of a call: its result, else the error that it failed with, else None."""
+    """A call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
     said = call.get("error") if call.get("result") is None else call["result"]
     return None if said is None else made_result(said, {**call, "is_error": failed})

@@ -1,16 +1,16 @@
-"""Reading OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
+"""OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
 
-What is decided here:
+Decisions:
 
-- The parts of a person's message that the program wrote (`synthetic`: files it read, notes) are a
-  message of their own, `injected`. A command that starts a sub-agent (`subtask`) is the person's,
-  the prompt made of it the program's.
-- Tool parts carry their results: they become tool messages after the reply.
+- Parts of a person's message that the program wrote (`synthetic`: files it read, notes) become an
+  `injected` message. A command that starts a sub-agent (`subtask`) is the person's, the prompt made
+  of it the program's.
+- Tool parts have their results. They become tool messages behind the reply.
 - Marks of steps, snapshots and patches are the program's records: left out, counted.
 - A summary of the program (`info.summary`) is left out where its originals are in the file. With
-  `active`, and where nothing stands before it, it is a checkpoint. `active` shows outputs that
+  `active`, or where nothing stands before it, it is a checkpoint. `active` shows outputs that
   OpenCode has cleared as the model sees them.
-- What was undone (`info.revert`) is in the file still, and read; a note says so.
+- Undone messages (`info.revert`) are still in the file. They are read, and a note says so.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
-"""Files whose contents OpenCode puts beside them, as text of its own."""
+"""Files whose contents OpenCode adds as a text part."""
 _NAMED = (
     "attached file, of which only the name is kept|attached files, of which only the names are kept"
 )
 _CLEARED = "[Old tool result content cleared]"
-"""What OpenCode sends in place of an output it has cleared."""
+"""What OpenCode sends in place of a cleared output."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object whose messages have an info and parts."""
+    """Whether the value is an object with messages of an info and parts."""
     value = json_object(document)
     match value.get("messages"):
         case [{"info": dict(), "parts": list()}, *_]:
@@ -94,8 +94,6 @@ def _is_summary(row: object) -> bool:
 
 @dataclass(slots=True)
 class _ExportedSession(Paired):
-    """Makes messages of the rows as they come."""
-
     active: bool = False
     model: str | None = None
 
@@ -103,7 +101,7 @@ class _ExportedSession(Paired):
         """Take one row.
 
         Raises:
-            InvalidTranscript: it has no role that is known, or parts that are none.
+            InvalidTranscript: it has no known role, or no valid parts.
         """
         path = f"messages[{index}]"
         found = row if isinstance(row, dict) else {}
@@ -123,7 +121,7 @@ class _ExportedSession(Paired):
             self._reply(info, parts, found)
 
     def _user(self, info: Row, parts: list[Row], row: Row) -> None:
-        """What a person wrote, and then what the program wrote for them."""
+        """The person's parts, then the parts that the program wrote for them."""
         said: list[Part] = []
         made: list[Part] = []
         for part in parts:
@@ -149,7 +147,6 @@ class _ExportedSession(Paired):
             self.left_out["empty message"] += 1
 
     def _summary(self, info: Row, parts: list[Row], row: Row) -> None:
-        """What the program itself wrote in place of what is before it."""
         if self.messages:
             self.left_out["earlier summary|earlier summaries"] += 1
             return
@@ -158,7 +155,6 @@ class _ExportedSession(Paired):
         self.say("user", texts, row, time=_time(info), metadata=CHECKPOINT, **own)
 
     def _reply(self, info: Row, parts: list[Row], row: Row) -> None:
-        """A reply, and the results of its calls after it."""
         self.model = text_or(info.get("modelID")) or self.model
         said: list[Part] = []
         asked: list[tuple[ToolCall, Row]] = []
@@ -185,7 +181,7 @@ class _ExportedSession(Paired):
                 self.answer(call, result, row, time=_ended(ran))
 
     def _result(self, state: Row) -> ToolResult | None:
-        """What the tool gave back; None while it runs."""
+        """The tool's output. None while it runs."""
         match state:
             case {"status": "error"}:
                 return ToolResult("", str(state.get("error") or ""), is_error=True)
@@ -198,7 +194,7 @@ class _ExportedSession(Paired):
         return None
 
     def _file(self, part: Row) -> Part:
-        """A file that somebody attached: a picture as such, of any other its name."""
+        """A picture, or the name of any other file."""
         url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
         if kind.startswith("image/") and url:
             return image_of(url)

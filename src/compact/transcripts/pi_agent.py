@@ -1,16 +1,17 @@
-"""Reading sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`, of which
-the `message` entries are the conversation.
+"""Sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`. The `message`
+entries are the conversation.
 
-What is decided here:
+Decisions:
 
-- Entries come in log order; where the person went back, every branch is kept. `active` takes the
+- Entries come in log order. Where the person went back, every branch is kept. `active` takes the
   branch that ends in the last entry.
-- A command that the person ran themselves (`bashExecution`) is theirs, its output an observation.
-- What extensions put in (`custom_message`, role `custom`) and summaries of a branch that was left
-  are `injected`.
-- A `compaction` is left out where its originals are in the file, that is behind other messages.
-  With `active`, and where nothing stands before it, it is a checkpoint; `active` goes on with the
-  first entry that it kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
+- A command that the person ran (`bashExecution`) is the person's message. Its output is an
+  observation.
+- Messages of extensions (`custom_message`, role `custom`) and summaries of abandoned branches are
+  `injected`.
+- A `compaction` behind other messages is left out: its originals are in the file. With `active`, or
+  where nothing stands before it, it is a checkpoint. `active` goes on with the first entry that it
+  kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
 - Replies without content (aborted, failed), and all other entries, are left out and counted.
 """
 
@@ -45,14 +46,14 @@ from compact.transcripts.transcript import (
 NAME, _VERSION = "pi", 3
 _SUMMARIES = {"branchSummary": INJECTED, "compactionSummary": CHECKPOINT}
 _OTHERS = ("custom", "hookMessage")
-"""Roles of what extensions put in."""
+"""Roles of messages from extensions."""
 
 Entry = tuple[int, dict[str, Any]]
-"""An entry and its line."""
+"""A line number and the entry."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is the head of a session, or an entry with a message."""
+    """Whether the first row is the head of a session, or a message entry."""
     match document.rows:
         case [(_, {"type": "session", "id": str(), "cwd": str()}), *_]:
             return True
@@ -97,7 +98,7 @@ def _has_type(row: Row) -> bool:
 
 
 def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
-    """The entries that a model is still shown, and whether there was a compaction."""
+    """The entries that a model still sees, and whether there was a compaction."""
     path = _branch(entries)
     bounds = [i for i, (_, row) in enumerate(path) if row["type"] == "compaction"]
     if not bounds:
@@ -114,14 +115,14 @@ def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
 
 
 def _entry_at(entries: Sequence[Entry], index: object) -> Row | None:
-    """The entry of that number, the head of the session being number 0."""
+    """The entry with this number. The head of the session has number 0."""
     if isinstance(index, int) and 0 <= index < len(entries):
         return entries[index][1]
     return None
 
 
 def _branch(entries: Sequence[Entry]) -> list[Entry]:
-    """The branch of the last entry; all entries of an older file, which has none."""
+    """The branch of the last entry. An older file without branches gives all entries."""
     by_id = {row["id"]: (n, row) for n, row in entries if isinstance(row.get("id"), str)}
     if not any("parentId" in row for _, row in entries):
         return list(entries)
@@ -137,8 +138,6 @@ def _branch(entries: Sequence[Entry]) -> list[Entry]:
 
 @dataclass(slots=True)
 class _Entries(Paired):
-    """Makes messages of the entries as they come."""
-
     model: str | None = None
     title: str | None = None
 
@@ -171,7 +170,6 @@ class _Entries(Paired):
         self.left_out[f"{row['type']} entry|{row['type']} entries"] += 1
 
     def _message(self, number: int, role: str, message: Row, row: Row) -> None:
-        """Take one message."""
         match role:
             case "user":
                 parts = self._parts(message.get("content"), number)
@@ -200,7 +198,6 @@ class _Entries(Paired):
                 self._say("user", parts, row, metadata=INJECTED)
 
     def _say(self, role: str, parts: Sequence[Part], row: Row, **more: object) -> None:
-        """A message by its entry."""
         if not parts:
             self.left_out[f"empty {role} message"] += 1
             return
@@ -216,7 +213,6 @@ class _Entries(Paired):
         self.answer(message.get("toolCallId"), result, row, time=time_of(row.get("timestamp")))
 
     def _parts(self, content: object, number: int) -> list[Part]:
-        """The parts of a content."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
         if not isinstance(content, list) or len(objects_in(content)) < len(content):

@@ -1,17 +1,16 @@
-"""What roles, parts, calls and results are called in files whose format is no provider's.
+"""The names of roles, parts, calls and results in formats that are no provider's.
 
-Programs name the same few things differently. What is decided here:
+Programs name the same few things differently. Decisions:
 
-- Roles are taken for what they mean (`model`, `human`, `gpt`, `function`). One that nobody knows is
-  kept as an injected message of the user's side, with the role in its metadata (`original_role`).
-- Parts name their kind (`type`, `kind`, `part_kind`, `block_type`), or are an object of one key
-  that is the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Letters' case, `-` and `_` do not count.
-- A call has its id, name and arguments in itself or in one object of it, and may have its result
-  with it. Where no key for arguments is known, all other keys are the arguments.
-- A message may say by its role that it is a call, or a result. Results without an id belong to the
-  oldest call that waits, of a tool of that name where one is told.
-- Parts that nobody knows are kept as their text where they have one, else as their JSON. Of files
-  only the name is kept.
+- Many names mean the same role (`model`, `human`, `gpt`, `function`). A message of an unknown role
+  becomes an injected one of the user, with the role in its metadata (`original_role`).
+- A part names its kind (`type`, `kind`, `part_kind`, `block_type`), or is an object with one key,
+  the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Letters' case, `-` and `_` do not count.
+- A call has its id, name and arguments in its keys or in one inner object, and perhaps its result.
+  Without a known key for arguments, all other keys are the arguments.
+- A role may mean that the message is a call, or a result. A result without an id belongs to the
+  oldest waiting call, of its tool where it names one.
+- An unknown part is kept as its text, else as its JSON. Of files only the name is kept.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _ROLES: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""A role without its signs → what it means."""
+"""Role without signs → meaning."""
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
@@ -74,47 +73,47 @@ _KINDS: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""The kind of a part without its signs → what it is."""
+"""Kind of a part without signs → meaning."""
 _KIND = ("type", "kind", "part_kind", "block_type")
 _BODIES = ("function", "functionCall", "toolCall", "tool_call", "toolInvocation", "toolResult",
            "run", "value", "functionResponse", "source", "image_url", "imageUrl",
            "additional_kwargs")  # fmt: skip
-"""Keys of an object that holds what an object says."""
+"""Keys for an inner object with an object's contents."""
 _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "tool_use_id",
             "toolUseID", "toolUseId", "tool_id")  # fmt: skip
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_input", "tool_kwargs", "params",
               "raw_input")  # fmt: skip
 _CAME = ("content", "result", "output", "response", "aggregated_output", "errorText", "tool_return")
-"""Keys of what a tool gave back."""
+"""Keys for a tool's output."""
 _SAID = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
-"""Keys of what a part or a message says."""
+"""Keys for the text of a part or a message."""
 _BESIDE = ("toolCalls", "tool_calls", "toolInvocations", "tool_uses", "tools_used", "function_call")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts", "thought", "reasoningText")
 _OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_CAME, *_BODIES, "id", "status", "state",
                   "index", "step", "signature", "thoughtSignature", "is_input_complete",
                   "timestamp", "exit_code", "providerExecuted", "invalid"))  # fmt: skip
-"""Keys of a call that are no arguments."""
+"""Keys of a call that are not arguments."""
 _FAILED = ("error", "failed", "cancelled", "output-error")
 _FILE = "file, of which only the name is kept|files, of which only the names are kept"
 
 
 def sign_free(name: object) -> str:
-    """A name in lower case, without `-`, `_` and spaces."""
+    """The name in lower case, without `-`, `_` and spaces."""
     return str(name).lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def role_means(role: object) -> str | None:
-    """What a role means: `user`, `assistant`, `system`, `developer`, `call`, `result`, `thought`;
-    None where nobody knows it.
+    """The meaning of a role: `user`, `assistant`, `system`, `developer`, `call`, `result` or
+    `thought`. None for an unknown role.
     """
     return _ROLES.get(sign_free(role)) if isinstance(role, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A result where it stands, and the call or the file's id of it."""
+    """A result in its place, with its call or the file's id of it."""
 
     call: object
     result: ToolResult
@@ -122,7 +121,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class ByRole(Paired):
-    """Messages of any role as they come."""
+    """Collects messages of any role."""
 
     def take(
         self,
@@ -134,11 +133,11 @@ class ByRole(Paired):
         time: datetime | None,
         means: str | None = None,
     ) -> None:
-        """Take the message of a row. `means` is what its role means, where the file's format says
-        it; besides what `role_means` gives, `injected` and `checkpoint`.
+        """Take the message of a row. `means` is the meaning of its role, where the format gives it.
+        Besides those of `role_means` it may be `injected` or `checkpoint`.
 
         Raises:
-            InvalidTranscript: naming what is wrong at that place.
+            InvalidTranscript: names what is wrong at that place.
         """
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
@@ -169,9 +168,7 @@ class ByRole(Paired):
     def _all_of(
         self, content: object, row: Row, place: str, meaning: str | None
     ) -> list[Part | _Answer]:
-        """What a message says: its reasoning, its content, and the calls beside it that are not in
-        it.
-        """
+        """The reasoning, the content, and the calls beside the content."""
         if meaning == "result" and isinstance(content, dict):
             content = said_in(content)
         pieces = self._pieces(content, place)
@@ -184,7 +181,9 @@ class ByRole(Paired):
         return pieces
 
     def _result_of(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
-        """A message that is a result by its role: all that it says, where it holds none itself."""
+        """Take a message whose role says that it is a result. Without a result in its content all
+        of it is the result.
+        """
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
         parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
         if calls:
@@ -207,7 +206,7 @@ class ByRole(Paired):
         time: datetime | None,
         **more: object,
     ) -> None:
-        """What was said up to each result as a message, and the results where they stand."""
+        """Pieces up to a result are one message. Each result is a message."""
         if not pieces:
             self.left_out["empty message"] += 1
         parts: list[Part] = []
@@ -226,7 +225,7 @@ class ByRole(Paired):
     # --- calls ------------------------------------------------------------------------------------
 
     def _called(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
-        """The call that a message of that role is."""
+        """The call of a message whose role says that it is one."""
         text = _texts(pieces)
         if not text:
             return self._calling(row)
@@ -242,7 +241,7 @@ class ByRole(Paired):
         return self._calling({**named, "arguments": text})
 
     def _calling(self, value: Row) -> list[Part | _Answer]:
-        """A call, wherever its name and its arguments stand; and its result, where it has one."""
+        """A call, and its result where the same object has it."""
         whole = _flat(value)
         kind = _kind(whole)
         known = _text(_first(whole, _CALL_ID) or whole.get("id"))
@@ -263,7 +262,6 @@ class ByRole(Paired):
     # --- parts ------------------------------------------------------------------------------------
 
     def _thoughts_beside(self, row: Row) -> list[Part | _Answer]:
-        """The reasoning that stands beside a message's content."""
         value = next((row[key] for key in _THOUGHTS if row.get(key)), None)
         each = [value] if isinstance(value, str | dict) else value
         found = (
@@ -274,14 +272,13 @@ class ByRole(Paired):
         return [Thinking(text) for text in found if text]
 
     def _parts_of(self, value: object) -> list[Part]:
-        """What a tool gave back, as parts."""
         text = said_in(value)
         pictures = [x for x in objects_in(value) if _KINDS.get(sign_free(_kind(x))) == "picture"]
         shown = [part for x in pictures for part in self._shown(x)]
         return [*([Text(text)] if text else []), *shown]
 
     def _pieces(self, content: object, place: str) -> list[Part | _Answer]:
-        """What a content says, and the results in it, in their order."""
+        """The parts and results of a content, in order."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
         listed = content.get("parts", [content]) if isinstance(content, dict) else content
@@ -326,7 +323,7 @@ class ByRole(Paired):
         return [*self._other(part, kind, is_text=means == "text")]
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
-        """A text, or a part that nobody knows."""
+        """A text, or a part of an unknown kind."""
         text = next((part[k] for k in _SAID if isinstance(part.get(k), str | dict)), None)
         if isinstance(text, dict):
             text = said_in(text) if is_text else None
@@ -344,7 +341,7 @@ class ByRole(Paired):
         return [Text(write_json(part))]
 
     def _shown(self, part: Row) -> list[Part]:
-        """A picture; of any other file its name."""
+        """A picture, or the name of any other file."""
         whole = _flat(part)
         data = _first(whole, ("data", "base64", "bytes", "image"))
         kind = _first(whole, ("mimeType", "media_type", "mediaType", "mime_type", "format", "mime"))
@@ -361,7 +358,7 @@ class ByRole(Paired):
 
 
 def call_ids(row: object) -> Iterator[str]:
-    """The ids of the calls that a message makes."""
+    """The ids of a message's calls."""
     if not isinstance(row, dict):
         return
     content = row.get("parts") if "parts" in row else row.get("content")
@@ -373,14 +370,14 @@ def call_ids(row: object) -> Iterator[str]:
 
 
 def made_result(said: object, row: Row) -> ToolResult:
-    """What a tool said, as a result."""
+    """A tool's output as a result."""
     failed = str(row.get("status")) in _FAILED or row.get("state") in _FAILED
     marked = any(row.get(key) is True for key in ("is_error", "isError"))
     return ToolResult("", said_in(said), text_or(_first(row, _TOOL)), failed or marked)
 
 
 def said_in(value: object) -> str:
-    """What a value says, in words: a text, those of a list, the one that an object wraps; else its
+    """The text of a value: a text, the texts of a list, or the one text of an object. Otherwise its
     JSON.
     """
     if value is None or isinstance(value, str):
@@ -404,14 +401,16 @@ def said_in(value: object) -> str:
 
 
 def _wraps(value: Row, key: str) -> bool:
-    """Whether an object says nothing but what it has at that key."""
+    """Whether the object has no other contents than at that key."""
     others = {k for k, v in value.items() if k != key and v not in (None, "", [], {}, False, True)}
     return others <= {*_KIND, *_CALL_ID, *_TOOL, "id", "status", "state", "annotations", "index",
                       "signature", "success"}  # fmt: skip
 
 
 def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its kind: one that names none, by the key that is one, or by what it has."""
+    """The part with its kind. Without one the kind comes from a key that is a kind, or from the
+    other keys.
+    """
     if _kind(part) is not None:
         return dict(part)
     for key, value in part.items():
@@ -427,7 +426,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Row) -> dict[str, Any]:
-    """An object with what stands in its one body among its own keys."""
+    """The object with the contents of its inner objects among its keys."""
     found = dict(value)
     for key in _BODIES:
         body = found.get(key)
@@ -448,7 +447,6 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 
 
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
-    """The calls that stand beside a message's content."""
     more = row.get("additional_kwargs")
     facts = {**more, **row} if isinstance(more, dict) else row
     found = next((facts[key] for key in _BESIDE if facts.get(key)), None)
@@ -461,7 +459,7 @@ def _id(value: Row) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """An id as text: some are numbers."""
+    """An id as text. Some files have numbers."""
     return str(value) if isinstance(value, int) else text_or(value)
 
 

@@ -1,8 +1,8 @@
-"""The shapes of files that are read by `shape_reading`: a row of data each.
+"""The formats that `shape_reading` reads: a row of data each.
 
-A program's format is added here. What a row does not say is as most programs have it: see
-`FileShape`. The shapes are those that the programs write, or describe publicly. What is no known
-program's is read by what it looks like (`guess`).
+To add a program's format, add a row here. The defaults of `FileShape` fit most programs. The shapes
+come from files of the programs or from their public descriptions. `guess` reads files of unknown
+programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compact.transcripts.shape_reading import FileShape
 from compact.transcripts.transcript import Transcript
 
 _TYPED = "human|ai|humanmessage|aimessage|aimessagechunk"
-"""LangChain's types of messages."""
+"""LangChain's message types."""
 
 SHAPES: tuple[FileShape, ...] = (
     FileShape(
@@ -459,7 +459,7 @@ SHAPES: tuple[FileShape, ...] = (
 _ROLE_LIKE = ("role", "sender", "from", "author", "speaker", "type", "who", "source", "kind")
 _TEXT_LIKE = ("content", "text", "message", "body", "value", "parts", "msg", "blocks", "utterance")
 _DEEPEST = 6
-"""Levels of an object in which messages are looked for."""
+"""Levels of an object that are searched for messages."""
 
 
 def guess(document: Document) -> FileShape | None:
@@ -479,7 +479,7 @@ def guess(document: Document) -> FileShape | None:
 def _message_lists(
     value: object, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """The places of lists of messages, and the keys of their roles and texts."""
+    """The paths of lists of messages, with the keys of role and text."""
     if len(path) > _DEEPEST:
         return
     if isinstance(value, list):
@@ -495,7 +495,7 @@ def _message_lists(
 
 
 def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
-    """The keys of the role and the text, where these objects are messages of two sides."""
+    """The keys of role and text, where the objects are messages of a user and an assistant."""
     sides = {"user", "assistant"}
     means = {key: {role_means(row.get(key)) for row in rows} for key in _ROLE_LIKE}
     role = next((key for key, found in means.items() if sides <= found), None)
@@ -508,22 +508,22 @@ _NOBODYS = FileShape("guessed", "", ())
 
 
 def recognizes(document: Document) -> bool:
-    """Whether there is such a shape."""
+    """Whether `guess` finds a shape."""
     return guess(document) is not None
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     return shape_reading.titles(guess(document) or _NOBODYS, document)
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of a file of nobody's shape; a note says how it was read.
+    """One conversation of a file of an unknown program. A note says how it was read.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     shape = guess(document) or _NOBODYS
     found = shape_reading.read(shape, document, conversation=conversation, active=active)

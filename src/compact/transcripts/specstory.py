@@ -1,15 +1,14 @@
-"""Reading SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
+"""SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
 
-A `<think>` block goes with the turn after it; each `<tool-use>` block becomes a call and its
-result, with ids made of the tool's name and a counter. Sub-agents' turns (sidechain) are left out.
-In sessions that were resumed from another tool the calls of the first part are plain text: those
-that end in an output block become calls too. Claude Code's own summary of an earlier part is left
-out where that part is in the file, and a checkpoint where it is not. What the export does not hold
-(arguments, outputs) cannot be restored; the notes count it. Cursor's export escapes HTML; its tool
-blocks are unescaped.
+A `<think>` block goes with the turn after it. Each `<tool-use>` block becomes a call and its
+result. Their id is the tool's name and a counter. Turns of sub-agents (sidechain) are left out.
+Sessions resumed from another tool have calls as plain text in their first part: texts that end in
+an output block become calls too. Claude Code's summary of an earlier part is left out where that
+part is in the file. Otherwise it is a checkpoint. The export lacks some arguments and outputs. The
+notes count them. Cursor's export escapes HTML. Its tool blocks are unescaped.
 
-Which lines are headings of turns, and which only look like them, is told last: code blocks and tool
-outputs are exported without escapes.
+Code blocks and tool outputs are exported without escapes, so a line in them may look like the
+heading of a turn. `_Quoting` tells them apart.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ _SCRIPT = regex(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n`
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the text has SpecStory's session comment at its head."""
+    """Whether SpecStory's session comment is at the text's head."""
     return isinstance(document, PlainText) and _tool_of(document.data.decode()) is not None
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation; `active` changes nothing, an export has no boundaries.
+    """The file's one conversation. An export has no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: there is no turn.
@@ -89,7 +88,7 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class MarkdownTurn:
-    """One heading and the text below it; `line` is the heading's, counted from 1."""
+    """A heading and the text below it. `line` is the heading's, counted from 1."""
 
     who: str
     sidechain: bool
@@ -100,8 +99,6 @@ class MarkdownTurn:
 
 @dataclass(slots=True)
 class _Session(Collected):
-    """Builds messages from turns as they come."""
-
     escaped: bool = False
     _calls: Counter[str] = field(default_factory=Counter)
     _thinking: list[tuple[Part, MarkdownTurn]] = field(default_factory=list)
@@ -122,7 +119,7 @@ class _Session(Collected):
             self._take_agent(turn, body)
 
     def finish(self) -> None:
-        """Reasoning with nothing after it stands alone."""
+        """Reasoning without a reply becomes a message of its own."""
         if self._thinking:
             parts = [part for part, _ in self._thinking]
             turn = self._thinking[-1][1]
@@ -164,7 +161,7 @@ class _Session(Collected):
             self._call(turn, block["name"], _arguments(summary, asked, block["type"]), answered)
 
     def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
-        """A call that a resumed session holds as text; whether it is one."""
+        """Take a call that a resumed session has as text. Returns whether it is one."""
         asked, answered = _split(body, is_write=body.startswith("```"))
         if answered is None:
             return False
@@ -202,7 +199,7 @@ class _Session(Collected):
 
 
 def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
-    """What was asked and what came back: the last output block, where there is one.
+    """The call and its output: the last output block, or None.
 
     Outputs are not escaped and may hold fences of their own, so the output begins at the first
     output fence; what is written to a file comes before the output, so there it is the last one.
@@ -220,7 +217,7 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
 
 
 def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
-    """The tool blocks of a text: how each opens, its summary and what stands in it."""
+    """The opening, the summary and the contents of each tool block."""
     end = 0
     for block in _TOOL.finditer(body):
         _, is_titled, summary = block["titled"].partition("**")
@@ -235,7 +232,7 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
-    """What stands above a last line that is one span of code, and the span; else None."""
+    """The text above, and the contents of, a last line that is one code span. None without one."""
     above, _, line = text.rstrip().rpartition("\n")
     line = line.lstrip()
     is_span = len(line) > 1 and line[0] == line[-1] == "`"
@@ -243,7 +240,7 @@ def _whole_span(text: str) -> tuple[str, str] | None:
 
 
 def _arguments(summary: str, asked: str, kind: str) -> str:
-    """The arguments as JSON: the command of a shell, else what the export shows of them."""
+    """The arguments as JSON: a shell's command, else the text that the export has."""
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
     script = _SCRIPT.fullmatch(text)
@@ -261,7 +258,7 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
 
 
 def _tool_of(text: str) -> str | None:
-    """The coding tool that a SpecStory file is of; None where the text is none."""
+    """The coding tool of a SpecStory file. None for other texts."""
     found = (_SESSION.match(line.strip()) for line in _head_of(text))
     return next((match["tool"] for match in found if match), None)
 
@@ -275,7 +272,7 @@ def _head_of(text: str) -> list[str]:
 
 
 def _turns_of(text: str) -> list[MarkdownTurn]:
-    """The turns in order. A heading stands alone between empty lines, outside of code and tools."""
+    """The turns in order. A heading stands between empty lines, outside of code and tools."""
     lines = text.replace("\r\n", "\n").split("\n")
     found = list(_headings(lines))
     turns: list[MarkdownTurn] = []
@@ -313,19 +310,19 @@ def _alone(lines: list[str], index: int) -> bool:
 
 
 class _Quoting:
-    """Whether a line stands inside a tool block or a code block, as far as that can be told."""
+    """Tells whether a line is inside a tool block or a code block."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self.reset()
 
     def reset(self) -> None:
-        """A turn begins."""
+        """Start a turn."""
         self._in_tool = False
         self._depth = 0
 
     def see(self, line: str) -> None:
-        """Take a line that may open or close a block. Code within tool blocks is not followed."""
+        """Take a line that may open or close a block. Code inside tool blocks is ignored."""
         if _TOOL_OPEN.match(line):
             self._in_tool = True
         elif _TOOL_CLOSE.match(line):
@@ -335,7 +332,7 @@ class _Quoting:
             self._depth += 1 if opens else -1
 
     def quoted(self, index: int) -> bool:
-        """Whether the heading at the index is only quoted by what stands around it."""
+        """Whether the heading at the index is quoted."""
         if self._in_tool:
             return self._tool_closes_after(index)
         return self._depth > 0 and self._code_closes_after(index)
@@ -351,8 +348,8 @@ class _Quoting:
     def _code_closes_after(self, index: int) -> bool:
         """Whether the open code block closes below.
 
-        A person's text may open a block and never close it. Then the next fence opens a block of
-        its own: it has a language, or a partner before the next heading.
+        A person may open a block and never close it. Then the next fence opens another block: it
+        has a language, or a partner before the next heading.
         """
         fences = 0
         for line in self._lines[index + 1 :]:

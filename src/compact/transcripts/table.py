@@ -1,7 +1,7 @@
-"""The formats, in the order in which they are tried, and what each is recognized by.
+"""The formats, in the order in which they are tried.
 
-The first format that recognizes a document reads it. Each rule looks at a few keys only. Whoever
-reads files of other formats too gives a longer table, as the evaluations do.
+The first format that recognizes a document reads it. A rule checks a few keys only. A caller may
+pass another table, as the evaluations do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.transcripts.transcript import Transcript
 
 
 class Read(Protocol):
-    """How a format reads a document: one conversation, numbered from 1, or its active part."""
+    """Reads one conversation of a document, numbered from 1, or its active part."""
 
     def __call__(
         self, document: Document, *, conversation: int | None = None, active: bool = False
@@ -44,14 +44,14 @@ class Read(Protocol):
         """Read one conversation.
 
         Raises:
-            InvalidTranscript: naming the line or the place, and the reason.
+            InvalidTranscript: names the place and the reason.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One file format: its name, what it is in words, its rule and its reader."""
+    """A file format: its name, its title, its rule and its reader."""
 
     name: str
     title: str
@@ -59,12 +59,11 @@ class Format:
     read: Read
     kind: Kind = "JSON"
     titles: Callable[[Document], Sequence[str | None]] | None = None
-    """The titles of a file's conversations, in the order of their numbers, where it may hold many;
-    found without reading one."""
+    """The conversations' titles in their order, found without reading a conversation. None where a
+    file has only one."""
 
 
 def _shaped(shape: shape_reading.FileShape) -> Format:
-    """The format of a row of `shapes`."""
     return Format(
         shape.name,
         shape.title,
@@ -144,7 +143,7 @@ FORMATS: tuple[Format, ...] = (
 
 
 def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> Format:
-    """The format of that name.
+    """The format with this name.
 
     Raises:
         InvalidTranscript: there is none.
@@ -175,11 +174,11 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
 
 
 _FALLBACKS = ("chat", "guessed")
-"""Formats that are no program's."""
+"""Formats of no particular program."""
 
 
 def _seen(document: Document) -> str:
-    """What a file has, in words."""
+    """A short description of a file's contents."""
     if isinstance(document, PlainText):
         lines = document.data.decode().strip().split("\n")
         begins = f"{lines[0][:40]!r}"
@@ -193,7 +192,7 @@ def _seen(document: Document) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a JSON value is: of an object the keys."""
+    """A JSON value's type. For an object its keys."""
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
     keys = [f"{key} ({type(each).__name__})" for key, each in islice(value.items(), 8)]

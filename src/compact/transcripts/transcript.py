@@ -1,7 +1,7 @@
-"""The value every reader gives and every writer takes: one conversation and the file it came from;
-and what readers share to build it.
+"""A `Transcript`: one conversation and the file it came from. And `Collected`, with which readers
+build it.
 
-Reading files lives in `reading`, writing them in `writing`.
+`reading` reads files, `writing` writes them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from compact.messages.messages import Message, Part, Text
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
 NO_BOUNDARY = "no compaction boundary: active is the whole file"
-"""A note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a file holds its messages, as far as a writer must know it.
+    """How a file holds its messages, for a writer.
 
     `shape`: one JSON value a line, one list, or one object with the key `messages`. `fields`: the
     object's other keys, or what a writer takes over from the file. `indent`: spaces, where the JSON
@@ -43,11 +42,11 @@ class Container:
 class Transcript:
     """One conversation of a file.
 
-    `source` is the file's name as given, `format` a name of its table, `wire` the wire format its
-    messages are written in, `model` the last one that was asked, where the file tells. `rows` maps
-    the id of each message to the rows of the file it was made of. `notes` say in words what was
-    left out or could not be told, each with its count; `conversations` is how many the file holds.
-    `session_id` is the conversation's own id, where the file has one.
+    `source` is the file's name, `format` a name in `table`, `wire` the wire format of its messages,
+    `model` the last model, where the file has it. `rows` maps a message's id to the rows that it
+    was made of. `notes` say what was left out or is uncertain, with counts. `conversations` is the
+    number of conversations in the file. `session_id` is the conversation's own id, where it has
+    one.
     """
 
     source: str
@@ -66,18 +65,18 @@ class Transcript:
 
 @dataclass(slots=True)
 class Collected:
-    """The messages of a file as a reader finds them, and the rows that they are made of."""
+    """Collects the messages of a file, and the rows that they are made of."""
 
     source: str
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many of what were left out; `one|many` where many have no -s."""
+    """What was left out → count. `one|many` where the plural is not with -s."""
     odd: list[InvalidTranscript] = field(default_factory=list)
-    """What is wrong with each row that was left out for it."""
+    """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
-        """Take a row; whether it is right. What is wrong with it is kept in mind."""
+        """Run `take` for a row and keep its error. Returns whether there was none."""
         try:
             take()
         except InvalidTranscript as error:
@@ -91,7 +90,7 @@ class Collected:
         is_row: Callable[[dict[str, Any]], bool],
         what: str,
     ) -> list[tuple[int, dict[str, Any]]]:
-        """The rows that are what they should be; the others are odd."""
+        """The rows with `is_row`. The others become errors."""
         found: list[tuple[int, dict[str, Any]]] = []
         for number, row in rows:
             if isinstance(row, dict) and is_row(row):
@@ -103,10 +102,10 @@ class Collected:
     def parsed(
         self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
     ) -> Message:
-        """A provider's dictionary as the message that comes next.
+        """A provider's dictionary as the next message.
 
         Raises:
-            InvalidTranscript: naming the line, and the field that is wrong at that place.
+            InvalidTranscript: names the line, and the wrong field at that place.
         """
         try:
             before = reversed(self.messages)
@@ -118,7 +117,7 @@ class Collected:
         raise InvalidTranscript(self.source, reason, line=line)
 
     def add(self, message: Message, *rows: Row) -> None:
-        """Take the next message; one whose id another one has gets an id of its own."""
+        """Add the next message. A repeated id is replaced."""
         if message.id in self.rows:
             message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
         self.messages.append(message)
@@ -127,8 +126,8 @@ class Collected:
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Take a message of these parts, for formats that are no provider's; without a time of its
-        own it has that of the message before it. `more` are other fields of a message.
+        """Add a message of these parts, for formats that are no provider's. Without a time it gets
+        the time of the message before it. `more` are other fields of a message.
         """
         last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
@@ -138,7 +137,8 @@ class Collected:
         """What was left out, in words.
 
         Raises:
-            InvalidTranscript: not more messages are right than rows are odd; it is the first one's.
+            InvalidTranscript: there are not more messages than odd rows. It is the first row's
+                error.
         """
         if self.odd and len(self.odd) >= len(self.messages):
             raise self.odd[0]
@@ -155,7 +155,7 @@ class Collected:
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Parts as a message's content: a text where they are one text."""
+    """Parts as a message's content. One text becomes a string."""
     match parts:
         case [Text(text=text)]:
             return text
@@ -164,8 +164,8 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of its ISO form, in UTC where it names no zone, or of the seconds or milliseconds
-    since 1970; None where there is none.
+    """The time of an ISO text, or of seconds or milliseconds since 1970. UTC where there is no
+    zone. None for other values.
     """
     try:
         if isinstance(value, str):
@@ -180,12 +180,12 @@ def time_of(value: object) -> datetime | None:
 
 
 def text_or(value: object) -> str | None:
-    """The value where it is a text that is not empty."""
+    """The value where it is a non-empty text."""
     return value if isinstance(value, str) and value else None
 
 
 def newer_than(known: int, version: object) -> tuple[str, ...]:
-    """A note where a file is of a later version of its format than the last known one."""
+    """A note where the file's version of the format is newer than the last known one."""
     number = version.partition(".")[0] if isinstance(version, str) else version
     try:
         is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]
