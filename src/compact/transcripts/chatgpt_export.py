@@ -69,16 +69,13 @@ def read(
     for node in path:
         branch.take(node, mapping[node])
     branch.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(branch.messages),
+    return branch.transcript(
+        document,
+        NAME,
+        before=tree.notes(path),
         title=text_or(value.get("title")),
         model=branch.model or text_or(value.get("default_model_slug")),
         session_id=text_or(value.get("conversation_id")) or text_or(value.get("id")),
-        rows=branch.rows,
-        notes=(*tree.notes(path), *branch.notes(), *document.notes),
         conversations=len(values),
     )
 

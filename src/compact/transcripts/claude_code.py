@@ -79,18 +79,13 @@ def read(
     for number, row in rows[start:]:
         log.attempt(partial(log.take, number, row))
     log.finish()
-    notes = (*log.notes(), *document.notes)
-    if active and not start:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
+    return log.transcript(
+        document,
+        NAME,
+        after=(NO_BOUNDARY,) * (active and not start),
         wire="anthropic",
-        messages=tuple(log.messages),
         title=_title(rows),
         session_id=_last_of(rows, "sessionId") or _last_of(rows, "session_id"),
-        rows=log.rows,
-        notes=notes,
         container=Container(
             fields={"last_uuid": _last_of(rows, "uuid")},
             original=None if start else document.data,

@@ -24,7 +24,7 @@ from compact.json_text import write_json
 from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, choose, objects_in, rows_at, values_of
 from compact.transcripts.pairing import INJECTED, Paired, unknown_role
-from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
 
 NAME = "claude_export"
 _FILE = "file, of which only the name is kept|files, of which only the names are kept"
@@ -54,46 +54,28 @@ def read(
     value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     rows = rows_at(value, "chat_messages", source=document.source)
     chat = _Chat(document.source)
-    branch = _branch(rows, value.get("current_leaf_message_uuid"))
+    messages = [row if isinstance(row, dict) else {} for row in rows]
+    ids = [each if isinstance(each := row.get("uuid"), str) else None for row in messages]
+    parents = [str(row.get("parent_message_uuid")) for row in messages]
+    branch = branch_of(ids, parents, value.get("current_leaf_message_uuid"))
     for index in branch:
         chat.take(index, rows[index])
     left = len(rows) - len(branch)
     chat.finish()
     other = "message of another branch" if left == 1 else "messages of other branches"
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(chat.messages),
+    return chat.transcript(
+        document,
+        NAME,
+        before=[f"{left} {other}"] if left else (),
         title=text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("uuid")),
-        rows=chat.rows,
-        notes=(*([f"{left} {other}"] if left else ()), *chat.notes(), *document.notes),
         conversations=len(values),
     )
 
 
 def _is_conversation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
-
-
-def _branch(rows: Sequence[object], current: object) -> list[int]:
-    """The positions of the messages of one branch; of all where they do not name their parents."""
-    places = {
-        row["uuid"]: i
-        for i, row in enumerate(rows)
-        if isinstance(row, dict) and isinstance(row.get("uuid"), str)
-    }
-    parents = [row.get("parent_message_uuid") if isinstance(row, dict) else None for row in rows]
-    if len(places) < len(rows) or not any(str(parent) in places for parent in parents):
-        return list(range(len(rows)))
-    at = places.get(current, len(rows) - 1) if isinstance(current, str) else len(rows) - 1
-    found: dict[int, None] = {}
-    while at not in found:
-        found[at] = None
-        at = places.get(str(parents[at]), at)
-    return list(reversed(found))
 
 
 @dataclass(slots=True)

@@ -72,18 +72,13 @@ def read(
     for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
         rollout.attempt(partial(rollout.take, number, _enveloped(row)))
     rollout.finish()
-    notes = (*rollout.notes(), *document.notes)
-    if active and not rollout.left_out["compacted row"]:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
+    return rollout.transcript(
+        document,
+        NAME,
+        after=(NO_BOUNDARY,) * (active and not rollout.left_out["compacted row"]),
         wire="responses",
-        messages=tuple(rollout.messages),
         model=rollout.model,
         session_id=rollout.session_id,
-        rows=rollout.rows,
-        notes=notes,
     )
 
 

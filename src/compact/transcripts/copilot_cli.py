@@ -63,19 +63,14 @@ def read(
     log.finish()
     starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
     head: Row = starts[0] if starts else {}
-    notes = (*newer_than(_VERSION, head.get("version")), *log.notes(), *document.notes)
-    if active and not bounds:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(log.messages),
+    return log.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, head.get("version")),
+        after=(NO_BOUNDARY,) * (active and not bounds),
         title=log.title,
         model=log.model,
         session_id=text_or(head.get("sessionId")),
-        rows=log.rows,
-        notes=notes,
     )
 
 

@@ -67,16 +67,12 @@ def read(
     session.finish()
     known = ("messages", "toolCalls")
     record = {key: each for key, each in value.items() if key not in known}
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
         title=text_or(value.get("title")) or text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("sessionId")),
-        rows=session.rows,
-        notes=session.notes(),
         container=Container(fields={"record": record}),
     )
 

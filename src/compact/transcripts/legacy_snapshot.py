@@ -73,16 +73,14 @@ def read(
     session.finish()
     record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
     purpose = text_or(value.get("purpose")) or "snapshot"
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, value.get("version")),
+        after=_goals(state),
         title=f"{purpose} of {_session_of(value)}",
         model=text_or(value.get("model")),
         session_id=_session_of(value),
-        rows=session.rows,
-        notes=(*newer_than(_VERSION, value.get("version")), *session.notes(), *_goals(state)),
         container=Container(fields={"record": record}),
     )
 

@@ -90,15 +90,12 @@ def read(
         raise InvalidTranscript(document.source, "holds no messages: nobody says anything")
     model = shape.model.search(text) if shape.model else None
     more = (f"{chats} chats, one behind the other",) if chats > 1 else ()
-    return Transcript(
-        source=document.source,
-        format=shape.name,
-        wire="chat_completions",
-        messages=tuple(found.messages),
+    return found.transcript(
+        document,
+        shape.name,
+        before=more,
         title=head["title"] if head and "title" in shape.mark.groupindex else None,
         model=model[1] if model else None,
-        rows=found.rows,
-        notes=(*more, *found.notes(), *document.notes),
     )
 
 

@@ -66,22 +66,17 @@ def read(
     for index, row in enumerate(rows[start:], start):
         session.take(index, row)
     session.finish()
-    notes = session.notes()
+    notes = [NO_BOUNDARY] * (active and not bounds)
     if isinstance(info.get("revert"), dict):
         undone = info["revert"].get("messageID")
-        notes = (*notes, f"what follows {undone} was undone by the person, and is in the file")
-    if active and not bounds:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+        notes.insert(0, f"what follows {undone} was undone by the person, and is in the file")
+    return session.transcript(
+        document,
+        NAME,
+        after=notes,
         title=text_or(info.get("title")),
         model=session.model,
         session_id=text_or(info.get("id")),
-        rows=session.rows,
-        notes=notes,
     )
 
 

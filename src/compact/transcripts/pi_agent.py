@@ -77,19 +77,14 @@ def read(
         session.attempt(partial(session.take, number, row))
     session.finish()
     head = entries[0][1] if entries else {"type": ""}
-    notes = (*newer_than(_VERSION, head.get("version")), *session.notes(), *document.notes)
-    if not has_boundary:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, head.get("version")),
+        after=(NO_BOUNDARY,) * (not has_boundary),
         title=session.title,
         model=session.model,
         session_id=text_or(head.get("id")) if head["type"] == "session" else None,
-        rows=session.rows,
-        notes=notes,
     )
 
 

@@ -28,7 +28,7 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.transcripts.documents import Document, JsonLines, choose, objects_in
 from compact.transcripts.roles import ByRole, role_means
-from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
 
 _LOOKED_AT = 40
 """Items of a list that are checked to recognize a shape."""
@@ -175,16 +175,12 @@ def read(
     for index, row in enumerate(rows):
         found.attempt(partial(found.take_row, row, f"{at or 'rows'}[{index}]"))
     found.finish()
-    return Transcript(
-        source=document.source,
-        format=shape.name,
-        wire="chat_completions",
-        messages=tuple(found.messages),
+    return found.transcript(
+        document,
+        shape.name,
         title=text_or(first_at(chat, shape.name_at)),
         model=text_or(first_at(chat, shape.model)),
         session_id=text_or(first_at(chat, shape.session)),
-        rows=found.rows,
-        notes=(*found.notes(), *document.notes),
         conversations=len(chats),
     )
 
@@ -231,7 +227,10 @@ def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[st
     if shape.newer:
         found = _latest(found, shape, left_out)
     if shape.tree[0]:
-        found = _branch(found, shape.tree, first_at(chat, shape.tree[2]), left_out)
+        ids, parents = ([str(first_at(row, path)) for row in found] for path in shape.tree[:2])
+        branch = branch_of(ids, parents, first_at(chat, shape.tree[2]))
+        left_out["message of another branch|messages of other branches"] += len(ids) - len(branch)
+        found = [found[at] for at in branch]
     times = [time for row in found if (time := time_of(first_at(row, shape.time)))]
     is_backwards = len(times) == len(found) > 1 and times == sorted(set(times), reverse=True)
     return at, found[::-1] if is_backwards else found
@@ -267,22 +266,6 @@ def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> li
                 is_said = found.pop(key) is not row
                 left_out["message that was taken back|messages that were taken back"] += is_said
     return list(found.values())
-
-
-def _branch(
-    rows: Sequence[Any], tree: tuple[str, str, str], current: object, left_out: Counter[str]
-) -> list[Any]:
-    ids = {str(first_at(row, tree[0])): at for at, row in enumerate(rows)}
-    parents = [str(first_at(row, tree[1])) for row in rows]
-    if len(ids) < len(rows) or not any(parent in ids for parent in parents):
-        return list(rows)
-    at: int | None = ids.get(str(current), len(rows) - 1)
-    found: dict[int, None] = {}
-    while at is not None and at not in found:
-        found[at] = None
-        at = ids.get(parents[at])
-    left_out["message of another branch|messages of other branches"] += len(rows) - len(found)
-    return [rows[at] for at in reversed(found)]
 
 
 @dataclass(slots=True)

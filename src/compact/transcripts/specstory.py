@@ -75,14 +75,10 @@ def read(
     for turn in turns:
         session.take(turn)
     session.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
         title=_title_of(text),
-        rows=session.rows,
-        notes=session.notes(),
     )
 
 

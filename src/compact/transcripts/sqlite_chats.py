@@ -59,16 +59,12 @@ def read(
         own = {**facts, "id": str(row["id"]) if row.get("id") is not None else None}
         chat.take(_first(row, _ROLES), _content(row), own, place=place, time=_time(row))
     chat.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(chat.messages),
+    return chat.transcript(
+        document,
+        NAME,
         title=_text(record, _TITLES),
         model=_model(record, value["messages"]),
         session_id=None if key is None else str(key),
-        rows=chat.rows,
-        notes=(*chat.notes(), *document.notes),
         conversations=len(values),
         container=Container(fields={"record": record}),
     )

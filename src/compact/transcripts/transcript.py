@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages import clock_and_ids
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
+
+if TYPE_CHECKING:
+    from compact.transcripts.documents import Document
 
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
@@ -133,6 +136,32 @@ class Collected:
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
 
+    def transcript(
+        self,
+        document: Document,
+        format: str,
+        *,
+        before: Iterable[str] = (),
+        after: Iterable[str] = (),
+        wire: str = "chat_completions",
+        **facts: Any,  # noqa: ANN401 - other fields of a Transcript
+    ) -> Transcript:
+        """The transcript of the collected messages. `before` and `after` are further notes, `facts`
+        other fields.
+
+        Raises:
+            InvalidTranscript: see `notes`.
+        """
+        return Transcript(
+            document.source,
+            format,
+            wire,
+            tuple(self.messages),
+            rows=self.rows,
+            notes=(*before, *self.notes(), *document.notes, *after),
+            **facts,
+        )
+
     def notes(self) -> tuple[str, ...]:
         """What was left out, in words.
 
@@ -152,6 +181,24 @@ class Collected:
             at = "" if first.line is None else f"line {first.line}: "
             found.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
         return tuple(found)
+
+
+def branch_of(
+    ids: Sequence[str | None], parents: Sequence[str | None], current: object
+) -> list[int]:
+    """Positions of the rows from the root to the current row, else to the last one. All rows where
+    one has no id of its own, or none names a parent.
+    """
+    places = {each: at for at, each in enumerate(ids) if each is not None}
+    if len(places) < len(ids) or not any(parent in places for parent in parents):
+        return list(range(len(ids)))
+    at: int | None = places.get(str(current), len(ids) - 1)
+    path: dict[int, None] = {}
+    while at is not None and at not in path:
+        path[at] = None
+        parent = parents[at]
+        at = None if parent is None else places.get(parent)
+    return list(reversed(path))
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
