@@ -139,9 +139,9 @@ def _session(session: Session, redact: Redact) -> Session:
 
 
 def _redacted(value: Value, redact: Redact) -> Value:
-    made = type(value).model_validate(with_texts(value.model_dump(mode="json"), redact))
+    redacted = type(value).model_validate(with_texts(value.model_dump(mode="json"), redact))
     ids = {name: getattr(value, name) for name in ("id", "parents") if hasattr(value, name)}
-    return made.model_copy(update=ids)
+    return redacted.model_copy(update=ids)
 
 
 def _whole(whole: WholeSession, known: Known) -> WholeSession:

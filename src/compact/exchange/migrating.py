@@ -188,9 +188,9 @@ class _Migration:
         read = found.read
         if isinstance(read, InvalidTranscript):
             return _done(found, "unknown" if read.is_foreign else "broken", _reason(read))
-        known = self.stored.with_content(found.sha256, found.number)
-        if known is not None:
-            return _done(found, "there", session_id=known)
+        session_id = self.stored.with_content(found.sha256, found.number)
+        if session_id is not None:
+            return _done(found, "there", session_id=session_id)
         if found.format == legacy_snapshots.FORMAT:
             return self._snapshot(found, read)
         return self._known_before(found, read) or self._add(found, read)
@@ -202,8 +202,8 @@ class _Migration:
         new conversation.
         """
         name, links = read.session.id, stored_sources.links_of(read.messages)
-        came = self.stored.from_place(found.source.path, found.number)
-        for candidate in filter(None, dict.fromkeys((name, came))):
+        from_place = self.stored.from_place(found.source.path, found.number)
+        for candidate in filter(None, dict.fromkeys((name, from_place))):
             session = self._in_scope(candidate)
             if session is None:
                 continue
@@ -217,7 +217,7 @@ class _Migration:
             if how == "grown":
                 reason = "an export of a session that has less; `sessions import --as ID` takes it"
                 return _done(found, "differs", reason, session_id=session.id)
-            if candidate == came and found.own_id in (None, candidate):
+            if candidate == from_place and found.own_id in (None, candidate):
                 reason = "its file has another past by now: the session stays as it is"
                 return _done(found, "differs", reason, session_id=session.id)
         return None
@@ -291,11 +291,11 @@ class _Migration:
         owner = found.own_id or ""
         session, history = self._history_of(owner)
         window = self.settings.window()
-        made = None
+        snapshot = None
         if session is not None:
             size = window.size if window else DEFAULT_WINDOW
-            made = legacy_snapshots.as_snapshot(read, session, history, size)
-        if session is None or made is None:
+            snapshot = legacy_snapshots.as_snapshot(read, session, history, size)
+        if session is None or snapshot is None:
             own = read.session.model_copy(
                 update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
             )
@@ -311,14 +311,14 @@ class _Migration:
             )
             return done.model_copy(update={"reason": f"{why}: a session of its own"})
         done = _done(found, "snapshot", session_id=owner)
-        done = done.model_copy(update={"snapshot_id": made.id})
+        done = done.model_copy(update={"snapshot_id": snapshot.id})
         if not self.dry_run:
-            if any(each.id == made.id for each in self.store.snapshots(owner)):
+            if any(each.id == snapshot.id for each in self.store.snapshots(owner)):
                 return done.model_copy(update={"outcome": "there"})
             self._begin()
             note = {"path": found.source.path.name, **read.session.metadata}
-            self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", note)
-            self.store.save_snapshot(made)
+            self.store.note(owner, f"{legacy_snapshots.NOTE}{snapshot.id}", note)
+            self.store.save_snapshot(snapshot)
         return done
 
     def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:

@@ -152,14 +152,14 @@ def read(data: bytes, source: str) -> SessionFile:
         raise InvalidTranscript(source, "session and messages: one is missing or of another kind")
     messages = tuple(_message(row, i, source) for i, row in enumerate(rows))
     try:
-        made = _made(about, value, messages)
+        file = _made(about, value, messages)
     except _WRONG as error:
         raise InvalidTranscript(source, f"session, goals or pins: {_reason(error)}") from None
     if BRANCHES not in value:
-        return made
+        return file
     decoded = partial(_message, index=-1, source=source)
     try:
-        whole = _read_whole(value, made.session, messages, decoded)
+        whole = _read_whole(value, file.session, messages, decoded)
     except _WRONG as error:
         if isinstance(error, InvalidTranscript):
             raise
@@ -167,7 +167,7 @@ def read(data: bytes, source: str) -> SessionFile:
     wrong = incoherence(whole)
     if wrong is not None:
         raise InvalidTranscript(source, wrong)
-    return replace(made, session=whole.session, whole=whole, left_out=0)
+    return replace(file, session=whole.session, whole=whole, left_out=0)
 
 
 def _value_of(data: bytes, source: str) -> dict[str, Any]:
@@ -370,14 +370,14 @@ def _branch(row: Mapping[str, Any], session_id: str) -> Branch:
 
 def _spans(branches: Sequence[Branch], open_id: str, length: int) -> dict[str, tuple[int, int]]:
     """Branch along the open one → the messages of the open line that are its own."""
-    known = {branch.id: branch for branch in branches}
+    by_id = {branch.id: branch for branch in branches}
     spans: dict[str, tuple[int, int]] = {}
-    branch: Branch | None = known[open_id]
+    branch: Branch | None = by_id[open_id]
     end = length
     while branch is not None and branch.id not in spans:
         spans[branch.id] = (min(branch.fork, end), end)
         end = min(end, branch.fork)
-        branch = known[branch.parent] if branch.parent is not None else None
+        branch = by_id[branch.parent] if branch.parent is not None else None
     return spans
 
 

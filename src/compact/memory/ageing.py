@@ -83,8 +83,8 @@ def ageing_of(
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
     aged = cast("AgedStore", store)
     engine = CompressionEngine(store, settings=settings)
-    made = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
-    return replace(made, archives=archives)
+    ageing = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    return replace(ageing, archives=archives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,19 +232,19 @@ class MemoryAgeing:
         lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
         """One row for each session, the last changed first."""
-        known = self.store.digest_notes(self.scope)
-        kept = self.archives.list_archived() if self.archives else ()
-        archived = {each.session_id for each in kept}
+        notes = self.store.digest_notes(self.scope)
+        listed = self.archives.list_archived() if self.archives else ()
+        archived = {each.session_id for each in listed}
         for session in every:
             try:
-                due = self._due(session, known.get(session.id), now, session.id in archived)
-                made = None if dry_run or due.is_done else self._commit(due, lease)
+                due = self._due(session, notes.get(session.id), now, session.id in archived)
+                digest = None if dry_run or due.is_done else self._commit(due, lease)
             except (Superseded, NotFound) as error:
                 if lease is not None:
                     self._renew(lease)
                 yield self._skipped(session, now, str(error))
                 continue
-            yield self._row(due, made)
+            yield self._row(due, digest)
 
     def importance(self, session: Session) -> Importance:
         """The session's importance. Its messages are read in pages."""
@@ -277,19 +277,19 @@ class MemoryAgeing:
 
     def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
         """Store the digest for the session, or remove it and return None."""
-        made = None
+        digest = None
         if due.form is not CompressionLevel.FULL:
-            made = digest_of(self.engine, self.store, due.session.id, due.form)
+            digest = digest_of(self.engine, self.store, due.session.id, due.form)
         elif due.score is not None:  # keeps the score, so that the messages are not read again
             about = ConversationMetadata(id=due.session.id)
-            made = CompressedConversation(
+            digest = CompressedConversation(
                 text="", source_tokens=0, tokens=0, level=due.level, about=about
             )
-        if made is not None:
+        if digest is not None:
             update = {"score": due.score, "fingerprint": due.fingerprint}
-            made = made.model_copy(update=update)
-        self.store.keep_digest(due.session.id, made, chain=due.chain, lease=lease)
-        return made
+            digest = digest.model_copy(update=update)
+        self.store.keep_digest(due.session.id, digest, chain=due.chain, lease=lease)
+        return digest
 
     def _row(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
         row = AgeingRow(

@@ -176,14 +176,14 @@ class ArchivalManager:
         store = cast("DigestStore", self._store)
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
-        found = store.digest(session.id)
-        is_known = found is not None and found.fingerprint == fingerprint
-        if found is None or not is_known or not found.text:
-            score = found.score if found is not None and is_known else None
-            made = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
-            found = made.model_copy(update={"score": score, "fingerprint": fingerprint})
-            store.keep_digest(session.id, found, chain=chain)
-        return found.in_short or None
+        stored = store.digest(session.id)
+        is_known = stored is not None and stored.fingerprint == fingerprint
+        if stored is None or not is_known or not stored.text:
+            score = stored.score if stored is not None and is_known else None
+            written = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
+            stored = written.model_copy(update={"score": score, "fingerprint": fingerprint})
+            store.keep_digest(session.id, stored, chain=chain)
+        return stored.in_short or None
 
     @cached_property
     def _engine(self) -> CompressionEngine:
@@ -201,16 +201,16 @@ class ArchivalManager:
         self._session(session_id)
         self._archive.restore_session(session_id)
         self._index.catch_up()
-        found = self._session(session_id)
+        session = self._session(session_id)
         used = {RESTORED: (now or clock_and_ids.now()).isoformat()}
         return self._store.describe(
-            session_id, title=found.title, metadata={**found.metadata, **used}
+            session_id, title=session.title, metadata={**session.metadata, **used}
         )
 
     def list_archived(self) -> list[ArchivedConversation]:
         """The archived conversations, newest message first."""
-        found = self._archive.archived_sessions(scope=self._scope)
-        return sorted(found, key=lambda each: instant(each.ended), reverse=True)
+        archived = self._archive.archived_sessions(scope=self._scope)
+        return sorted(archived, key=lambda each: instant(each.ended), reverse=True)
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
         """The archived conversations whose title, tags or digest share words with the query, the
@@ -226,10 +226,10 @@ class ArchivalManager:
         return self._archive.archive_faults(scope=self._scope, progress=progress)
 
     def _session(self, session_id: str) -> Session:
-        found = self._store.session(session_id)
-        if found.scope != self._scope:
+        session = self._store.session(session_id)
+        if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
-        return found
+        return session
 
 
 # --- deleting -------------------------------------------------------------------------------------

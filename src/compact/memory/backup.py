@@ -205,13 +205,13 @@ def _verified(
 
 def _is_ours(archives: Path, manifest: Mapping[str, Any]) -> bool:
     """Whether a folder holds only the backup's archives. A killed restore leaves such a folder."""
-    found = {
+    sums = {
         f"{ARCHIVE}/{path.relative_to(archives).as_posix()}": _sum(path)
         for path in archives.rglob("*")
         if path.is_file()
     }
     files = manifest["files"].items()
-    return found == {name: x["sha256"] for name, x in files if name.startswith(f"{ARCHIVE}/")}
+    return sums == {name: x["sha256"] for name, x in files if name.startswith(f"{ARCHIVE}/")}
 
 
 def _sum(path: Path) -> str:

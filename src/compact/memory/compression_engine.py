@@ -266,8 +266,8 @@ class CompressionEngine:
             )
             raise NotFound(f"{reason}; the originals are in the archive")
         session = self._store.session(compressed.id)
-        given: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
-        return Conversation(id=session.id, title=session.title, messages=messages, **given)
+        facts: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
+        return Conversation(id=session.id, title=session.title, messages=messages, **facts)
 
 
 def importance_of(store: SessionStore, session: Session, retention: RetentionPolicy) -> Importance:

@@ -231,8 +231,8 @@ class MemoryManager:
         """
         if isinstance(message, str):
             fields["role"], message = message, None
-        given = {**fields, "content": content} if content else fields
-        return added(self._store, self._scope, session_id, message or fields_given(given))
+        values = {**fields, "content": content} if content else fields
+        return added(self._store, self._scope, session_id, message or fields_given(values))
 
     # --- search -----------------------------------------------------------------------------------
 
@@ -279,8 +279,8 @@ class MemoryManager:
         without a zone is UTC.
         """
         turns = self._index.turns(self._scope)
-        found = list(by_day(turns, since, until))
-        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in found}))
+        days = list(by_day(turns, since, until))
+        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in days}))
         return [
             TimelineEntry(
                 day=instant_of(first).date(),
@@ -290,7 +290,7 @@ class MemoryManager:
                 first=instant_of(first),
                 last=instant_of(last),
             )
-            for place, messages, first, last in found
+            for place, messages, first, last in days
         ]
 
     def _ranked(
@@ -313,8 +313,8 @@ class MemoryManager:
         """The methods of the search. Without vectors it is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
-            known = ", ".join(map(repr, get_args(Method)))
-            raise InvalidArgument("method", f"method must be one of {known}, got {got(method)}")
+            methods = ", ".join(map(repr, get_args(Method)))
+            raise InvalidArgument("method", f"method must be one of {methods}, got {got(method)}")
         if self._vectors is not None and self._embedder is not None and method != "lexical":
             of = self._vectors.made_by(self._embedder)
         return Ways(
@@ -445,8 +445,8 @@ class MemoryManager:
         """
         session = self.session(session_id)
         no_text("tags", tags or ())
-        given = {"important": important, "tags": None if tags is None else sorted(set(tags))}
-        metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
+        changes = {"important": important, "tags": None if tags is None else sorted(set(tags))}
+        metadata = {**session.metadata, **{k: v for k, v in changes.items() if v is not None}}
         return self._store.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
         )
@@ -457,10 +457,10 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        found = self._store.session(session_id)
-        if found.scope != self._scope:
+        session = self._store.session(session_id)
+        if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
-        return found
+        return session
 
     # --- ageing -----------------------------------------------------------------------------------
 

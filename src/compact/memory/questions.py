@@ -59,15 +59,15 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
     named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
     of_speakers = frozenset().union(*names)
     wanted = [each for name in looked_for(text) for each in _alone(name)]
-    telling = [left for name in wanted if (left := tuple(p for p in name if p not in of_speakers))]
+    telling = [rest for name in wanted if (rest := tuple(p for p in name if p not in of_speakers))]
     padded = f" {' '.join(pieces)} "
-    asked = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
+    traits = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
         text=" ".join(word for word in text.split() if not _names_one(word, of_speakers)) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
-        asks=Trait(sum(asked)),
+        asks=Trait(sum(traits)),
     )
 
 

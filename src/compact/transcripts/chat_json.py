@@ -123,8 +123,8 @@ def titles(document: Document) -> list[str | None]:
 
 
 def _indent(data: bytes) -> int | None:
-    found = _INDENT.match(data)
-    return len(found.group(1)) if found else None
+    match = _INDENT.match(data)
+    return len(match.group(1)) if match else None
 
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
@@ -139,10 +139,10 @@ def _read_object(document: Document, conversation: int | None) -> Transcript:
         original, indent = original.split(b"\n")[line - 1] + b"\n", None
     at = line if isinstance(document, JsonLines) else None
     key = _items_at(value)
-    given = value[key]
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    items: list[Item] = [(at, x) for x in given]
+    content = value[key]
+    if isinstance(content, str):
+        content = [{"role": "user", "content": content}]
+    items: list[Item] = [(at, x) for x in content]
     container = Container("object", {**value, key: None}, indent, original)
     return _transcript(document, items, container)
 
@@ -153,25 +153,25 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     fields = container.fields
     key, beside = _items_at(fields), _system_at(fields)
     wire = _format_of([raw for _, raw in items], fields, document.source)
-    found = Collected(document.source)
+    chat = Collected(document.source)
     if beside is not None:
         system = {"role": "system", "content": fields[beside]}
-        found.add(found.parsed(wire, system, beside), system)
+        chat.add(chat.parsed(wire, system, beside), system)
     places: list[tuple[int, int | None]] = []
     for index, (line, raw) in enumerate(items):
-        if found.attempt(partial(_add, found, wire, raw, f"{key}[{index}]", line)):
+        if chat.attempt(partial(_add, chat, wire, raw, f"{key}[{index}]", line)):
             places.append((index, line))
-    notes = (*found.notes(), *document.notes)
-    _check_calls(found, places, key)
+    notes = (*chat.notes(), *document.notes)
+    _check_calls(chat, places, key)
     return Transcript(
         source=document.source,
         format=NAME,
         wire=wire.name,
-        messages=tuple(found.messages),
+        messages=tuple(chat.messages),
         title=title if isinstance(title := fields.get("title"), str) else None,
         model=text_or(fields.get("model")),
         tools=_tools(fields.get("tools"), document.source),
-        rows=found.rows,
+        rows=chat.rows,
         notes=notes,
         conversations=len(document.rows) if container.shape == "object" else 1,
         container=container,

@@ -24,7 +24,7 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
-from compact.messages.messages import MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, choose, objects_in, values_of
 from compact.transcripts.pairing import INJECTED, Paired, texts_of, unknown_role
 from compact.transcripts.transcript import Row, Transcript, text_or, time_of
@@ -104,13 +104,13 @@ class _Tree:
                 raise InvalidTranscript(self.source, f"mapping.{name}: expected an object")
         is_there = isinstance(current, str) and current in self.mapping
         at = current if is_there else self._newest()
-        found: dict[str, None] = {}
+        path: dict[str, None] = {}
         while isinstance(at, str) and at in self.mapping:
-            if at in found:
+            if at in path:
                 raise InvalidTranscript(self.source, f"mapping.{at}: is its own ancestor")
-            found[at] = None
+            path[at] = None
             at = self.mapping[at].get("parent")
-        return list(reversed(found))
+        return list(reversed(path))
 
     def _newest(self) -> str | None:
         leaves = [name for name, node in self.mapping.items() if not node.get("children")]
@@ -124,15 +124,12 @@ class _Tree:
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
         """How many messages are in other branches."""
         shown = set(path)
-        others = [
-            name
+        others = sum(
+            isinstance(node.get("message"), dict) and name not in shown
             for name, node in self.mapping.items()
-            if isinstance(node.get("message"), dict) and name not in shown
-        ]
-        if not others:
-            return ()
-        what = "message of another branch" if len(others) == 1 else "messages of other branches"
-        return (f"{len(others)} {what}",)
+        )
+        what = "message of another branch" if others == 1 else "messages of other branches"
+        return (f"{others} {what}",) if others else ()
 
 
 @dataclass(slots=True)
@@ -161,8 +158,8 @@ class _ShownBranch(Paired):
         self._message(role, content, message)
 
     def _message(self, role: str, content: Row, message: Row) -> None:
-        known = message.get("metadata")
-        facts: Row = known if isinstance(known, dict) else {}
+        metadata = message.get("metadata")
+        facts: Row = metadata if isinstance(metadata, dict) else {}
         self.model = text_or(facts.get("model_slug")) or self.model
         kind = str(content.get("content_type"))
         if kind == "thoughts":
@@ -172,8 +169,8 @@ class _ShownBranch(Paired):
             return
         text = self._text(kind, content)
         names = [each.get("name") for each in objects_in(facts.get("attachments"))]
-        told = "\n".join(f"[attached {name}]" for name in texts_of(names))
-        text = "\n".join(texts_of((text, told)))
+        attached = "\n".join(f"[attached {name}]" for name in texts_of(names))
+        text = "\n".join(texts_of((text, attached)))
         set_for_all = facts.get("user_context_message_data")
         if isinstance(set_for_all, dict) and kind not in _SET_FOR_ALL:
             text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT])) or text
@@ -187,7 +184,9 @@ class _ShownBranch(Paired):
         elif role == "tool":
             self._result(kind, text, message, time)
         elif role == "assistant":
-            part = self._call(text, message) if self._is_call(message) else Text(text)
+            part: Part = Text(text)
+            if self._is_call(message):
+                part = self.call(message.get("id"), message["recipient"], text)
             self._say("assistant", [part], message, time)
         else:
             self._other(role, text, message, facts, time)
@@ -196,10 +195,12 @@ class _ShownBranch(Paired):
         if role not in ("user", "system"):
             self.left_out[unknown_role(role)] += 1
         is_hidden = bool(facts.get("is_visually_hidden_from_conversation"))
-        marked: dict[str, MessageMetadata] = {}
-        if role != "system" and (is_hidden or role != "user"):
-            marked = {"metadata": INJECTED}
-        self._say("system" if role == "system" else "user", [Text(text)], message, time, **marked)
+        if role == "system":
+            self._say("system", [Text(text)], message, time)
+        elif is_hidden or role != "user":
+            self._say("user", [Text(text)], message, time, metadata=INJECTED)
+        else:
+            self._say("user", [Text(text)], message, time)
 
     def finish(self) -> None:
         """Reasoning without a reply becomes a message of its own."""
@@ -223,9 +224,6 @@ class _ShownBranch(Paired):
         recipient = message.get("recipient")
         is_tool = isinstance(recipient, str) and recipient not in ("all", "assistant", "")
         return is_tool and message["author"]["role"] == "assistant"
-
-    def _call(self, text: str, message: Row) -> Part:
-        return self.call(message.get("id"), message["recipient"], text)
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
         """A tool's message: the result of the waiting call to it, or a further result of the last

@@ -61,18 +61,18 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
             what += "; it is a store of compact, which --store opens"
         raise InvalidTranscript(source, what, is_foreign=True)
     records = list(_rows(db, "SELECT * FROM conversations"))
-    said = list(_rows(db, "SELECT * FROM messages"))
-    link = _column(said, _LINKS, "messages", source)
+    messages = list(_rows(db, "SELECT * FROM messages"))
+    link = _column(messages, _LINKS, "messages", source)
     key = _column(records, _KEYS, "conversations", source)
-    found: dict[Any, Cells] = {
+    chats: dict[Any, Cells] = {
         record[key]: {"conversation": record, "messages": []} for record in records
     }
-    for row in said:
+    for row in messages:
         owner = row[link]
-        if owner not in found:
-            found[owner] = {"conversation": {key: owner}, "messages": []}
-        found[owner]["messages"].append(row)
-    return list(found.values())
+        if owner not in chats:
+            chats[owner] = {"conversation": {key: owner}, "messages": []}
+        chats[owner]["messages"].append(row)
+    return list(chats.values())
 
 
 def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
@@ -80,7 +80,7 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
     listed = (
         db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
     )
-    found: dict[Any, Cells] = {
+    chats: dict[Any, Cells] = {
         key: {"conversation": {"id": key, "name": name, "model": model}, "messages": []}
         for key, name, model in listed
     }
@@ -91,7 +91,7 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
     system: object = None
     for row in _rows(db, "SELECT * FROM responses ORDER BY datetime_utc, rowid"):
         key, own = row.get("conversation_id"), row["id"]
-        chat = found.setdefault(key, {"conversation": {"id": key}, "messages": []})["messages"]
+        chat = chats.setdefault(key, {"conversation": {"id": key}, "messages": []})["messages"]
         system = None if not chat else system
         texts = {
             name: "\n\n".join(
@@ -104,21 +104,21 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
             )
             for name in ("system", "prompt")
         }
-        said: list[Cells] = [
+        turns: list[Cells] = [
             {**each, "role": "tool"} for each in beside.get(("tool_results", own), ())
         ]
         if texts["system"] and texts["system"] != system:
-            said.insert(0, {"role": "system", "content": texts["system"]})
+            turns.insert(0, {"role": "system", "content": texts["system"]})
         system = texts["system"]
         if texts["prompt"]:
-            said.append({"role": "user", "content": texts["prompt"]})
+            turns.append({"role": "user", "content": texts["prompt"]})
         calls = beside.get(("tool_calls", own))
-        said.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
+        turns.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
         chat += [
             {**each, "id": f"{own}-{n}", "timestamp": row.get("datetime_utc")}
-            for n, each in enumerate(said)
+            for n, each in enumerate(turns)
         ]
-    return found
+    return chats
 
 
 _LLM_BESIDE = {

@@ -116,26 +116,26 @@ def _is_side(row: Row) -> bool:
 
 
 def _last_boundary(rows: list[tuple[int, dict[str, Any]]]) -> int:
-    found = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
-    return found[-1] if found else 0
+    bounds = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
+    return bounds[-1] if bounds else 0
 
 
 def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
     """The session's last title. `summary` rows at the head may belong to other sessions."""
     title: str | None = None
-    known = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
+    uuids = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
     for _, row in rows:
-        given = row.get("customTitle") or row.get("aiTitle")
-        if row["type"] == "summary" and str(row.get("leafUuid")) in known:
-            given = row.get("summary")
-        title = given if isinstance(given, str) else title
+        own = row.get("customTitle") or row.get("aiTitle")
+        if row["type"] == "summary" and str(row.get("leafUuid")) in uuids:
+            own = row.get("summary")
+        title = own if isinstance(own, str) else title
     return title
 
 
 def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
     """The last text under this key."""
-    found = (row.get(key) for _, row in reversed(rows))
-    return next((each for each in found if isinstance(each, str)), None)
+    values = (row.get(key) for _, row in reversed(rows))
+    return next((each for each in values if isinstance(each, str)), None)
 
 
 @dataclass(slots=True)
@@ -197,8 +197,8 @@ class _Log(Collected):
         if words := person_text(message):
             self._queue.repeat(words)
         if said := said or self._refusals(message):
-            known = message.metadata.model_copy(update={"said": said})
-            message = message.model_copy(update={"metadata": known})
+            metadata = message.metadata.model_copy(update={"said": said})
+            message = message.model_copy(update={"metadata": metadata})
         self.messages += [message, *self._later]
         self.rows[message.id] = tuple(row for _, row in self._reply)
         self._numbers[message.id] = tuple(number for number, _ in self._reply)
@@ -208,14 +208,14 @@ class _Log(Collected):
         """The person's reasons for refusals, from results of the program's own tools. Errors of
         other tools may only look like a refusal.
         """
-        found = [
+        refusals = [
             replace(words, call_id=result.call_id)
             for result in message.tool_results
             for words in refusal_in(result)
         ]
-        asked = (call for each in self.messages[-20:] for call in each.tool_calls)
-        names = {call.id: call.name for call in asked} if found else {}
-        return tuple(x for x in found if not names.get(x.call_id, "").startswith(_OTHERS))
+        calls = (call for each in self.messages[-20:] for call in each.tool_calls)
+        names = {call.id: call.name for call in calls} if refusals else {}
+        return tuple(x for x in refusals if not names.get(x.call_id, "").startswith(_OTHERS))
 
     def _message(self, rows: Sequence[tuple[int, Row]]) -> Message:
         number, first = rows[0]
@@ -276,8 +276,8 @@ def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
     if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:
         return ()
     call_id = str(blocks[0].get("tool_use_id")) if isinstance(blocks[0], dict) else ""
-    found = said_of(recorded.get("answers"), recorded.get("annotations"))
-    return tuple(replace(each, call_id=call_id) for each in found if each.words)
+    answers = said_of(recorded.get("answers"), recorded.get("annotations"))
+    return tuple(replace(each, call_id=call_id) for each in answers if each.words)
 
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:

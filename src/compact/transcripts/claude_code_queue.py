@@ -47,34 +47,34 @@ class Queue:
     def take(self, number: int, row: Row, at: int) -> None:
         """Take a row that is no message. `at` messages came before it."""
         content = row.get("content")
-        said = content if isinstance(content, str) else None
+        text = content if isinstance(content, str) else None
         match row.get("operation"):
-            case "enqueue" if said is not None:
-                self._waiting.append(_Prompt(said, row, number))
+            case "enqueue" if text is not None:
+                self._waiting.append(_Prompt(text, row, number))
             case "dequeue":
-                self._leave(said, at, began_a_turn=True)
+                self._leave(text, at, began_a_turn=True)
             case "remove":
-                self._leave(said, at)
+                self._leave(text, at)
             case "popAll":
                 self._waiting = [p for p in self._waiting if not spoken_text(p.text)]
             case _ if row["type"] == "attachment":
                 self._take_attachment(number, row, at)
 
     def _take_attachment(self, number: int, row: Row, at: int) -> None:
-        given = row.get("attachment")
-        if not isinstance(given, dict) or given.get("type") != "queued_command":
+        attachment = row.get("attachment")
+        if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
             return
-        if given.get("commandMode", "prompt") != "prompt":
+        if attachment.get("commandMode", "prompt") != "prompt":
             return
-        said = _text_of(given.get("prompt"))
-        known = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == said.strip()]
-        if known:
-            prompt = known[-1]
+        text = _text_of(attachment.get("prompt"))
+        queued = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == text.strip()]
+        if queued:
+            prompt = queued[-1]
             self._leave(prompt.text, at)
         else:
-            prompt = _Prompt(said, row, number, at)
+            prompt = _Prompt(text, row, number, at)
             self._left.append(prompt)
-        prompt.row = {**row, "timestamp": given.get("timestamp", row.get("timestamp"))}
+        prompt.row = {**row, "timestamp": attachment.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
         """Take the prompt with this text from the queue, else the oldest."""
@@ -94,7 +94,7 @@ class Queue:
         """The prompts that become messages: the index of the message behind each, its line, and its
         user row.
         """
-        found = list[tuple[int, int, dict[str, Any]]]()
+        placed = list[tuple[int, int, dict[str, Any]]]()
         for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
             at = len(messages) if prompt.at is None else min(prompt.at, len(messages))
             if not _words(prompt.text) or _is_repeated(prompt, messages[at:]):
@@ -102,8 +102,8 @@ class Queue:
             while not may_cut_before(messages, at):
                 at += 1
             near = rows.get(messages[max(0, at - 1)].id, ()) if messages else ()
-            found.append((at, prompt.number, _row(prompt, near[-1] if near else {})))
-        return sorted(found, key=lambda each: each[:2])
+            placed.append((at, prompt.number, _row(prompt, near[-1] if near else {})))
+        return sorted(placed, key=lambda each: each[:2])
 
 
 def _text_of(prompt: object) -> str:
@@ -139,12 +139,12 @@ def _row(prompt: _Prompt, near: Row) -> dict[str, Any]:
     """The user row that Claude Code would have written for the prompt."""
     common = {k: v for k, v in near.items() if k in COMMON}
     own = {k: v for k, v in prompt.row.items() if k not in _NOT_OF_USERS}
-    made = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")
+    own_uuid = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")
     return {
         "parentUuid": None,
         **common,
         **own,
         "type": "user",
         "message": {"role": "user", "content": prompt.text},
-        "uuid": own.get("uuid") or str(made),
+        "uuid": own.get("uuid") or str(own_uuid),
     }

@@ -168,12 +168,12 @@ def _parts_by_row(parts: Sequence[Part], rows: Sequence[Row]) -> list[list[Part]
         for index, content in enumerate(contents)
         for block in (content if isinstance(content, list) else ())
     ]
-    found: list[list[Part]] = [[] for _ in rows]
+    by_row: list[list[Part]] = [[] for _ in rows]
     current = start = 0
     for part in parts:
         for at in range(start, len(blocks)):
             if part.raw == blocks[at][1]:
                 current, start = blocks[at][0], at + 1
                 break
-        found[current].append(part)
-    return found
+        by_row[current].append(part)
+    return by_row

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from compact.errors import InvalidTranscript
@@ -95,16 +94,13 @@ class _Chat(Paired):
         if content is not None and not isinstance(content, list):
             raise InvalidTranscript(self.source, f"{path}.content: expected a list of blocks")
         blocks = objects_in(content)
-        if not any(self._says_something(block) for block in blocks):
+        if all(block.get("type") == "text" and not block.get("text") for block in blocks):
             blocks = [{"type": "text", "text": row.get("text")}]
         before = len(self.messages)
         self._blocks(sender, blocks, row)
         self._attached(row)
         if len(self.messages) == before:
             self.left_out["empty message"] += 1
-
-    def _says_something(self, block: Row) -> bool:
-        return block.get("type") != "text" or bool(block.get("text"))
 
     def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
         """Blocks up to a result are one message. Each result is a message."""
@@ -134,25 +130,29 @@ class _Chat(Paired):
         self._say(sender, parts, row)
 
     def _result(self, block: Row, row: Row) -> None:
-        known = block.get("tool_use_id")
-        asked = self.known(known) or self.asked_of(block.get("name"))
-        said = block.get("content")
-        if isinstance(said, list):
-            texts = [each.get("text") if isinstance(each, dict) else each for each in said]
+        call_id = block.get("tool_use_id")
+        call = self.known(call_id) or self.asked_of(block.get("name"))
+        output = block.get("content")
+        if isinstance(output, list):
+            texts = [each.get("text") if isinstance(each, dict) else each for each in output]
             text = "\n".join(
                 text if isinstance(text, str) else write_json(each)
-                for text, each in zip(texts, said, strict=True)
+                for text, each in zip(texts, output, strict=True)
             )
         else:
-            text = said if isinstance(said, str) else "" if said is None else write_json(said)
+            text = (
+                output if isinstance(output, str) else "" if output is None else write_json(output)
+            )
         result = ToolResult("", text, is_error=block.get("is_error") is True)
-        self.answer(asked, result, row, time=_time(block.get("stop_timestamp"), row))
+        time = time_of(block.get("stop_timestamp")) or time_of(row.get("created_at"))
+        self.answer(call, result, row, time=time)
 
     def _attached(self, row: Row) -> None:
         for each in objects_in(row.get("attachments")):
             text = text_or(each.get("extracted_content"))
-            said = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
-            self.say("user", [said], row, time=_time(None, row), metadata=INJECTED)
+            part = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
+            time = time_of(row.get("created_at"))
+            self.say("user", [part], row, time=time, metadata=INJECTED)
 
     def _say(self, sender: str, parts: list[Part], row: Row) -> None:
         if not parts:
@@ -161,8 +161,5 @@ class _Chat(Paired):
         if sender not in _SENDERS:
             self.left_out[unknown_role(sender)] += 1
             more["metadata"] = INJECTED
-        self.say(_SENDERS.get(sender, "user"), parts, row, time=_time(None, row), **more)
-
-
-def _time(value: object, row: Row) -> datetime | None:
-    return time_of(value) or time_of(row.get("created_at"))
+        time = time_of(row.get("created_at"))
+        self.say(_SENDERS.get(sender, "user"), parts, row, time=time, **more)

@@ -98,8 +98,8 @@ class _Item:
         """The texts of its content."""
         content = self.raw.get("content")
         parts = content if isinstance(content, list) else [{"text": content}]
-        found = (part.get("text") for part in parts if isinstance(part, dict))
-        return {text.strip() for text in found if isinstance(text, str)}
+        texts = (part.get("text") for part in parts if isinstance(part, dict))
+        return {text.strip() for text in texts if isinstance(text, str)}
 
 
 @dataclass(slots=True)
@@ -127,9 +127,9 @@ class _Rollout(Collected):
                 self._compact(number, row, payload)
             case {"type": "response_item" | "compacted"}:
                 raise InvalidTranscript(self.source, "the row has no payload", line=number)
-            case {"type": "event_msg", "payload": {"type": "user_message", "message": str(said)}}:
+            case {"type": "event_msg", "payload": {"type": "user_message", "message": str(text)}}:
                 if row["payload"].get("kind") in _TYPED:
-                    self._typed.add(said.strip())
+                    self._typed.add(text.strip())
             case {"type": "session_meta", "payload": {"id": str(own)}}:
                 self.session_id = self.session_id or own
             case {"type": "turn_context", "payload": {"model": str(model)}}:
@@ -139,19 +139,19 @@ class _Rollout(Collected):
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
         """Replace the items before a compaction with what it kept, where that is wanted."""
         summary = payload.get("message")
-        told = isinstance(summary, str) and bool(summary.strip())
+        has_summary = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
         if self._items and not self.active:
             return
         if isinstance(kept, list):
             self._items = [_Item(raw, number, row) for raw in kept]
         else:
-            said = [item for item in self._items if item.role in ("user", "developer")]
-            self._items = [item for item in said if not item.texts & self._summaries]
-            if told:
+            messages = [item for item in self._items if item.role in ("user", "developer")]
+            self._items = [item for item in messages if not item.texts & self._summaries]
+            if has_summary:
                 raw = {"type": "message", "role": "user", "content": summary}
                 self._items.append(_Item(raw, number, row))
-        if told:
+        if has_summary:
             self._summaries.add(str(summary).strip())
 
     def finish(self) -> None:

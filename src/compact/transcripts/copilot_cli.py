@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from compact.errors import InvalidTranscript
-from compact.messages.messages import MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, objects_in
 from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
 from compact.transcripts.transcript import (
@@ -102,13 +102,12 @@ class _Events(Paired):
             return
         match row["type"]:
             case "user.message":
-                source = data.get("source")
-                mark = PERSON if source in (None, "", "user") else INJECTED
-                self._said("user", number, row, mark)
+                mark = PERSON if data.get("source") in (None, "", "user") else INJECTED
+                self._input("user", number, row, metadata=mark)
             case "system.message":
-                self._said("system", number, row, None)
+                self._input("system", number, row)
             case "system.notification":
-                self._said("user", number, row, INJECTED)
+                self._input("user", number, row, metadata=INJECTED)
             case "assistant.message":
                 self._reply(number, row)
             case "tool.execution_start" | "tool.user_requested":
@@ -118,7 +117,7 @@ class _Events(Paired):
             case _:
                 self._other(row)
 
-    def _said(self, role: str, number: int, row: Row, metadata: MessageMetadata | None) -> None:
+    def _input(self, role: str, number: int, row: Row, **more: object) -> None:
         text = self._content(number, row)
         parts: list[Part] = [Text(text)] if text else []
         shown: list[Part] = []
@@ -130,8 +129,7 @@ class _Events(Paired):
             parts.append(Text(f"[attached {name}]"))
             self.left_out["attachment, of which only the name is kept|"
                           "attachments, of which only the names are kept"] += 1  # fmt: skip
-        marked = {} if metadata is None else {"metadata": metadata}
-        self._say(role, parts, row, **marked)
+        self._say(role, parts, row, **more)
         if shown:
             self._say("user", shown, row, metadata=INJECTED)
 
@@ -149,32 +147,32 @@ class _Events(Paired):
             parts.append(Thinking(thought, text_or(data.get("reasoningOpaque"))))
         if text := self._content(number, row):
             parts.append(Text(text))
-        for asked in objects_in(data.get("toolRequests")):
-            known = asked.get("toolCallId")
-            self._asked.add(str(known))
-            parts.append(self.call(known, asked.get("name"), asked.get("arguments")))
+        for request in objects_in(data.get("toolRequests")):
+            call_id = request.get("toolCallId")
+            self._asked.add(str(call_id))
+            parts.append(self.call(call_id, request.get("name"), request.get("arguments")))
         self._say("assistant", parts, row)
 
     def _start(self, row: Row) -> None:
         """The begin of a call. A call that no reply asked for becomes a message here."""
         data = row["data"]
-        known = data.get("toolCallId")
-        if str(known) in self._asked:
+        call_id = data.get("toolCallId")
+        if str(call_id) in self._asked:
             self.left_out[f"{row['type']} event"] += 1
             return
-        self._asked.add(str(known))
-        call = self.call(known, data.get("toolName"), arguments_text(data.get("arguments")))
+        self._asked.add(str(call_id))
+        call = self.call(call_id, data.get("toolName"), arguments_text(data.get("arguments")))
         self._say("assistant", [call], row)
 
     def _complete(self, row: Row) -> None:
         data = row["data"]
         result, error = data.get("result"), data.get("error")
-        said = result.get("content") if isinstance(result, dict) else result
-        if data.get("success") is False or (error and said is None):
-            said = error.get("message") if isinstance(error, dict) else error
-        text = said if isinstance(said, str) else "" if said is None else arguments_text(said)
-        made = ToolResult("", text, is_error=data.get("success") is False)
-        self.answer(data.get("toolCallId"), made, row, time=time_of(row.get("timestamp")))
+        value = result.get("content") if isinstance(result, dict) else result
+        if data.get("success") is False or (error and value is None):
+            value = error.get("message") if isinstance(error, dict) else error
+        text = value if isinstance(value, str) else "" if value is None else arguments_text(value)
+        answer = ToolResult("", text, is_error=data.get("success") is False)
+        self.answer(data.get("toolCallId"), answer, row, time=time_of(row.get("timestamp")))
 
     def _other(self, row: Row) -> None:
         summary = _summary(row)

@@ -159,8 +159,8 @@ def _told(titles: Sequence[str | None]) -> str:
         return ""
     shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
     cut = [title if len(title) <= 40 else f"{title[:39]}…" for title in shown]
-    told = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
-    return f": {told}{', …' * (len(titles) > 10)}"
+    listed = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
+    return f": {listed}{', …' * (len(titles) > 10)}"
 
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
@@ -316,15 +316,15 @@ def _values(line: bytes, *, exact: bool) -> list[object]:
         if not error.msg.startswith("Extra data") or b"\r{" in line:
             raise
         decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-        text, at, found = error.doc.strip(), 0, []
+        text, at, values = error.doc.strip(), 0, []
         while at < len(text):
             try:
                 value, at = decoder.raw_decode(text, at)
             except ValueError:
                 raise error from None
-            found.append(value)
+            values.append(value)
             at += len(text[at:]) - len(text[at:].lstrip())
-        return found
+        return values
 
 
 def _is_object(line: bytes) -> bool:
@@ -400,9 +400,9 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
         reason = "its lines end in CR alone, as on old Macs: save it with LF"
     elif isinstance(error, json.JSONDecodeError):
         column = f" at column {error.colno}"
-        said = error.msg.removesuffix(" at")
+        message = error.msg.removesuffix(" at")
         near = error.doc[error.pos : error.pos + 40].splitlines()[:1]
-        reason = f"broken JSON: {said}{column}" + (f", before {near[0]!r}" if near else "")
+        reason = f"broken JSON: {message}{column}" + (f", before {near[0]!r}" if near else "")
     else:
         reason = f"broken JSON: {error}"
     raise InvalidTranscript(name, reason, line=line) from None

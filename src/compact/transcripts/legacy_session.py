@@ -46,8 +46,8 @@ def recognizes(document: Document) -> bool:
 
 
 def _checkpoints(value: Row) -> list[dict[str, Any]]:
-    known = value.get("metadata")
-    beside = known.get("checkpoints") if isinstance(known, dict) else None
+    metadata = value.get("metadata")
+    beside = metadata.get("checkpoints") if isinstance(metadata, dict) else None
     return objects_in(beside) or objects_in(value.get("checkpoints"))
 
 
@@ -65,8 +65,8 @@ def read(
     say_summaries(session, _checkpoints(value))
     take_messages(session, rows, calls=value.get("toolCalls"))
     session.finish()
-    known = ("messages", "toolCalls")
-    record = {key: each for key, each in value.items() if key not in known}
+    consumed = ("messages", "toolCalls")
+    record = {key: each for key, each in value.items() if key not in consumed}
     return session.transcript(
         document,
         NAME,
@@ -85,12 +85,12 @@ def take_messages(
     Raises:
         InvalidTranscript: names the wrong message or call.
     """
-    asked = _asked(session.source, calls)
+    beside = _asked(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
     latest = _latest(times)
-    own = {known: at for at, row in enumerate(rows) for known in call_ids(row)}
+    own = {call_id: at for at, row in enumerate(rows) for call_id in call_ids(row)}
     behind: dict[int, list[Row]] = {}
-    for call in asked:
+    for call in beside:
         at = own.get(str(call.get("id")))
         at = _place(time_of(call.get("timestamp")), latest) if at is None else at
         behind.setdefault(at, []).append(call)
@@ -130,12 +130,12 @@ def _asked(source: str, calls: object) -> list[dict[str, Any]]:
 
 def _latest(times: Sequence[datetime | None]) -> list[datetime]:
     """For each message the earliest time of it and of all later ones. The list is ascending."""
-    found: list[datetime] = []
+    latest: list[datetime] = []
     last = datetime.max.replace(tzinfo=UTC)
     for time in reversed(times):
         last = min(last, time or last)
-        found.append(last)
-    return found[::-1]
+        latest.append(last)
+    return latest[::-1]
 
 
 def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
@@ -153,17 +153,17 @@ def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) ->
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
-        made = session.known(call.get("id")) if str(call.get("id")) in own else None
-        if made is None:
+        tool_call = session.known(call.get("id")) if str(call.get("id")) in own else None
+        if tool_call is None:
             arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
-            made = session.call(call.get("id"), call.get("name"), arguments)
-            session.say("assistant", [made], call, time=time)
+            tool_call = session.call(call.get("id"), call.get("name"), arguments)
+            session.say("assistant", [tool_call], call, time=time)
         if (result := _result(call)) is not None:
-            session.answer(made, result, call, time=time)
+            session.answer(tool_call, result, call, time=time)
 
 
 def _result(call: Row) -> ToolResult | None:
     """A call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
-    said = call.get("error") if call.get("result") is None else call["result"]
-    return None if said is None else made_result(said, {**call, "is_error": failed})
+    output = call.get("error") if call.get("result") is None else call["result"]
+    return None if output is None else made_result(output, {**call, "is_error": failed})

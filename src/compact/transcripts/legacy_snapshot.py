@@ -151,8 +151,8 @@ def _keys(row: object) -> set[str]:
         return set()
     if own := text_or(row.get("id")):
         return {own}
-    said = row["parts"] if "parts" in row else row.get("content")
-    return {write_json([row.get("role"), said, row.get("timestamp")])}
+    content = row["parts"] if "parts" in row else row.get("content")
+    return {write_json([row.get("role"), content, row.get("timestamp")])}
 
 
 def _goals(state: Row) -> tuple[str, ...]:

@@ -73,24 +73,24 @@ def read(
         InvalidTranscript: it has no turn.
     """
     text, head = document.data.decode(), _head(shape, document)
-    found = Collected(document.source)
+    chat = Collected(document.source)
     time: datetime | None = None
     chats = 0
-    for who, said, line in _turns(shape, text.replace("\r\n", "\n").split("\n")):
+    for who, words, line in _turns(shape, text.replace("\r\n", "\n").split("\n")):
         row = {"line": line, "who": who}
         if who == "time":
-            time, chats = time_of(said.strip()) or time, chats + 1
+            time, chats = time_of(words.strip()) or time, chats + 1
         elif who == "tool":
-            found.say("user", [Text(said)], row, time=time, metadata=OBSERVATION)
+            chat.say("user", [Text(words)], row, time=time, metadata=OBSERVATION)
         elif who:
-            found.say(who, [Text(said)], row, time=time)
+            chat.say(who, [Text(words)], row, time=time)
         else:
-            found.left_out["line before the first turn|lines before the first turn"] += 1
-    if not found.messages:
+            chat.left_out["line before the first turn|lines before the first turn"] += 1
+    if not chat.messages:
         raise InvalidTranscript(document.source, "holds no messages: nobody says anything")
     model = shape.model.search(text) if shape.model else None
     more = (f"{chats} chats, one behind the other",) if chats > 1 else ()
-    return found.transcript(
+    return chat.transcript(
         document,
         shape.name,
         before=more,
@@ -105,18 +105,18 @@ def _head(shape: MarkdownChats, document: Document) -> re.Match[str] | None:
 
 def _turns(shape: MarkdownChats, lines: list[str]) -> Iterator[tuple[str, str, int]]:
     """Speaker, text and first line (from 1) of each turn."""
-    who, said, begins = "", list[str](), 1
+    who, body, begins = "", list[str](), 1
     for number, line in enumerate(lines, 1):
         match = shape.line.fullmatch(line)
-        told = match.groupdict().items() if match else ()
+        groups = match.groupdict().items() if match else ()
         plain = ("assistant" if shape.returns and line.strip() else who, line)
-        now, text = next(((name, said) for name, said in told if said is not None), plain)
+        now, text = next(((name, body) for name, body in groups if body is not None), plain)
         is_heading = bool(match) and not shape.returns
         if now != who or is_heading:
-            yield from _turn(who, said, begins)
-            who, said, begins = now, [], number
-        said.append("" if is_heading else text)
-    yield from _turn(who, said, begins)
+            yield from _turn(who, body, begins)
+            who, body, begins = now, [], number
+        body.append("" if is_heading else text)
+    yield from _turn(who, body, begins)
 
 
 def _turn(who: str, said: list[str], begins: int) -> Iterator[tuple[str, str, int]]:

@@ -15,10 +15,8 @@ Decisions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Image, Part, Text, Thinking, ToolCall, ToolResult
@@ -99,8 +97,8 @@ class _ExportedSession(Paired):
             InvalidTranscript: it has no known role, or no valid parts.
         """
         path = f"messages[{index}]"
-        found = row if isinstance(row, dict) else {}
-        info, parts = found.get("info"), found.get("parts")
+        fields = row if isinstance(row, dict) else {}
+        info, parts = fields.get("info"), fields.get("parts")
         role = info.get("role") if isinstance(info, dict) else None
         if info is None or role not in ("user", "assistant") or not isinstance(parts, list):
             reason = f"{path}: expected an info with the role user or assistant, and parts"
@@ -109,35 +107,35 @@ class _ExportedSession(Paired):
             if not isinstance(part, dict) or not isinstance(part.get("type"), str):
                 raise InvalidTranscript(self.source, f"{path}.parts[{number}].type: needs one")
         if role == "user":
-            self._user(info, parts, found)
-        elif _is_summary(found):
-            self._summary(info, parts, found)
+            self._user(info, parts, fields)
+        elif _is_summary(fields):
+            self._summary(info, parts, fields)
         else:
-            self._reply(info, parts, found)
+            self._reply(info, parts, fields)
 
     def _user(self, info: Row, parts: list[Row], row: Row) -> None:
         """The person's parts, then the parts that the program wrote for them."""
-        said: list[Part] = []
-        made: list[Part] = []
+        own_parts: list[Part] = []
+        added: list[Part] = []
         for part in parts:
             match part:
                 case {"type": "text", "ignored": True}:
                     self.left_out["ignored text part"] += 1
                 case {"type": "text", "text": str(text)}:
-                    (made if part.get("synthetic") else said).append(Text(text))
+                    (added if part.get("synthetic") else own_parts).append(Text(text))
                 case {"type": "file"}:
-                    said.append(self._file(part))
+                    own_parts.append(self._file(part))
                 case {"type": "subtask", "prompt": str(prompt)}:
-                    said.append(Text(f"/{part.get('command') or part.get('agent') or 'task'}"))
-                    made.append(Text(prompt))
+                    own_parts.append(Text(f"/{part.get('command') or part.get('agent') or 'task'}"))
+                    added.append(Text(prompt))
                 case _:
                     self.left_out[f"{part['type']} part"] += 1
         own, time = self.own_id(info.get("id")), _time(info)
-        if said:
-            self.say("user", said, row, time=time, metadata=PERSON, **own)
+        if own_parts:
+            self.say("user", own_parts, row, time=time, metadata=PERSON, **own)
             own = {}
-        if made:
-            self.say("user", made, row, time=time, metadata=INJECTED, **own)
+        if added:
+            self.say("user", added, row, time=time, metadata=INJECTED, **own)
         if not parts:
             self.left_out["empty message"] += 1
 
@@ -151,36 +149,36 @@ class _ExportedSession(Paired):
 
     def _reply(self, info: Row, parts: list[Row], row: Row) -> None:
         self.model = text_or(info.get("modelID")) or self.model
-        said: list[Part] = []
-        asked: list[tuple[ToolCall, Row]] = []
+        pieces: list[Part] = []
+        calls: list[tuple[ToolCall, Row]] = []
         for part in parts:
             match part:
                 case {"type": "text", "text": str(text)}:
-                    said.append(Text(text))
+                    pieces.append(Text(text))
                 case {"type": "reasoning", "text": str(text)}:
-                    said.append(Thinking(text))
+                    pieces.append(Thinking(text))
                 case {"type": "file"}:
-                    said.append(self._file(part))
+                    pieces.append(self._file(part))
                 case {"type": "tool", "state": dict(state)}:
                     call = self.call(part.get("callID"), part.get("tool"), state.get("input"))
-                    said.append(call)
-                    asked.append((call, state))
+                    pieces.append(call)
+                    calls.append((call, state))
                 case _:
                     self.left_out[f"{part['type']} part"] += 1
-        if not said:
+        if not pieces:
             self.left_out["empty reply|empty replies"] += 1
             return
-        self.say("assistant", said, row, time=_time(info), **self.own_id(info.get("id")))
-        for call, ran in asked:
+        self.say("assistant", pieces, row, time=_time(info), **self.own_id(info.get("id")))
+        for call, ran in calls:
             if (result := self._result(ran)) is not None:
-                self.answer(call, result, row, time=_ended(ran))
+                self.answer(call, result, row, time=_time(ran, "end"))
 
     def _result(self, state: Row) -> ToolResult | None:
         """The tool's output. None while it runs."""
         match state:
             case {"status": "error"}:
                 return ToolResult("", str(state.get("error") or ""), is_error=True)
-            case {"status": "completed"} if self.active and _times(state).get("compacted"):
+            case {"status": "completed", "time": {"compacted": time}} if self.active and time:
                 return ToolResult("", _CLEARED)
             case {"status": "completed"}:
                 shown = [self._file(part) for part in objects_in(state.get("attachments"))]
@@ -198,14 +196,6 @@ class _ExportedSession(Paired):
         return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
 
 
-def _times(row: Row) -> Mapping[str, Any]:
-    found = row.get("time")
-    return found if isinstance(found, dict) else {}
-
-
-def _time(info: Row) -> datetime | None:
-    return time_of(_times(info).get("created"))
-
-
-def _ended(state: Row) -> datetime | None:
-    return time_of(_times(state).get("end"))
+def _time(row: Row, key: str = "created") -> datetime | None:
+    times = row.get("time")
+    return time_of(times.get(key)) if isinstance(times, dict) else None

@@ -67,13 +67,13 @@ class Paired(Collected):
 
     def call(self, known: object, name: object, arguments: object) -> ToolCall:
         """Make a call for the next reply. `known` is the file's id of it."""
-        given = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
-        call_id = given if given not in self._ids else f"{given}-{len(self._ids) + 1}"
+        own = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
+        call_id = own if own not in self._ids else f"{own}-{len(self._ids) + 1}"
         named = name if isinstance(name, str) and name else "tool"
-        made = ToolCall(call_id, named, arguments_text(arguments))
+        call = ToolCall(call_id, named, arguments_text(arguments))
         self._ids.add(call_id)
-        self._known[given] = self._waiting[call_id] = made
-        return made
+        self._known[own] = self._waiting[call_id] = call
+        return call
 
     def known(self, known: object) -> ToolCall | None:
         """The last call with this id in the file."""
@@ -116,8 +116,8 @@ class Paired(Collected):
             self._further.setdefault(call.id, []).append((result, row))
             self.left_out[_FURTHER] += 1
         else:
-            made = replace(result, call_id=call.id, name=call.name)
-            Collected.say(self, "tool", [made], row, time=time)
+            filled = replace(result, call_id=call.id, name=call.name)
+            Collected.say(self, "tool", [filled], row, time=time)
             if call.id not in self._block:
                 self._late[call.id] = self.messages.pop()
         self._last = call
@@ -150,8 +150,8 @@ class Paired(Collected):
         """A result's message, joined with the further results of its call."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):
-                said = dict.fromkeys([first.text, *(each.text for each, _ in more)])
-                texts = texts_of([*said])
+                unique = dict.fromkeys([first.text, *(each.text for each, _ in more)])
+                texts = texts_of([*unique])
                 images = [image for each, _ in more for image in each.images]
                 result = replace(first, text="\n\n".join(texts), images=(*first.images, *images))
                 self.rows[message.id] = (*self.rows[message.id], *(row for _, row in more))

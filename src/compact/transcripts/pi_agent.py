@@ -121,14 +121,14 @@ def _branch(entries: Sequence[Entry]) -> list[Entry]:
     by_id = {row["id"]: (n, row) for n, row in entries if isinstance(row.get("id"), str)}
     if not any("parentId" in row for _, row in entries):
         return list(entries)
-    found: list[Entry] = []
+    path: list[Entry] = []
     seen: set[str] = set()
     at: object = entries[-1][1].get("id")
     while isinstance(at, str) and at in by_id and at not in seen:
         seen.add(at)
-        found.append(by_id[at])
+        path.append(by_id[at])
         at = by_id[at][1].get("parentId")
-    return found[::-1]
+    return path[::-1]
 
 
 @dataclass(slots=True)
@@ -182,8 +182,8 @@ class _Entries(Paired):
             case "branchSummary" | "compactionSummary" if not (
                 role == "compactionSummary" and self.messages
             ):
-                said = Text(str(message.get("summary") or ""))
-                self._say("user", [said], row, metadata=_SUMMARIES[role])
+                part = Text(str(message.get("summary") or ""))
+                self._say("user", [part], row, metadata=_SUMMARIES[role])
             case "compactionSummary":
                 self.left_out["earlier summary|earlier summaries"] += 1
             case _:
@@ -214,17 +214,17 @@ class _Entries(Paired):
             raise InvalidTranscript(
                 self.source, "message.content: expected text or a list of parts", line=number
             )
-        found: list[Part] = []
+        parts: list[Part] = []
         for part in content:
             match part:
                 case {"type": "text", "text": str(text)}:
-                    found += [Text(text)] if text else []
+                    parts += [Text(text)] if text else []
                 case {"type": "thinking", "thinking": str(text)}:
-                    found.append(Thinking(text, text_or(part.get("thinkingSignature"))))
+                    parts.append(Thinking(text, text_or(part.get("thinkingSignature"))))
                 case {"type": "toolCall"}:
-                    found.append(self.call(part.get("id"), part.get("name"), part.get("arguments")))
+                    parts.append(self.call(part.get("id"), part.get("name"), part.get("arguments")))
                 case {"type": "image", "data": str(data)}:
-                    found.append(image_of(f"data:{part.get('mimeType')};base64,{data}"))
+                    parts.append(image_of(f"data:{part.get('mimeType')};base64,{data}"))
                 case _:
                     self.left_out[f"{part.get('type')} part"] += 1
-        return found
+        return parts

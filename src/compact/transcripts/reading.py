@@ -37,10 +37,10 @@ def read(
     """
     document = data if isinstance(data, Document) else load(data, source=source)
     chosen = _format_of(document, format, formats)
-    found = chosen.read(document, conversation=conversation, active=active)
+    transcript = chosen.read(document, conversation=conversation, active=active)
     if conversation is not None:
-        choose(range(found.conversations), conversation, source=document.source)
-    return _with_messages(found, chosen)
+        choose(range(transcript.conversations), conversation, source=document.source)
+    return _with_messages(transcript, chosen)
 
 
 def titles(
@@ -55,8 +55,8 @@ def titles(
     chosen = _format_of(document, format, formats)
     if chosen.titles is not None:
         return chosen.titles(document)
-    found = chosen.read(document)
-    return [found.title] if found.conversations == 1 else [None] * found.conversations
+    first = chosen.read(document)
+    return [first.title] if first.conversations == 1 else [None] * first.conversations
 
 
 def _format_of(document: Document, format: str | None, formats: Sequence[Format]) -> Format:

@@ -147,8 +147,8 @@ class ByRole(Paired):
             case "call":
                 if not any(isinstance(piece, ToolCall) for piece in pieces):
                     thoughts = [piece for piece in pieces if isinstance(piece, Thinking)]
-                    said = [piece for piece in pieces if not isinstance(piece, Thinking)]
-                    pieces = [*thoughts, *self._called(said, row)]
+                    rest = [piece for piece in pieces if not isinstance(piece, Thinking)]
+                    pieces = [*thoughts, *self._called(rest, row)]
                 self._say_all("assistant", pieces, row, time)
             case "result":
                 self._result_of(pieces, row, time)
@@ -174,9 +174,9 @@ class ByRole(Paired):
         pieces = self._pieces(content, place)
         if meaning != "thought" and not any(isinstance(piece, Thinking) for piece in pieces):
             pieces = [*self._thoughts_beside(row), *pieces]
-        made = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
+        call_ids = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
         for each in _calls_beside(row):
-            if _id(each) not in made or not _id(each):
+            if _id(each) not in call_ids or not _id(each):
                 pieces += self._calling(each)
         return pieces
 
@@ -191,8 +191,8 @@ class ByRole(Paired):
         answers = [piece for piece in pieces if isinstance(piece, _Answer)]
         if not answers:
             whole = _flat(row)
-            if not parts and (said := _first(whole, _CAME)) is not None:
-                parts = self._parts_of(said)
+            if not parts and (output := _first(whole, _CAME)) is not None:
+                parts = self._parts_of(output)
             answers.append(_Answer(_text(_first(whole, _CALL_ID)), _result(parts, whole)))
         elif parts:
             self._say_all("user", parts, row, time, metadata=OBSERVATION)
@@ -218,8 +218,8 @@ class ByRole(Paired):
                 self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
                 parts = []
             if piece is not None:
-                asked = piece.call if isinstance(piece.call, ToolCall) else self.known(piece.call)
-                call = asked or self.asked_of(piece.result.name) or self.asked_of()
+                call = piece.call if isinstance(piece.call, ToolCall) else self.known(piece.call)
+                call = call or self.asked_of(piece.result.name) or self.asked_of()
                 self.answer(call, piece.result, row, time=time)
 
     # --- calls ------------------------------------------------------------------------------------
@@ -244,32 +244,32 @@ class ByRole(Paired):
         """A call, and its result where the same object has it."""
         whole = _flat(value)
         kind = _kind(whole)
-        known = _text(_first(whole, _CALL_ID) or whole.get("id"))
+        call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
         name = _first(whole, _TOOL) or (kind or "").removeprefix("tool-")
         if (server := text_or(whole.get("server"))) and isinstance(name, str):
             name = f"{server}__{name}"
-        given = next((whole[k] for k in _ARGUMENTS if k in whole), None)
-        if given is None:
-            given = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
-        call = self.call(known, name, given)
-        came = next((whole[k] for k in _CAME if whole.get(k) is not None), None)
-        if came is None and whole.get("status") in _FAILED:
-            came = whole.get("error", "")
-        if came is None or kind == "result":
+        arguments = next((whole[k] for k in _ARGUMENTS if k in whole), None)
+        if arguments is None:
+            arguments = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
+        call = self.call(call_id, name, arguments)
+        output = next((whole[k] for k in _CAME if whole.get(k) is not None), None)
+        if output is None and whole.get("status") in _FAILED:
+            output = whole.get("error", "")
+        if output is None or kind == "result":
             return [call]
-        return [call, _Answer(call, _result(self._parts_of(came), whole))]
+        return [call, _Answer(call, _result(self._parts_of(output), whole))]
 
     # --- parts ------------------------------------------------------------------------------------
 
     def _thoughts_beside(self, row: Row) -> list[Part | _Answer]:
         value = next((row[key] for key in _THOUGHTS if row.get(key)), None)
         each = [value] if isinstance(value, str | dict) else value
-        found = (
+        texts = (
             [said_in(x) for x in each if isinstance(x, str | dict)]
             if isinstance(each, list)
             else []
         )
-        return [Thinking(text) for text in found if text]
+        return [Thinking(text) for text in texts if text]
 
     def _parts_of(self, value: object) -> list[Part]:
         text = said_in(value)
@@ -285,16 +285,16 @@ class ByRole(Paired):
         if not isinstance(listed, list):
             kind = type(content).__name__
             raise InvalidTranscript(self.source, f"{place}: expected text or parts, got {kind}")
-        found: list[Part | _Answer] = []
+        pieces: list[Part | _Answer] = []
         for index, each in enumerate(listed):
             if isinstance(each, str):
-                found += [Text(each)] if each else []
+                pieces += [Text(each)] if each else []
             elif isinstance(each, dict):
-                found += self._piece(_tagged(each))
+                pieces += self._piece(_tagged(each))
             elif each is not None:
                 reason = f"{place}[{index}]: expected a part, got {type(each).__name__}"
                 raise InvalidTranscript(self.source, reason)
-        return found
+        return pieces
 
     def _piece(self, part: dict[str, Any]) -> list[Part | _Answer]:
         kind = _kind(part)
@@ -308,9 +308,9 @@ class ByRole(Paired):
                 return self._calling(part)
             case "result":
                 whole = _flat(part)
-                said = next((whole[k] for k in _CAME if k in whole), whole.get("value", ""))
-                known = _text(_first(whole, _CALL_ID) or whole.get("id"))
-                return [_Answer(known, _result(self._parts_of(said), whole))]
+                output = next((whole[k] for k in _CAME if k in whole), whole.get("value", ""))
+                call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
+                return [_Answer(call_id, _result(self._parts_of(output), whole))]
             case "thought":
                 thought = said_in(part)
                 mark = text_or(part.get("signature"))
@@ -365,8 +365,8 @@ def call_ids(row: object) -> Iterator[str]:
     parts = (_tagged(part) for part in objects_in(content))
     calls = (part for part in parts if _KINDS.get(sign_free(_kind(part))) == "call")
     for call in (*_calls_beside(row), *calls):
-        if known := _id(call):
-            yield known
+        if call_id := _id(call):
+            yield call_id
 
 
 def made_result(said: object, row: Row) -> ToolResult:
@@ -427,19 +427,19 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flat(value: Row) -> dict[str, Any]:
     """The object with the contents of its inner objects among its keys."""
-    found = dict(value)
+    flat = dict(value)
     for key in _BODIES:
-        body = found.get(key)
+        body = flat.get(key)
         if isinstance(body, dict) and (key != "value" or "name" in body):
-            del found[key]
-            found = {**found, **{k: v for k, v in _flat(body).items() if v is not None}}
-    return found
+            del flat[key]
+            flat = {**flat, **{k: v for k, v in _flat(body).items() if v is not None}}
+    return flat
 
 
 def _result(parts: Sequence[Part], row: Row) -> ToolResult:
     images = tuple(part for part in parts if isinstance(part, Image))
-    made = made_result(_texts(parts), row)
-    return ToolResult("", made.text, made.name, made.is_error, images=images)
+    result = made_result(_texts(parts), row)
+    return ToolResult("", result.text, result.name, result.is_error, images=images)
 
 
 def _texts(pieces: Sequence[Part | _Answer]) -> str:
@@ -449,8 +449,8 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
     more = row.get("additional_kwargs")
     facts = {**more, **row} if isinstance(more, dict) else row
-    found = next((facts[key] for key in _BESIDE if facts.get(key)), None)
-    return objects_in([found] if isinstance(found, dict) else found)
+    calls = next((facts[key] for key in _BESIDE if facts.get(key)), None)
+    return objects_in([calls] if isinstance(calls, dict) else calls)
 
 
 def _id(value: Row) -> str | None:

@@ -92,10 +92,10 @@ def all_at(value: object, path: str, most: int | None = None) -> Iterator[Any]:
     count. Only `most` items of each list are visited.
     """
     for each in path.split("|"):
-        found = _walk(value, each.split(".") if each else [], most)
-        if (first := next(found, None)) is not None:
+        values = _walk(value, each.split(".") if each else [], most)
+        if (first := next(values, None)) is not None:
             yield first
-            yield from found
+            yield from values
             return
 
 
@@ -136,10 +136,10 @@ def _has_one(value: object, mark: str) -> bool:
     if mark.startswith("!"):
         return not _has_one(value, mark[1:])
     path, _, wanted = mark.partition("=")
-    found = all_at(value, path, _LOOKED_AT)
+    values = all_at(value, path, _LOOKED_AT)
     if not wanted:
-        return next(found, None) is not None
-    return any(str(each).lower() in wanted.lower().split("|") for each in found)
+        return next(values, None) is not None
+    return any(str(each).lower() in wanted.lower().split("|") for each in values)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -168,14 +168,14 @@ def read(
     chat = choose(
         chats, conversation, source=document.source, titles=lambda: titles(shape, document)
     )
-    found = _ShapedChat(document.source, shape=shape)
+    collected = _ShapedChat(document.source, shape=shape)
     if (system := first_at(chat, shape.system)) is not None:
-        found.take("system", system, {}, place=shape.system, time=None)
-    at, rows = _rows_of(shape, chat, found.left_out)
+        collected.take("system", system, {}, place=shape.system, time=None)
+    at, rows = _rows_of(shape, chat, collected.left_out)
     for index, row in enumerate(rows):
-        found.attempt(partial(found.take_row, row, f"{at or 'rows'}[{index}]"))
-    found.finish()
-    return found.transcript(
+        collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
+    collected.finish()
+    return collected.transcript(
         document,
         shape.name,
         title=text_or(first_at(chat, shape.name_at)),
@@ -192,9 +192,9 @@ def _chats(shape: FileShape, document: Document, most: int | None = None) -> lis
         roots.append(roots[:])  # one line, of those of which a file may have many
     for root in roots:
         for path in shape.chats:
-            found = list(_walk(root, path.split(".") if path else [], most))
-            if any(has(chat, mark) for chat in found[:_LOOKED_AT] for mark in shape.marks):
-                return [part for chat in found for part in _parts_of(shape, chat)]
+            chats = list(_walk(root, path.split(".") if path else [], most))
+            if any(has(chat, mark) for chat in chats[:_LOOKED_AT] for mark in shape.marks):
+                return [part for chat in chats for part in _parts_of(shape, chat)]
     return []
 
 
@@ -221,19 +221,19 @@ def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[st
     """The path of the conversation's rows, and the rows in order."""
     paths = shape.rows.split("|")
     at = next((path for path in paths if any(_listed(chat, path))), paths[0])
-    found = list(_listed(chat, at))
+    rows = list(_listed(chat, at))
     if shape.nested:
-        found = [each for row in found for each in _unfolded(row, shape.nested)]
+        rows = [each for row in rows for each in _unfolded(row, shape.nested)]
     if shape.newer:
-        found = _latest(found, shape, left_out)
+        rows = _latest(rows, shape, left_out)
     if shape.tree[0]:
-        ids, parents = ([str(first_at(row, path)) for row in found] for path in shape.tree[:2])
+        ids, parents = ([str(first_at(row, path)) for row in rows] for path in shape.tree[:2])
         branch = branch_of(ids, parents, first_at(chat, shape.tree[2]))
         left_out["message of another branch|messages of other branches"] += len(ids) - len(branch)
-        found = [found[at] for at in branch]
-    times = [time for row in found if (time := time_of(first_at(row, shape.time)))]
-    is_backwards = len(times) == len(found) > 1 and times == sorted(set(times), reverse=True)
-    return at, found[::-1] if is_backwards else found
+        rows = [rows[at] for at in branch]
+    times = [time for row in rows if (time := time_of(first_at(row, shape.time)))]
+    is_backwards = len(times) == len(rows) > 1 and times == sorted(set(times), reverse=True)
+    return at, rows[::-1] if is_backwards else rows
 
 
 def _listed(chat: object, path: str) -> Iterator[Any]:
@@ -255,17 +255,17 @@ def _unfolded(row: object, nested: str) -> Iterator[Any]:
 
 def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> list[Any]:
     """The newest version of each row, at the place of its first version."""
-    found: dict[str, Any] = {}
+    rows_by_id: dict[str, Any] = {}
     for index, row in enumerate(rows):
-        known = first_at(row, shape.newer)
-        found[str(known) if known is not None else f"row {index}"] = row
+        row_id = first_at(row, shape.newer)
+        rows_by_id[str(row_id) if row_id is not None else f"row {index}"] = row
         back = first_at(row, shape.undone)
-        if isinstance(back, str) and back in found:
-            keys = list(found)
+        if isinstance(back, str) and back in rows_by_id:
+            keys = list(rows_by_id)
             for key in keys[keys.index(back) :]:
-                is_said = found.pop(key) is not row
+                is_said = rows_by_id.pop(key) is not row
                 left_out["message that was taken back|messages that were taken back"] += is_said
-    return list(found.values())
+    return list(rows_by_id.values())
 
 
 @dataclass(slots=True)
@@ -317,8 +317,8 @@ class _ShapedChat(ByRole):
         role = next((each for each in named if role_means(each)), None) or next(
             filter(None, named), None
         )
-        told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
-        means = told[1] if told else role_means(role) or shape.others
+        own_rule = next((rule for rule in shape.roles if has(whole, rule[0])), None)
+        means = own_rule[1] if own_rule else role_means(role) or shape.others
         if means == "" or (means is None and role is None):
             kind = text_or(role) or text_or(whole.get("type")) or "other"
             self.left_out[f"{kind} row"] += 1
@@ -327,7 +327,7 @@ class _ShapedChat(ByRole):
         if means == "checkpoint" and self.messages:
             self.left_out["earlier summary|earlier summaries"] += 1
             return False
-        path = told[2] if told and len(told) > 2 else shape.text
+        path = own_rule[2] if own_rule and len(own_rule) > 2 else shape.text
         content = _content(whole, path) if path else None
         self._take(means or role, content, whole, place, time, role=role)
         return True
@@ -348,8 +348,8 @@ class _ShapedChat(ByRole):
         self, means: object, content: object, row: Row, place: str, time: datetime | None,
         role: object = None,
     ) -> None:  # fmt: skip
-        known = str(means) if isinstance(means, str) and means in _MEANINGS else None
-        self.take(role or means, content, row, place=place, time=time, means=known)
+        meaning = str(means) if isinstance(means, str) and means in _MEANINGS else None
+        self.take(role or means, content, row, place=place, time=time, means=meaning)
 
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
@@ -368,13 +368,13 @@ class _ShapedChat(ByRole):
 
     def _count_untold(self, row: Row) -> None:
         """Count the row's texts that reach no message, by their key."""
-        told = self._all_told
-        told.update(text.strip() for text in self._told)
+        all_texts = self._all_told
+        all_texts.update(text.strip() for text in self._told)
         joined = "\n".join(self._told)
         for key, value in row.items():
             for text in _texts_in(value if key != self.shape.nested else None):
-                said = text.strip()
-                if said not in told and said not in joined:
+                stripped = text.strip()
+                if stripped not in all_texts and stripped not in joined:
                     self.left_out[f"text of {key!r}, which no message says|"
                                   f"texts of {key!r}, which no message says"] += 1  # fmt: skip
 
@@ -385,10 +385,10 @@ _MEANINGS = frozenset(("user", "assistant", "system", "developer", "call", "resu
 
 def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
     """The value at a path. Several values become one list."""
-    found = list(all_at(row, path))
-    if len(found) < 2:
-        return found[0] if found else None
-    return [part for each in found for part in (each if isinstance(each, list) else [each])]
+    values = list(all_at(row, path))
+    if len(values) < 2:
+        return values[0] if values else None
+    return [part for each in values for part in (each if isinstance(each, list) else [each])]
 
 
 def _words_of(part: Part) -> Iterator[str]:

@@ -466,14 +466,14 @@ def guess(document: Document) -> FileShape | None:
     """The shape of a file with exactly one kind of list whose objects have a role and a text."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
-    found = Counter(_message_lists(root, ()))
-    if len(found) != 1:
+    lists = Counter(_message_lists(root, ()))
+    if len(lists) != 1:
         return None
-    (path, role, text), _ = found.popitem()
+    (path, role, text), _ = lists.popitem()
     chats, _, rows = ".".join(path).rpartition("*.") if "*" in path else ("", "", ".".join(path))
     chats = f"{chats}*" if "*" in path else ""
-    said = f"messages at `{rows or 'the list'}`, role in `{role}`, text in `{text}`"
-    return FileShape("guessed", said, (rows or "*",), (chats,), rows=rows, role=role, text=text)
+    title = f"messages at `{rows or 'the list'}`, role in `{role}`, text in `{text}`"
+    return FileShape("guessed", title, (rows or "*",), (chats,), rows=rows, role=role, text=text)
 
 
 def _message_lists(
@@ -498,7 +498,7 @@ def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
     """The keys of role and text, where the objects are messages of a user and an assistant."""
     sides = {"user", "assistant"}
     means = {key: {role_means(row.get(key)) for row in rows} for key in _ROLE_LIKE}
-    role = next((key for key, found in means.items() if sides <= found), None)
+    role = next((key for key, meanings in means.items() if sides <= meanings), None)
     texts = (key for key in _TEXT_LIKE if key != role and any(row.get(key) for row in rows))
     text = next(texts, None)
     return (role, text) if role and text else None
@@ -526,6 +526,6 @@ def read(
         InvalidTranscript: names the wrong message.
     """
     shape = guess(document) or _NOBODYS
-    found = shape_reading.read(shape, document, conversation=conversation, active=active)
-    told = f"no known format, read by what it looks like: {shape.title}"
-    return replace(found, notes=(told, *found.notes))
+    transcript = shape_reading.read(shape, document, conversation=conversation, active=active)
+    note = f"no known format, read by what it looks like: {shape.title}"
+    return replace(transcript, notes=(note, *transcript.notes))

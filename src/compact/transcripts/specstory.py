@@ -153,26 +153,26 @@ class _Session(Collected):
             if not inside.strip() and not summary and previous == (block["type"], block["name"]):
                 continue
             previous = (block["type"], block["name"])
-            asked, answered = _split(inside, is_write=block["type"] == "write")
-            self._call(turn, block["name"], _arguments(summary, asked, block["type"]), answered)
+            call, output = _split(inside, is_write=block["type"] == "write")
+            self._call(turn, block["name"], _arguments(summary, call, block["type"]), output)
 
     def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
         """Take a call that a resumed session has as text. Returns whether it is one."""
-        asked, answered = _split(body, is_write=body.startswith("```"))
-        if answered is None:
+        call, output = _split(body, is_write=body.startswith("```"))
+        if output is None:
             return False
-        named = _NAMED.match(asked)
+        named = _NAMED.match(call)
         if named:
             arguments = _arguments("", named["rest"].strip(), "shell")
-            self._call(turn, named["name"], arguments, answered)
+            self._call(turn, named["name"], arguments, output)
             return True
-        if "```text\n" not in body or not (not asked or asked.rstrip().endswith("`")):
+        if "```text\n" not in body or not (not call or call.rstrip().endswith("`")):
             return False
         self.left_out["call whose tool name is a guess|calls whose tool name is a guess"] += 1
-        span = _whole_span(asked)
-        is_shell = _SCRIPT.fullmatch(asked) or (span and span[0])
+        span = _whole_span(call)
+        is_shell = _SCRIPT.fullmatch(call) or (span and span[0])
         name = "shell" if is_shell else "tool"
-        self._call(turn, name, _arguments("", asked, name), answered)
+        self._call(turn, name, _arguments("", call, name), output)
         return True
 
     def _call(self, turn: MarkdownTurn, name: str, arguments: str, answered: str | None) -> None:
@@ -205,10 +205,10 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
         return inside[: answer.start()].strip("\n"), answer["text"]
     end = len(inside) - len(_OUTPUT_END)
     is_closed = inside.endswith(_OUTPUT_END)
-    found = [x for x in _OUTPUT.finditer(inside) if x.end() < end] if is_closed else []
-    if not found:
+    fences = [x for x in _OUTPUT.finditer(inside) if x.end() < end] if is_closed else []
+    if not fences:
         return inside, None
-    begin = found[-1 if is_write else 0]
+    begin = fences[-1 if is_write else 0]
     return inside[: begin.start()].strip("\n"), inside[begin.end() + 1 : end]
 
 
@@ -223,8 +223,8 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
         if closed is None:
             return
         end = closed.end()
-        told = summary.strip().removeprefix("•").strip()
-        yield block, told, body[block.end() : closed.start()].strip("\n")
+        text = summary.strip().removeprefix("•").strip()
+        yield block, text, body[block.end() : closed.start()].strip("\n")
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
@@ -240,9 +240,9 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
     script = _SCRIPT.fullmatch(text)
-    found = (script["description"].strip(), script["span"]) if script else _whole_span(text)
-    if found and kind == "shell":
-        description, values["command"] = found
+    span = (script["description"].strip(), script["span"]) if script else _whole_span(text)
+    if span and kind == "shell":
+        description, values["command"] = span
         if description:
             values["description"] = description
     elif text.strip():
@@ -255,8 +255,8 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
 
 def _tool_of(text: str) -> str | None:
     """The coding tool of a SpecStory file. None for other texts."""
-    found = (_SESSION.match(line.strip()) for line in _head_of(text))
-    return next((match["tool"] for match in found if match), None)
+    matches = (_SESSION.match(line.strip()) for line in _head_of(text))
+    return next((match["tool"] for match in matches if match), None)
 
 
 def _title_of(text: str) -> str | None:
@@ -270,11 +270,11 @@ def _head_of(text: str) -> list[str]:
 def _turns_of(text: str) -> list[MarkdownTurn]:
     """The turns in order. A heading stands between empty lines, outside of code and tools."""
     lines = text.replace("\r\n", "\n").split("\n")
-    found = list(_headings(lines))
+    headings = list(_headings(lines))
     turns: list[MarkdownTurn] = []
-    for place, (index, match) in enumerate(found):
-        is_last = place + 1 == len(found)
-        end = len(lines) if is_last else found[place + 1][0]
+    for place, (index, match) in enumerate(headings):
+        is_last = place + 1 == len(headings)
+        end = len(lines) if is_last else headings[place + 1][0]
         body = "\n".join(lines[index + 1 : end]).strip("\n")
         if not is_last and (body == "---" or body.endswith("\n---")):
             body = body[:-3].rstrip("\n")

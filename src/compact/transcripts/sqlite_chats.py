@@ -85,11 +85,11 @@ def _first(row: Row, names: Sequence[str]) -> object:
 
 
 def _text(row: Row, names: Sequence[str]) -> str | None:
-    return next((found for name in names if (found := text_or(row.get(name)))), None)
+    return next((text for name in names if (text := text_or(row.get(name)))), None)
 
 
 def _time(row: Row) -> datetime | None:
-    return next((found for name in _TIMES if (found := _moment(row.get(name)))), None)
+    return next((time for name in _TIMES if (time := _moment(row.get(name)))), None)
 
 
 def _moment(value: object) -> datetime | None:
@@ -107,21 +107,21 @@ def _content(row: Row) -> object:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, str) and value.startswith("[{"):
-        found = _json(value)
-        if isinstance(found, list) and all(isinstance(x, dict) and "type" in x for x in found):
-            return found
+        parts = _json(value)
+        if isinstance(parts, list) and all(isinstance(x, dict) and "type" in x for x in parts):
+            return parts
     return value
 
 
 def _metadata(row: Row) -> Mapping[str, Any]:
-    found = _json(row.get("metadata"))
-    return found if isinstance(found, dict) else {}
+    metadata = _json(row.get("metadata"))
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _model(record: Row, rows: Sequence[Row]) -> str | None:
     """The last model of the messages, else of the conversation."""
-    told = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
-    return next((model for model in told if model), _text(record, _MODELS))
+    models = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
+    return next((model for model in models if model), _text(record, _MODELS))
 
 
 def _json(value: object) -> object:

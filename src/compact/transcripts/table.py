@@ -63,18 +63,17 @@ class Format:
     file has only one."""
 
 
-def _shaped(shape: shape_reading.FileShape) -> Format:
-    return Format(
-        shape.name,
-        shape.title,
-        partial(shape_reading.recognizes, shape),
-        partial(shape_reading.read, shape),
-        titles=partial(shape_reading.titles, shape),
-    )
-
-
 FORMATS: tuple[Format, ...] = (
-    *map(_shaped, shapes.SHAPES),
+    *(
+        Format(
+            shape.name,
+            shape.title,
+            partial(shape_reading.recognizes, shape),
+            partial(shape_reading.read, shape),
+            titles=partial(shape_reading.titles, shape),
+        )
+        for shape in shapes.SHAPES
+    ),
     Format("claude_code", "Claude Code (JSONL)", claude_code.recognizes, claude_code.read),
     Format("codex_cli", "Codex CLI (JSONL)", codex_cli.recognizes, codex_cli.read),
     Format("copilot_cli", "Copilot CLI (JSONL)", copilot_cli.recognizes, copilot_cli.read),
@@ -148,9 +147,9 @@ def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> F
     Raises:
         InvalidTranscript: there is none.
     """
-    for known in formats:
-        if known.name == name:
-            return known
+    for each in formats:
+        if each.name == name:
+            return each
     names = ", ".join(x.name for x in formats)
     raise InvalidTranscript(source, f"no format is called {name!r}; known are {names}")
 
@@ -162,19 +161,15 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
         InvalidTranscript: no format recognizes it.
     """
     kind = kind_of(document)
-    for known in formats:
-        if known.kind == kind and known.recognizes(document):
-            return known
-    programs = len(formats) - len(_FALLBACKS)
+    for each in formats:
+        if each.kind == kind and each.recognizes(document):
+            return each
+    programs = len(formats) - 2  # "chat" and "guessed" are of no particular program
     reason = (
         f"an unknown format: {_seen(document)}. Looked for: what {programs} programs write "
         "(docs/guides/files.md names them), then any list of objects with a role and a text"
     )
     raise InvalidTranscript(document.source, reason, is_foreign=True)
-
-
-_FALLBACKS = ("chat", "guessed")
-"""Formats of no particular program."""
 
 
 def _seen(document: Document) -> str:

@@ -94,13 +94,13 @@ class Collected:
         what: str,
     ) -> list[tuple[int, dict[str, Any]]]:
         """The rows with `is_row`. The others become errors."""
-        found: list[tuple[int, dict[str, Any]]] = []
+        right: list[tuple[int, dict[str, Any]]] = []
         for number, row in rows:
             if isinstance(row, dict) and is_row(row):
-                found.append((number, row))
+                right.append((number, row))
             else:
                 self.odd.append(InvalidTranscript(self.source, f"not {what}", line=number))
-        return found
+        return right
 
     def parsed(
         self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
@@ -171,16 +171,16 @@ class Collected:
         """
         if self.odd and len(self.odd) >= len(self.messages):
             raise self.odd[0]
-        found: list[str] = []
+        texts: list[str] = []
         for name, count in sorted(self.left_out.items()):
             one, _, many = name.partition("|")
             if count:
-                found.append(f"{count} {one if count == 1 else many or one + 's'}")
+                texts.append(f"{count} {one if count == 1 else many or one + 's'}")
         if self.odd:
             rows, first = "odd row" if len(self.odd) == 1 else "odd rows", self.odd[0]
             at = "" if first.line is None else f"line {first.line}: "
-            found.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
-        return tuple(found)
+            texts.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
+        return tuple(texts)
 
 
 def branch_of(

@@ -20,19 +20,19 @@ def writable(transcript: Transcript) -> Transcript:
     if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
-    left = 0
+    removed = 0
     for message in transcript.messages:
         parts = [p for p in message.parts if not isinstance(p, Thinking) or p.raw is not None]
-        left += len(message.parts) - len(parts)
+        removed += len(message.parts) - len(parts)
         if len(parts) == len(message.parts):
             messages.append(message)
         elif parts:
             update = {"content": content_of(parts), "token_count": None}
             messages.append(message.model_copy(update=update))
-    if not left:
+    if not removed:
         return transcript
-    pieces = "piece" if left == 1 else "pieces"
-    note = f"{left} {pieces} of reasoning, which chat completions have no place for"
+    pieces = "piece" if removed == 1 else "pieces"
+    note = f"{removed} {pieces} of reasoning, which chat completions have no place for"
     return replace(transcript, messages=tuple(messages), notes=(*transcript.notes, note))
 
 
