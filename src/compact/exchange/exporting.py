@@ -4,7 +4,7 @@ secrets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -51,7 +51,10 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
     changes = store.changes(session_id)
     ids = [each for move in moves for each in (move.before, move.projection_id)]
     ids += [snapshot.projection_id for snapshot in snapshots]
-    projections = list(_projections(store, filter(None, dict.fromkeys(ids))))
+    projections = []
+    for each in filter(None, dict.fromkeys(ids)):
+        with suppress(NotFound):
+            projections.append(store.projection(each))
     notes = store.notes(session_id)
     checkpoints = store.checkpoints(session_id)
     parts = [
@@ -68,12 +71,6 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
         moves=[move.model_copy(update={"number": n}) for n, move in enumerate(moves, 1)],
         snapshots=snapshots,
     )
-
-
-def _projections(store: SessionStore, ids: Iterable[str]) -> Iterator[Projection]:
-    for each in ids:
-        with suppress(NotFound):
-            yield store.projection(each)
 
 
 def _numbered(changes: Sequence[Change]) -> list[Change]:

@@ -236,12 +236,8 @@ class CompressionEngine:
 
     def extract_metadata_only(self, conversation: Conversation) -> ConversationMetadata:
         """Facts about the conversation: id, title, dates, counts, topics and key entities."""
-        return self.about(Original(conversation.id, conversation.title, conversation.messages))
-
-    def about(self, original: Original) -> ConversationMetadata:
-        """`extract_metadata_only` for a conversation that is read in pages."""
-        overview = Overview(self._counter).read(original.messages)
-        return overview.metadata(original.id, original.title)
+        overview = Overview(self._counter).read(conversation.messages)
+        return overview.metadata(conversation.id, conversation.title)
 
     # --- and back ---------------------------------------------------------------------------------
 

@@ -211,6 +211,7 @@ class Overview:
         """The collected facts."""
         begun, ended = self._times or (None, None)
         names = [text for text, *_ in self._notes.ranked()[:MOST_LISTED]]
+        words = {word: count for word, count in self._words.items() if _is_topic(word)}
         return ConversationMetadata(
             id=session_id,
             title=title,
@@ -219,13 +220,9 @@ class Overview:
             messages=self.messages,
             roles=dict(self._roles),
             tokens=self.tokens,
-            topics=tuple(self._topics()),
+            topics=tuple(nsmallest(MOST_LISTED, words, key=lambda word: -words[word])),
             entities=tuple(names),
         )
-
-    def _topics(self) -> list[str]:
-        words = {w: n for w, n in self._words.items() if _is_topic(w)}
-        return nsmallest(MOST_LISTED, words, key=lambda word: -words[word])
 
 
 def _is_topic(word: str) -> bool:

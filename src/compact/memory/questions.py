@@ -61,19 +61,16 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
     wanted = [each for name in looked_for(text) for each in _alone(name)]
     telling = [rest for name in wanted if (rest := tuple(p for p in name if p not in of_speakers))]
     padded = f" {' '.join(pieces)} "
+    # The first piece is the name in `Ann's` too.
+    words = [word for word in text.split() if next(iter(pieces_of(word)), "") not in of_speakers]
     traits = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
-        text=" ".join(word for word in text.split() if not _names_one(word, of_speakers)) or text,
+        text=" ".join(words) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
         asks=Trait(sum(traits)),
     )
-
-
-def _names_one(word: str, of_speakers: frozenset[str]) -> bool:
-    """Whether a word is a speaker's name, also with an ending: `Ann's`."""
-    return next(iter(pieces_of(word)), "") in of_speakers
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -86,7 +83,8 @@ def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _dates_in(pieces: Sequence[str]) -> Dates:
-    numbers = [int(piece) for piece in map(_without_ending, pieces) if piece.isdecimal()]
+    bare = (piece[:-2] if piece[-2:] in ("st", "nd", "rd", "th") else piece for piece in pieces)
+    numbers = [int(piece) for piece in bare if piece.isdecimal()]
     near = {piece for pair in pairwise(pieces) if any(map(_has_digit, pair)) for piece in pair}
     months = {_MONTHS[piece] for piece in pieces if piece in _MONTHS}
     if _MAY in pieces and _MAY not in near:
@@ -96,10 +94,6 @@ def _dates_in(pieces: Sequence[str]) -> Dates:
         frozenset(number for number in numbers if number in _YEARS),
         frozenset(number for number in numbers if number in _DAYS),
     )
-
-
-def _without_ending(piece: str) -> str:
-    return piece[:-2] if piece[-2:] in ("st", "nd", "rd", "th") else piece
 
 
 def _has_digit(piece: str) -> bool:

@@ -45,7 +45,8 @@ def recognizes(document: Document) -> bool:
 
 def titles(document: Document) -> list[str | None]:
     """The conversations' titles, in their order."""
-    return [_text_at(value, "title") for value in values_of(document)]
+    values = values_of(document)
+    return [text_or(value.get("title")) if isinstance(value, dict) else None for value in values]
 
 
 def read(
@@ -82,10 +83,6 @@ def read(
 
 def _is_conversation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
-
-
-def _text_at(value: object, key: str) -> str | None:
-    return text_or(value.get(key)) if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +160,9 @@ class _ShownBranch(Paired):
         self.model = text_or(facts.get("model_slug")) or self.model
         kind = str(content.get("content_type"))
         if kind == "thoughts":
-            thoughts = [_thought(each) for each in objects_in(content.get("thoughts"))]
-            self._thoughts += [Thinking(text) for text in thoughts if text]
+            for each in objects_in(content.get("thoughts")):
+                if thought := "\n".join(texts_of((each.get("summary"), each.get("content")))):
+                    self._thoughts.append(Thinking(thought))
             self._thinking.append(message)
             return
         text = self._text(kind, content)
@@ -265,7 +263,3 @@ class _ShownBranch(Paired):
         size = [part.get("width"), part.get("height")]
         shape = f", {size[0]}×{size[1]}" if all(isinstance(x, int) for x in size) else ""
         return f"[{kind} {pointer}{shape}]" if isinstance(pointer, str) else write_json(part)
-
-
-def _thought(row: Row) -> str:
-    return "\n".join(texts_of((row.get("summary"), row.get("content"))))

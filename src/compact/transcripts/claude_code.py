@@ -40,6 +40,7 @@ from compact.transcripts.transcript import (
     Container,
     Row,
     Transcript,
+    has_type,
     time_of,
 )
 
@@ -73,9 +74,10 @@ def read(
         InvalidTranscript: naming the line of a row that is no event or holds no valid message.
     """
     log = _Log(document.source)
-    rows = log.checked(document.rows, _has_type, "an event with a type")
+    rows = log.checked(document.rows, has_type, "an event with a type")
     log.takes_sidechain = all(_is_side(row) for _, row in rows if row["type"] in _SPOKEN)
-    start = _last_boundary(rows) if active else 0
+    bounds = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
+    start = bounds[-1] if active and bounds else 0
     for number, row in rows[start:]:
         log.attempt(partial(log.take, number, row))
     log.finish()
@@ -106,18 +108,9 @@ def _is_event(row: object) -> bool:
     )
 
 
-def _has_type(row: Row) -> bool:
-    return isinstance(row.get("type"), str)
-
-
 def _is_side(row: Row) -> bool:
     """Whether a row belongs to a sub-agent."""
     return bool(row.get("isSidechain") or row.get("parent_tool_use_id"))
-
-
-def _last_boundary(rows: list[tuple[int, dict[str, Any]]]) -> int:
-    bounds = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
-    return bounds[-1] if bounds else 0
 
 
 def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
@@ -155,7 +148,8 @@ class _Log(Collected):
         if row["type"] not in _SPOKEN:
             self.left_out[f"{row['type']} row"] += 1
             if not row.get("isSidechain"):
-                self._queue.take(number, row, self._count())
+                before = len(self.messages) + bool(self._reply) + len(self._later)
+                self._queue.take(number, row, before)
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -184,10 +178,6 @@ class _Log(Collected):
             message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
             self.messages.insert(at, message)
             self.rows[message.id] = (row,)
-
-    def _count(self) -> int:
-        """Number of messages, with the open reply."""
-        return len(self.messages) + bool(self._reply) + len(self._later)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
         """Make one message of the rows of the open reply."""
@@ -233,9 +223,8 @@ class _Log(Collected):
         return message.model_copy(update=update)
 
     def _continues(self, message: dict[str, Any]) -> bool:
-        if not self._reply or not message.get("id"):
-            return False
-        return bool(self._reply[-1][1]["message"].get("id") == message["id"])
+        last = self._reply[-1][1]["message"].get("id") if self._reply else None
+        return bool(last and last == message.get("id"))
 
     def _reopened(self, message: dict[str, Any]) -> bool:
         """Whether the row continues the last reply, whose calls wait. Opens it again."""

@@ -92,7 +92,9 @@ def take_messages(
     behind: dict[int, list[Row]] = {}
     for call in beside:
         at = own.get(str(call.get("id")))
-        at = _place(time_of(call.get("timestamp")), latest) if at is None else at
+        if at is None:  # behind the last message that is no later; without a time at the end
+            time = time_of(call.get("timestamp"))
+            at = max(0, bisect_right(latest, time) - 1) if time else len(rows)
         behind.setdefault(at, []).append(call)
     for index, row in enumerate(rows):
         place = f"{path}[{index}]"
@@ -136,15 +138,6 @@ def _latest(times: Sequence[datetime | None]) -> list[datetime]:
         last = min(last, time or last)
         latest.append(last)
     return latest[::-1]
-
-
-def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
-    """The index of the last message that is no later than the call, or 0. A call without a time
-    stands at the end.
-    """
-    if time is None:
-        return len(latest)
-    return max(0, bisect_right(latest, time) - 1)
 
 
 def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:

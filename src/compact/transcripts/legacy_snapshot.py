@@ -39,7 +39,8 @@ _TOLD = ("purpose", "reason", "summary", "description", "conversationState", "us
 def recognizes(document: Document) -> bool:
     """Whether the value is an object with an id, a session's id and messages."""
     value = json_object(document)
-    if not (_id_of(value) and _session_of(value) and _lists(_state(value))):
+    own_id = text_or(value.get("id")) or text_or(value.get("snapshotId"))
+    if not (own_id and _session_of(value) and _lists(_state(value))):
         return False
     match value:
         case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
@@ -68,7 +69,10 @@ def read(
     if cut := sum(len(row["summary"]) >= BEGINNING for row in rows if _is_beginning(row)):
         words = "of which only the beginning is kept"
         session.left_out[f"message {words}|messages {words}"] = cut
-    rows = [_whole(row) for row in rows]
+    rows = [
+        {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
+        for row in rows
+    ]
     take_messages(session, rows, calls=state.get("toolCalls") or value.get("toolCalls"))
     session.finish()
     record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
@@ -83,10 +87,6 @@ def read(
         session_id=_session_of(value),
         container=Container(fields={"record": record}),
     )
-
-
-def _id_of(value: Row) -> str | None:
-    return text_or(value.get("id")) or text_or(value.get("snapshotId"))
 
 
 def _session_of(value: Row) -> str | None:
@@ -139,10 +139,6 @@ def _is_beginning(row: object) -> bool:
         case {"summary": str()}:
             return True
     return False
-
-
-def _whole(row: Any) -> Any:  # noqa: ANN401 - what JSON carries
-    return {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
 
 
 def _keys(row: object) -> set[str]:

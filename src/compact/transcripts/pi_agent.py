@@ -38,6 +38,7 @@ from compact.transcripts.transcript import (
     NO_BOUNDARY,
     Row,
     Transcript,
+    has_type,
     newer_than,
     text_or,
     time_of,
@@ -71,7 +72,7 @@ def read(
         InvalidTranscript: naming the line of a row that is no entry, or of a message that is wrong.
     """
     session = _Entries(document.source)
-    entries = session.checked(document.rows, _has_type, "an entry with a type")
+    entries = session.checked(document.rows, has_type, "an entry with a type")
     rows, has_boundary = _active(entries) if active else (entries, True)
     for number, row in rows:
         session.attempt(partial(session.take, number, row))
@@ -88,10 +89,6 @@ def read(
     )
 
 
-def _has_type(row: Row) -> bool:
-    return isinstance(row.get("type"), str)
-
-
 def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
     """The entries that a model still sees, and whether there was a compaction."""
     path = _branch(entries)
@@ -101,19 +98,14 @@ def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
     at = bounds[-1]
     boundary = path[at][1]
     first, index = boundary.get("firstKeptEntryId"), boundary.get("firstKeptEntryIndex")
-    kept = at
+    kept, first_row = at, None
+    if isinstance(index, int) and 0 <= index < len(entries):
+        first_row = entries[index][1]  # the head of the session has number 0
     for i, (_, row) in enumerate(path[:at]):
-        is_first = row.get("id") == first if first else row is _entry_at(entries, index)
+        is_first = row.get("id") == first if first else row is first_row
         kept = min(kept, i) if is_first else kept
     between = [each for each in path[kept:at] if each[1]["type"] != "compaction"]
     return [path[at], *between, *path[at + 1 :]], True
-
-
-def _entry_at(entries: Sequence[Entry], index: object) -> Row | None:
-    """The entry with this number. The head of the session has number 0."""
-    if isinstance(index, int) and 0 <= index < len(entries):
-        return entries[index][1]
-    return None
 
 
 def _branch(entries: Sequence[Entry]) -> list[Entry]:

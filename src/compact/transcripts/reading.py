@@ -63,7 +63,8 @@ def _format_of(document: Document, format: str | None, formats: Sequence[Format]
     if format is None:
         return recognized(document, formats)
     chosen = by_name(format, source=document.source, formats=formats)
-    _check_override(document, chosen)
+    if (kind := kind_of(document)) != chosen.kind:
+        raise InvalidTranscript(document.source, f"the file is {kind}, which {chosen.name} is not")
     return chosen
 
 
@@ -87,14 +88,12 @@ def each(
         yield chosen.read(document)
         return
     for number in range(1, many + 1):
-        yield _one(chosen, document, number)
-
-
-def _one(chosen: Format, document: Document, number: int) -> Transcript | InvalidTranscript:
-    try:
-        return chosen.read(document, conversation=number)
-    except InvalidTranscript as error:
-        return error
+        try:
+            transcript = chosen.read(document, conversation=number)
+        except InvalidTranscript as error:
+            yield error
+        else:
+            yield transcript
 
 
 def _with_messages(found: Transcript, chosen: Format) -> Transcript:
@@ -108,8 +107,3 @@ def _with_messages(found: Transcript, chosen: Format) -> Transcript:
     there = f"; left out: {', '.join(found.notes)}" if found.notes else ""
     reason = f"holds no messages, read as {chosen.title}{there}"
     raise InvalidTranscript(found.source, reason, is_foreign=True)
-
-
-def _check_override(document: Document, chosen: Format) -> None:
-    if (kind := kind_of(document)) != chosen.kind:
-        raise InvalidTranscript(document.source, f"the file is {kind}, which {chosen.name} is not")

@@ -231,6 +231,11 @@ def text_or(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def has_type(row: Row) -> bool:
+    """Whether the row has a type."""
+    return isinstance(row.get("type"), str)
+
+
 def newer_than(known: int, version: object) -> tuple[str, ...]:
     """A note where the file's version of the format is newer than the last known one."""
     number = version.partition(".")[0] if isinstance(version, str) else version
