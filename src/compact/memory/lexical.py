@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """Distance → weight of a neighbour. Messages before count more than messages after."""
 REACH = 3
@@ -224,6 +217,10 @@ def about(
     """The weight of the words that a message shares with its best place: as a share of what tells
     one stretch from all others, and as a share of all its words. The current talk counts as one
     more stretch, without any of the words.
+
+    A word weighs much where few stretches of talk have it, and nothing where all have it, like
+    "thanks": so no list of greetings is needed. The shared words must nearly tell the best place's
+    stretch from all others. With the weight ln(stretches) one stretch would do so by chance.
     """
     import numpy as np
 

@@ -22,8 +22,10 @@ from compact.memory.questions import understood
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
-from compact.text.found import Method, SearchFilter
-from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable
+from compact.messages.messages import Message
+from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
+from compact.text.snippets import Sought
+from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,13 +34,6 @@ if TYPE_CHECKING:
     from compact.text.embedding import Near
 
     Floats = NDArray[np.float64]
-
-
-from compact.messages.messages import Message
-from compact.text.found import FoundSession, Hit, Neighbour
-from compact.text.snippets import Sought
-from compact.text.turns import instant_of
-
 NEAREST = 400
 """Messages that the vectors are asked for."""
 BOOST = 0.1
