@@ -51,12 +51,12 @@ def migrate(
     settings: CompactConfig | None = None,
     progress: Progress | None = None,
 ) -> MigrationReport:
-    """Bring along the conversations of files and of whole folders, in any format that is known.
+    """Import the conversations of files and of whole folders, in any known format.
 
-    Each becomes a session of its own, wholly or not at all, and is read back and compared. What is
-    there already is left alone; a file that has grown since adds what it has more. With `dry_run`
-    nothing is changed. Before the first change the store is copied into
-    `migrations/TIME/backup` beside it, and `migrations/TIME/manifest.json` says what was done.
+    Each becomes a session of its own, wholly or not at all, and is read back and compared. A stored
+    conversation stays as it is. A file that has grown since adds its new messages. With `dry_run`
+    nothing is changed. Before the first change the store is copied into `migrations/TIME/backup`
+    beside it. `migrations/TIME/manifest.json` lists what was done.
 
     Raises:
         InvalidArgument: no path is given, or the store is no file.
@@ -84,8 +84,8 @@ def migrate_data(
     settings: CompactConfig | None = None,
     only: str | None = None,
 ) -> MigratedConversation:
-    """Bring along the one conversation that bytes hold, as `migrate` does, but for the backup and
-    the manifest. `only` names the format that it has to be in.
+    """Import the one conversation in these bytes, like `migrate`, but without a backup and a
+    manifest. `only` names the format that it must have.
 
     Raises:
         StoreFailed: the store cannot be read or written.
@@ -210,12 +210,12 @@ class _Migration:
             have = session.branch.messages
             how = stored_sources.compared(have, self._link_after(session), links)
             if how in ("same", "behind"):
-                more = "" if how == "same" else "the session has more by now"
+                more = "" if how == "same" else "the session has more messages"
                 return _done(found, "there", more, session_id=session.id)
             if how == "grown" and read.whole is None:
                 return self._grow(found, read, session)
             if how == "grown":
-                reason = "an export of a session that has less; `sessions import --as ID` takes it"
+                reason = "an export with more than the session; `sessions import --as ID` takes it"
                 return _done(found, "differs", reason, session_id=session.id)
             if candidate == from_place and found.own_id in (None, candidate):
                 reason = "its file has another past by now: the session stays as it is"
@@ -307,7 +307,7 @@ class _Migration:
             why = (
                 f"its session {owner!r} is not there"
                 if session is None
-                else f"it says other words than session {owner!r}"
+                else f"its messages are not those of session {owner!r}"
             )
             return done.model_copy(update={"reason": f"{why}: a session of its own"})
         done = _done(found, "snapshot", session_id=owner)

@@ -37,23 +37,23 @@ def roll_back(
     dry_run: bool = False,
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
-    """Take back a migration of a scope, the newest where none is named: the store is what it was
-    before. Where somebody wrote since, nothing is done without `force`, which keeps a backup of the
-    store as it is. With `dry_run` nothing is changed.
+    """Roll back a migration of a scope, by default the newest: the store becomes what it was
+    before. Where somebody wrote to it since, nothing is done without `force`. With `force` the
+    current store is backed up first. With `dry_run` nothing is changed.
 
     Raises:
-        NotFound: there is no such migration, none that is not taken back already, or no backup.
+        NotFound: the migration or its backup does not exist, or all are rolled back already.
         InvalidArgument: the store is no file.
         StoreFailed: the store cannot be changed, or somebody wrote since; with `force` too where
             that was in another scope. It is as it was.
-        StoreDamaged: the backup is not what was written.
+        StoreDamaged: the backup was altered.
     """
     named("scope", scope)
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
         file = getattr(opened, "path", None)
         if file is None or file == ":memory:":
-            raise InvalidArgument("store", "a migration is taken back from a store in a file")
+            raise InvalidArgument("store", "a rollback needs a store in a file")
         folder, entry = _meant(file, scope, migration)
         if not (folder / manifest.BACKUP).is_dir():
             raise NotFound(f"{folder} has no backup: there is nothing to put back")

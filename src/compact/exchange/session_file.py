@@ -180,7 +180,7 @@ def _value_of(data: bytes, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidTranscript(source, f"broken JSON: {error}") from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InvalidTranscript(source, f"no {FORMAT}")
+        raise InvalidTranscript(source, f"not a {FORMAT} file")
     return value
 
 
@@ -188,7 +188,7 @@ def _checked(row: object) -> dict[str, Any]:
     if not isinstance(row, dict) or not isinstance(row["payload"], dict):
         raise ValueError("expected a message")  # noqa: TRY004 - what is wrong with a file
     if not isinstance(row["content"], str | None):
-        raise ValueError("content is no text")  # noqa: TRY004 - what is wrong with a file
+        raise ValueError("content is not a text")  # noqa: TRY004 - what is wrong with a file
     return row
 
 
@@ -232,7 +232,7 @@ def check_tools(tools: object) -> None:
     try:
         wiring.token_counter("chat_completions", tokenizer="chars").tools(tools)
     except (AttributeError, TypeError, ValueError, LookupError, RecursionError):
-        raise ValueError("tools: one is no schema of a tool") from None
+        raise ValueError("tools: one is not a tool schema") from None
 
 
 def _made(

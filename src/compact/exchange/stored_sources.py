@@ -122,7 +122,7 @@ def stored_as_read(
     """How the stored messages differ from these; None where they are equal."""
     have = store.branch(branch_id).messages
     if have != len(messages):
-        return f"{have:,} messages were read back, and not {len(messages):,}"
+        return f"{have:,} messages were read back instead of {len(messages):,}"
     for first in range(start, len(messages), PAGE):
         entries = store.read(branch_id, first, first + PAGE)
         pairs = zip(entries, messages[first : first + PAGE], strict=True)

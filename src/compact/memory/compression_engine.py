@@ -85,7 +85,7 @@ class CompressionEngine:
     """Writes digests of conversations by their age. `store` is where it looks originals up again.
 
     Raises:
-        UnknownModel: the settings name a summarizer or a tokenizer that nobody knows.
+        UnknownModel: the settings name an unknown summarizer or tokenizer.
         StoreFailed, StoreDamaged: the store cannot be opened.
     """
 
