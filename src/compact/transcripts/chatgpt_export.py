@@ -227,7 +227,7 @@ class _ShownBranch(Paired):
         """A tool's message: the result of the waiting call to it, or a further result of the last
         call.
         """
-        call = self.asked_of(message["author"].get("name")) or self.just_asked()
+        call = self.waiting_call(message["author"].get("name")) or self.last_call()
         result = ToolResult("", text, is_error=kind == "system_error")
         self.answer(call, result, message, time=time)
 

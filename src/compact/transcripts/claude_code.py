@@ -158,7 +158,7 @@ class _Log(Collected):
         if reason:
             self.left_out[f"{reason} row"] += 1
             return
-        said = _said(row.pop("toolUseResult", None), message)
+        said = _answers_in(row.pop("toolUseResult", None), message)
         if isinstance(row.get("uuid"), str):
             self._seen.add(row["uuid"])
         if row["type"] == "assistant" and (self._continues(message) or self._reopened(message)):
@@ -259,7 +259,7 @@ def _is_by_a_program(row: Row) -> bool:
     return isinstance(origin, dict) and origin.get("kind", "human") not in ("human", "user")
 
 
-def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
+def _answers_in(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
     """A person's answers, as recorded beside the row's one result."""
     blocks = message.get("content")
     if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:

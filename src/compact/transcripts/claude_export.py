@@ -131,7 +131,7 @@ class _Chat(Paired):
 
     def _result(self, block: Row, row: Row) -> None:
         call_id = block.get("tool_use_id")
-        call = self.known(call_id) or self.asked_of(block.get("name"))
+        call = self.call_by_id(call_id) or self.waiting_call(block.get("name"))
         output = block.get("content")
         if isinstance(output, list):
             texts = [each.get("text") if isinstance(each, dict) else each for each in output]

@@ -143,7 +143,7 @@ def choose(
         raise InvalidTranscript(
             source,
             f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
-            + _told(titles()),
+            + _listed(titles()),
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -153,7 +153,7 @@ def choose(
     return items[number - 1]
 
 
-def _told(titles: Sequence[str | None]) -> str:
+def _listed(titles: Sequence[str | None]) -> str:
     """The first titles in one line. Empty where there are none."""
     if not any(titles):
         return ""

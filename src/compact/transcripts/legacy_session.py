@@ -24,7 +24,7 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Text, ToolResult
 from compact.transcripts.documents import Document, json_object, objects_in, rows_at
 from compact.transcripts.pairing import CHECKPOINT
-from compact.transcripts.roles import ByRole, call_ids, made_result
+from compact.transcripts.roles import ByRole, call_ids, result_of
 from compact.transcripts.transcript import Container, Row, Transcript, text_or, time_of
 
 NAME = "legacy_session"
@@ -62,7 +62,7 @@ def read(
     value = json_object(document)
     session = ByRole(document.source)
     rows = rows_at(value, "messages", source=document.source)
-    say_summaries(session, _checkpoints(value))
+    add_summaries(session, _checkpoints(value))
     take_messages(session, rows, calls=value.get("toolCalls"))
     session.finish()
     consumed = ("messages", "toolCalls")
@@ -85,7 +85,7 @@ def take_messages(
     Raises:
         InvalidTranscript: names the wrong message or call.
     """
-    beside = _asked(session.source, calls)
+    beside = _calls_beside(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
     latest = _latest(times)
     own = {call_id: at for at, row in enumerate(rows) for call_id in call_ids(row)}
@@ -102,11 +102,11 @@ def take_messages(
             raise InvalidTranscript(session.source, f"{place}: expected an object")
         content = row["parts"] if "parts" in row else row.get("content")
         session.take(row.get("role"), content, row, place=place, time=times[index])
-        _say_calls(session, behind.get(index, ()), own)
-    _say_calls(session, behind.get(len(rows), ()), own)
+        _add_calls(session, behind.get(index, ()), own)
+    _add_calls(session, behind.get(len(rows), ()), own)
 
 
-def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
+def add_summaries(session: ByRole, rows: Iterable[Row]) -> None:
     """Add the summaries of these rows as checkpoints. A summary is a text, or an object with a
     text.
     """
@@ -119,7 +119,7 @@ def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
             session.say("user", [Text(text)], row, time=time, metadata=CHECKPOINT)
 
 
-def _asked(source: str, calls: object) -> list[dict[str, Any]]:
+def _calls_beside(source: str, calls: object) -> list[dict[str, Any]]:
     if calls is None:
         return []
     if not isinstance(calls, list):
@@ -140,13 +140,13 @@ def _latest(times: Sequence[datetime | None]) -> list[datetime]:
     return latest[::-1]
 
 
-def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
+def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
     """Add calls that no message made, each as a reply, with its result behind it. `own` are the ids
     of the messages' own calls.
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
-        tool_call = session.known(call.get("id")) if str(call.get("id")) in own else None
+        tool_call = session.call_by_id(call.get("id")) if str(call.get("id")) in own else None
         if tool_call is None:
             arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
             tool_call = session.call(call.get("id"), call.get("name"), arguments)
@@ -159,4 +159,4 @@ def _result(call: Row) -> ToolResult | None:
     """A call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
     output = call.get("error") if call.get("result") is None else call["result"]
-    return None if output is None else made_result(output, {**call, "is_error": failed})
+    return None if output is None else result_of(output, {**call, "is_error": failed})

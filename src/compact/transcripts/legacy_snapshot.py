@@ -21,7 +21,7 @@ from typing import Any
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
 from compact.transcripts.documents import Document, json_object, objects_in
-from compact.transcripts.legacy_session import say_summaries, take_messages
+from compact.transcripts.legacy_session import add_summaries, take_messages
 from compact.transcripts.roles import ByRole
 from compact.transcripts.transcript import Container, Row, Transcript, newer_than, text_or, time_of
 
@@ -31,7 +31,7 @@ _STATES = ("conversationState", "state", "context")
 BEGINNING = 100
 """Characters that such programs keep of an archived message."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
-_TOLD = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
+_MARKS = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
 """Keys of a snapshot that a session does not have."""
 
@@ -45,7 +45,7 @@ def recognizes(document: Document) -> bool:
     match value:
         case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
             return "lastActivity" not in value
-    return bool(set(_TOLD) & value.keys())
+    return bool(set(_MARKS) & value.keys())
 
 
 def read(
@@ -59,7 +59,7 @@ def read(
     value = json_object(document)
     state = _state(value)
     session = ByRole(document.source)
-    say_summaries(session, (*objects_in(state.get("checkpoints")), value))
+    add_summaries(session, (*objects_in(state.get("checkpoints")), value))
     for name in _lists(state):
         if not isinstance(state[name], list):
             raise InvalidTranscript(document.source, f"{name}: expected a list of messages")

@@ -34,7 +34,7 @@ OBSERVATION = MessageMetadata(source="observation")
 class Paired(Collected):
     """Collects messages. `finish` pairs their calls and results."""
 
-    _known: dict[str, ToolCall] = field(default_factory=dict)
+    _calls_by_id: dict[str, ToolCall] = field(default_factory=dict)
     """The file's id of a call → the last call with it."""
     _waiting: dict[str, ToolCall] = field(default_factory=dict)
     """compact's id of a call → the call without a result so far."""
@@ -72,14 +72,14 @@ class Paired(Collected):
         named = name if isinstance(name, str) and name else "tool"
         call = ToolCall(call_id, named, arguments_text(arguments))
         self._ids.add(call_id)
-        self._known[own] = self._waiting[call_id] = call
+        self._calls_by_id[own] = self._waiting[call_id] = call
         return call
 
-    def known(self, known: object) -> ToolCall | None:
+    def call_by_id(self, call_id: object) -> ToolCall | None:
         """The last call with this id in the file."""
-        return self._known.get(known) if isinstance(known, str) else None
+        return self._calls_by_id.get(call_id) if isinstance(call_id, str) else None
 
-    def asked_of(self, tool: object = None) -> ToolCall | None:
+    def waiting_call(self, tool: object = None) -> ToolCall | None:
         """The call for a result that names none: the oldest waiting call to the tool, or to any
         tool; else the call of the result just before. Tool names are compared up to the first dot.
         """
@@ -91,7 +91,7 @@ class Paired(Collected):
             return self._last
         return None
 
-    def just_asked(self) -> ToolCall | None:
+    def last_call(self) -> ToolCall | None:
         """A waiting call of the last reply, while only results came behind it."""
         return next((self._waiting[x] for x in self._block if x in self._waiting), None)
 
@@ -106,7 +106,7 @@ class Paired(Collected):
         """Add the result of a call, or of the call with this id in the file. Fills in the result's
         id and name.
         """
-        call = self.known(asked) if isinstance(asked, str) else asked
+        call = self.call_by_id(asked) if isinstance(asked, str) else asked
         if not isinstance(call, ToolCall):
             parts: list[Part] = [Text(result.text), *result.images]
             self.say("user", parts, row, time=time, metadata=OBSERVATION)

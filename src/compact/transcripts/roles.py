@@ -84,15 +84,23 @@ _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "to
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_input", "tool_kwargs", "params",
               "raw_input")  # fmt: skip
-_CAME = ("content", "result", "output", "response", "aggregated_output", "errorText", "tool_return")
+_OUTPUTS = (
+    "content",
+    "result",
+    "output",
+    "response",
+    "aggregated_output",
+    "errorText",
+    "tool_return",
+)
 """Keys for a tool's output."""
-_SAID = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
+_TEXTS = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
 """Keys for the text of a part or a message."""
 _BESIDE = ("toolCalls", "tool_calls", "toolInvocations", "tool_uses", "tools_used", "function_call")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts", "thought", "reasoningText")
-_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_CAME, *_BODIES, "id", "status", "state",
-                  "index", "step", "signature", "thoughtSignature", "is_input_complete",
+_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
+                  "state", "index", "step", "signature", "thoughtSignature", "is_input_complete",
                   "timestamp", "exit_code", "providerExecuted", "invalid"))  # fmt: skip
 """Keys of a call that are not arguments."""
 _FAILED = ("error", "failed", "cancelled", "output-error")
@@ -148,57 +156,57 @@ class ByRole(Paired):
                 if not any(isinstance(piece, ToolCall) for piece in pieces):
                     thoughts = [piece for piece in pieces if isinstance(piece, Thinking)]
                     rest = [piece for piece in pieces if not isinstance(piece, Thinking)]
-                    pieces = [*thoughts, *self._called(rest, row)]
-                self._say_all("assistant", pieces, row, time)
+                    pieces = [*thoughts, *self._call_of_role(rest, row)]
+                self._add_all("assistant", pieces, row, time)
             case "result":
-                self._result_of(pieces, row, time)
+                self._take_result(pieces, row, time)
             case "thought":
                 text = _texts(pieces)
-                self._say_all("assistant", [Thinking(text)] if text else [], row, time)
+                self._add_all("assistant", [Thinking(text)] if text else [], row, time)
             case "user" | "system" | "developer" | "assistant" as own:
-                self._say_all(own, pieces, row, time)
+                self._add_all(own, pieces, row, time)
             case "injected" | "checkpoint" as source:
                 mark = INJECTED if source == "injected" else CHECKPOINT
-                self._say_all("user", pieces, row, time, metadata=mark)
+                self._add_all("user", pieces, row, time, metadata=mark)
             case _:
                 self.left_out[unknown_role(role)] += 1
                 mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
-                self._say_all("user", pieces, row, time, metadata=mark)
+                self._add_all("user", pieces, row, time, metadata=mark)
 
     def _all_of(
         self, content: object, row: Row, place: str, meaning: str | None
     ) -> list[Part | _Answer]:
         """The reasoning, the content, and the calls beside the content."""
         if meaning == "result" and isinstance(content, dict):
-            content = said_in(content)
+            content = text_in(content)
         pieces = self._pieces(content, place)
         if meaning != "thought" and not any(isinstance(piece, Thinking) for piece in pieces):
             pieces = [*self._thoughts_beside(row), *pieces]
         call_ids = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
         for each in _calls_beside(row):
             if _id(each) not in call_ids or not _id(each):
-                pieces += self._calling(each)
+                pieces += self._call_in(each)
         return pieces
 
-    def _result_of(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
+    def _take_result(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
         """Take a message whose role says that it is a result. Without a result in its content all
         of it is the result.
         """
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
         parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
         if calls:
-            self._say_all("assistant", calls, row, time)
+            self._add_all("assistant", calls, row, time)
         answers = [piece for piece in pieces if isinstance(piece, _Answer)]
         if not answers:
             whole = _flat(row)
-            if not parts and (output := _first(whole, _CAME)) is not None:
+            if not parts and (output := _first(whole, _OUTPUTS)) is not None:
                 parts = self._parts_of(output)
             answers.append(_Answer(_text(_first(whole, _CALL_ID)), _result(parts, whole)))
         elif parts:
-            self._say_all("user", parts, row, time, metadata=OBSERVATION)
-        self._say_all("user", answers, row, time)
+            self._add_all("user", parts, row, time, metadata=OBSERVATION)
+        self._add_all("user", answers, row, time)
 
-    def _say_all(
+    def _add_all(
         self,
         role: str,
         pieces: Sequence[Part | _Answer],
@@ -218,17 +226,19 @@ class ByRole(Paired):
                 self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
                 parts = []
             if piece is not None:
-                call = piece.call if isinstance(piece.call, ToolCall) else self.known(piece.call)
-                call = call or self.asked_of(piece.result.name) or self.asked_of()
+                call = (
+                    piece.call if isinstance(piece.call, ToolCall) else self.call_by_id(piece.call)
+                )
+                call = call or self.waiting_call(piece.result.name) or self.waiting_call()
                 self.answer(call, piece.result, row, time=time)
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _called(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
+    def _call_of_role(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
         """The call of a message whose role says that it is one."""
         text = _texts(pieces)
         if not text:
-            return self._calling(row)
+            return self._call_in(row)
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -237,10 +247,10 @@ class ByRole(Paired):
         named = {"id": _first(whole, _CALL_ID), "name": _first(whole, _TOOL)}
         if isinstance(value, dict) and {*_ARGUMENTS, "tool"} & value.keys():
             named["name"] = value.get("tool") or named["name"]
-            return self._calling({**named, **value})
-        return self._calling({**named, "arguments": text})
+            return self._call_in({**named, **value})
+        return self._call_in({**named, "arguments": text})
 
-    def _calling(self, value: Row) -> list[Part | _Answer]:
+    def _call_in(self, value: Row) -> list[Part | _Answer]:
         """A call, and its result where the same object has it."""
         whole = _flat(value)
         kind = _kind(whole)
@@ -252,7 +262,7 @@ class ByRole(Paired):
         if arguments is None:
             arguments = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
         call = self.call(call_id, name, arguments)
-        output = next((whole[k] for k in _CAME if whole.get(k) is not None), None)
+        output = next((whole[k] for k in _OUTPUTS if whole.get(k) is not None), None)
         if output is None and whole.get("status") in _FAILED:
             output = whole.get("error", "")
         if output is None or kind == "result":
@@ -265,16 +275,16 @@ class ByRole(Paired):
         value = next((row[key] for key in _THOUGHTS if row.get(key)), None)
         each = [value] if isinstance(value, str | dict) else value
         texts = (
-            [said_in(x) for x in each if isinstance(x, str | dict)]
+            [text_in(x) for x in each if isinstance(x, str | dict)]
             if isinstance(each, list)
             else []
         )
         return [Thinking(text) for text in texts if text]
 
     def _parts_of(self, value: object) -> list[Part]:
-        text = said_in(value)
+        text = text_in(value)
         pictures = [x for x in objects_in(value) if _KINDS.get(sign_free(_kind(x))) == "picture"]
-        shown = [part for x in pictures for part in self._shown(x)]
+        shown = [part for x in pictures for part in self._file(x)]
         return [*([Text(text)] if text else []), *shown]
 
     def _pieces(self, content: object, place: str) -> list[Part | _Answer]:
@@ -305,18 +315,18 @@ class ByRole(Paired):
             means = "call"
         match means:
             case "call":
-                return self._calling(part)
+                return self._call_in(part)
             case "result":
                 whole = _flat(part)
-                output = next((whole[k] for k in _CAME if k in whole), whole.get("value", ""))
+                output = next((whole[k] for k in _OUTPUTS if k in whole), whole.get("value", ""))
                 call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
                 return [_Answer(call_id, _result(self._parts_of(output), whole))]
             case "thought":
-                thought = said_in(part)
+                thought = text_in(part)
                 mark = text_or(part.get("signature"))
                 return [Thinking(thought, mark)] if thought else []
             case "picture":
-                return [*self._shown(part)]
+                return [*self._file(part)]
             case "sealed":
                 self.left_out["piece of sealed reasoning|pieces of sealed reasoning"] += 1
                 return []
@@ -324,9 +334,9 @@ class ByRole(Paired):
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
         """A text, or a part of an unknown kind."""
-        text = next((part[k] for k in _SAID if isinstance(part.get(k), str | dict)), None)
+        text = next((part[k] for k in _TEXTS if isinstance(part.get(k), str | dict)), None)
         if isinstance(text, dict):
-            text = said_in(text) if is_text else None
+            text = text_in(text) if is_text else None
         if isinstance(text, str):
             if not is_text:
                 self.left_out[f"part of the type {kind}, kept as its text|"
@@ -340,7 +350,7 @@ class ByRole(Paired):
                       f"parts of the type {kind}, kept as JSON"] += 1  # fmt: skip
         return [Text(write_json(part))]
 
-    def _shown(self, part: Row) -> list[Part]:
+    def _file(self, part: Row) -> list[Part]:
         """A picture, or the name of any other file."""
         whole = _flat(part)
         data = _first(whole, ("data", "base64", "bytes", "image"))
@@ -369,14 +379,14 @@ def call_ids(row: object) -> Iterator[str]:
             yield call_id
 
 
-def made_result(said: object, row: Row) -> ToolResult:
+def result_of(said: object, row: Row) -> ToolResult:
     """A tool's output as a result."""
     failed = str(row.get("status")) in _FAILED or row.get("state") in _FAILED
     marked = any(row.get(key) is True for key in ("is_error", "isError"))
-    return ToolResult("", said_in(said), text_or(_first(row, _TOOL)), failed or marked)
+    return ToolResult("", text_in(said), text_or(_first(row, _TOOL)), failed or marked)
 
 
-def said_in(value: object) -> str:
+def text_in(value: object) -> str:
     """The text of a value: a text, the texts of a list, or the one text of an object. Otherwise its
     JSON.
     """
@@ -384,7 +394,7 @@ def said_in(value: object) -> str:
         return value or ""
     if isinstance(value, list):
         if all(isinstance(x, str | dict) for x in value):
-            texts = [said_in(x) for x in value if _KINDS.get(sign_free(_kind_of(x))) != "picture"]
+            texts = [text_in(x) for x in value if _KINDS.get(sign_free(_kind_of(x))) != "picture"]
             return "\n".join(text for text in texts if text)
         return write_json(value)
     if not isinstance(value, dict):
@@ -394,9 +404,9 @@ def said_in(value: object) -> str:
     value = _tagged(value)
     if isinstance(value.get("subject"), str):
         return "\n".join(filter(None, (value["subject"], text_or(value.get("description")))))
-    for key in ("llmContent", "functionResponse", "parts", *_SAID, *_CAME):
+    for key in ("llmContent", "functionResponse", "parts", *_TEXTS, *_OUTPUTS):
         if key in value and (isinstance(value[key], str) or _wraps(value, key)):
-            return said_in(value[key])
+            return text_in(value[key])
     return write_json(value)
 
 
@@ -418,7 +428,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
         if means and (means != "text" or sign_free(key) in ("text", "mention")):
             body = value if isinstance(value, dict) else {"text": value}
             return {**{k: v for k, v in part.items() if k != key}, **body, "type": key}
-    if part.keys() & {*_CALL_ID} and part.keys() & {*_CAME}:
+    if part.keys() & {*_CALL_ID} and part.keys() & {*_OUTPUTS}:
         return {**part, "type": "tool_result"}
     if "name" in part and part.keys() & {*_ARGUMENTS}:
         return {**part, "type": "tool_call"}
@@ -438,7 +448,7 @@ def _flat(value: Row) -> dict[str, Any]:
 
 def _result(parts: Sequence[Part], row: Row) -> ToolResult:
     images = tuple(part for part in parts if isinstance(part, Image))
-    result = made_result(_texts(parts), row)
+    result = result_of(_texts(parts), row)
     return ToolResult("", result.text, result.name, result.is_error, images=images)
 
 

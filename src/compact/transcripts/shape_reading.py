@@ -271,9 +271,9 @@ def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> li
 @dataclass(slots=True)
 class _ShapedChat(ByRole):
     shape: FileShape = field(kw_only=True)
-    _told: list[str] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
     """The texts of the open row's messages."""
-    _all_told: set[str] = field(default_factory=set)
+    _all_texts: set[str] = field(default_factory=set)
     _system: object = None
 
     def take_row(self, row: object, place: str) -> None:
@@ -284,7 +284,7 @@ class _ShapedChat(ByRole):
         """
         if not isinstance(row, dict):
             raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
-        self._told = []
+        self._texts = []
         whole = self._merged(row)
         time = time_of(first_at(row, self.shape.time) or first_at(whole, self.shape.time))
         if self.shape.turns:
@@ -296,7 +296,7 @@ class _ShapedChat(ByRole):
             self._take("user", [part], {}, place, time)
         for each in all_at(whole, self.shape.attached) if self.shape.attached else ():
             self._take("injected", each, {}, place, time)
-        self._count_untold(row)
+        self._count_unread(row)
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The row with its body among its keys, under known names."""
@@ -356,21 +356,21 @@ class _ShapedChat(ByRole):
     ) -> None:
         """Add a message and keep its texts."""
         for part in parts:
-            self._told += _words_of(part)
+            self._texts += _words_of(part)
         ByRole.say(self, role, parts, row, time=time, **more)
 
     def answer(
         self, asked: object, result: ToolResult, row: Row, *, time: datetime | None = None
     ) -> None:
         """Add a result and keep its text."""
-        self._told.append(result.text)
+        self._texts.append(result.text)
         ByRole.answer(self, asked, result, row, time=time)
 
-    def _count_untold(self, row: Row) -> None:
+    def _count_unread(self, row: Row) -> None:
         """Count the row's texts that reach no message, by their key."""
-        all_texts = self._all_told
-        all_texts.update(text.strip() for text in self._told)
-        joined = "\n".join(self._told)
+        all_texts = self._all_texts
+        all_texts.update(text.strip() for text in self._texts)
+        joined = "\n".join(self._texts)
         for key, value in row.items():
             for text in _texts_in(value if key != self.shape.nested else None):
                 stripped = text.strip()
