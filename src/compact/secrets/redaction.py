@@ -1,8 +1,8 @@
 """Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-The table of all that finds one is `tables`: what has a form of its own (`secrets.credentials`), a
-name beside it (`secrets.named_credentials`) or near it (`secrets.near_names`), what looks generated
-(`secrets.lone_values`), and cards (`secrets.personal`). An application's own are in
+What a secret looks like is told in `secrets.credentials`; what names one, or stands near it, in
+`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`, `secrets.lone_values`
+and `secrets.secret_columns`; cards in `secrets.personal`; an application's own in
 `secrets.redactor`. Not found are secrets that nothing names and that look like words; of
 passphrases those behind `passphrase`: three words or more in quotes, or four up to the line's end.
 
@@ -11,11 +11,9 @@ What finds them is loaded when a text is looked at for the first time.
 
 from __future__ import annotations
 
-import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -145,14 +143,24 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Finders of one scan each: one automaton of all of them outgrows the memory of RE2."""
-    from compact.secrets import credentials, lone_values, named_credentials, near_names, personal
+    """Finders of one scan each: one automaton of all outgrows the memory that RE2 gives it."""
+    from compact.secrets import (
+        credentials,
+        labelled_lines,
+        lone_values,
+        named_credentials,
+        near_names,
+        personal,
+        secret_columns,
+    )
 
     return (
         credentials.FINDERS,
         (
             *named_credentials.FINDERS,
             *near_names.FINDERS,
+            *labelled_lines.FINDERS,
+            *secret_columns.FINDERS,
             *personal.FINDERS,
             *lone_values.FINDERS,
         ),
@@ -256,53 +264,3 @@ def without(text: str, places: Iterable[Place]) -> str:
         pieces += text[end : place.start], f"<REDACTED:{place.kind}>"
         end = place.end
     return "".join((*pieces, text[end:]))
-
-
-_SHORTEST_DISGUISED = 8
-"""Letters and digits of a secret from which it is looked for between other marks."""
-_CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
-
-
-def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
-    """Where secrets stand in disguise, in order and apart: those in `known` with spaces or marks
-    between their letters, in other case or backwards, and any as base64 or hexadecimal digits.
-    """
-    apart: list[Place] = []
-    for place in sorted((*_spelled(text, known), *_coded(text, known))):
-        if not apart or place.start >= apart[-1].end:
-            apart.append(place)
-    return apart
-
-
-def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where the letters and digits of a known secret stand, forwards or backwards."""
-    bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
-    wanted = Known()
-    for letters, secret in bare.items():
-        for way in (1, -1) if len(letters) >= _SHORTEST_DISGUISED else ():
-            wanted.add(letters[::way], known[secret])
-    if not wanted:
-        return
-    signs = [place for place, sign in enumerate(text) if sign.isalnum()]
-    squeezed = "".join(text[place].lower()[:1] for place in signs)
-    for place in wanted.places(squeezed, range(len(squeezed))):
-        yield Place(signs[place.start], signs[place.end - 1] + 1, place.kind)
-
-
-def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where something stands that holds a secret when it is decoded."""
-    for run in _CODED.finditer(text):
-        found = (find_secrets(plain, known) for plain in _decoded(run[0]))
-        if places := next(filter(None, found), None):
-            yield Place(run.start(), run.end(), places[0].kind)
-
-
-def _decoded(run: str) -> Iterator[str]:
-    """What a run of letters and digits says as base64, and as hexadecimal digits."""
-    bare = run.rstrip("=").replace("-", "+").replace("_", "/")
-    with suppress(ValueError):
-        yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")
-    if _HEX.fullmatch(run):
-        with suppress(ValueError):
-            yield bytes.fromhex(run).decode("ascii")
