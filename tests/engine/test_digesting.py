@@ -43,7 +43,7 @@ def digest(messages: Sequence[Message], ratio: float, **given: object) -> Writte
     made = Digester(COUNTER, ExtractiveSummarizer(COUNTER), events.append)
     for name, value in given.items():
         object.__setattr__(made, name, value)
-    tokens = Overview(COUNTER).read(messages).told_tokens
+    tokens = Overview(COUNTER).read(messages).digest_tokens
     return asyncio.run(made.written(messages, tokens, ratio))
 
 
@@ -162,7 +162,7 @@ def test_key_points_are_what_the_digest_says() -> None:
 
 
 def test_what_is_known_without_reading() -> None:
-    about = Overview(COUNTER).read(HARBOUR).told("harbour", "The harbour")
+    about = Overview(COUNTER).read(HARBOUR).metadata("harbour", "The harbour")
     assert (about.id, about.title, about.messages) == ("harbour", "The harbour", len(HARBOUR))
     assert sum(about.roles.values()) == len(HARBOUR)
     assert about.begun == min(m.timestamp for m in HARBOUR)
@@ -172,5 +172,5 @@ def test_what_is_known_without_reading() -> None:
     assert about.topics
     assert all(topic in said for topic in about.topics)
     assert about.entities
-    empty = Overview(COUNTER).told("none", None)
+    empty = Overview(COUNTER).metadata("none", None)
     assert (empty.messages, empty.begun, empty.topics) == (0, None, ())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from compact.memory.ages import Ages, days_between
+from compact.memory.retention import Ages, days_between
 from compact.text.digests import CompressionLevel
 
 FULL, KEY_POINTS, SUMMARY, ARCHIVED, METADATA = CompressionLevel

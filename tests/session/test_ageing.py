@@ -11,8 +11,7 @@ import pytest
 
 from compact import CompactConfig, CompressionEngine, MemoryManager
 from compact.errors import InvalidArgument, StoreFailed, Superseded
-from compact.memory.ageing import FIRST_A_SUMMARY, MemoryAgeing, ageing_of
-from compact.memory.schedule import Schedule
+from compact.memory.ageing import FIRST_A_SUMMARY, MemoryAgeing, Schedule, ageing_of
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.sqlite.store import SQLiteManager

@@ -3,6 +3,7 @@ whole, or refused in one line that names it; nothing goes quietly.
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from compact.errors import InvalidTranscript
 from compact.text.speakers import speaker_of
 from compact.transcripts.reading import read
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 ASKED = "How many loaves are left?"
 ROWS = [
     {"role": "user", "content": f"{ASKED} Grüße 👍"},
@@ -36,6 +38,14 @@ def test_a_damaged_file_is_mended_and_told(data, note):
     found = read(data)
     assert [m.text for m in found.messages] == [row["content"] for row in ROWS]
     assert found.notes == (() if note is None else (note,))
+
+
+@pytest.mark.parametrize(
+    "name", ["legacy_session.json", "legacy_snapshot.json", "opencode.jsonl", "specstory_codex.md"]
+)
+def test_every_format_tells_what_was_mended(name):
+    text = (FIXTURES / name).read_text(encoding="utf-8")
+    assert "UTF-16, read as such" in read(text.encode("utf-16")).notes
 
 
 @pytest.mark.parametrize(

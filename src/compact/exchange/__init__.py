@@ -1,1 +1,1 @@
-"""Sessions that come from files, and go into files: imported, exported, migrated by the folder."""
+"""Moves sessions between stores and files: export, import, and migration of whole folders."""

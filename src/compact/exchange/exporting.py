@@ -1,10 +1,10 @@
-"""A session of a store as a value that can be written, whole or one branch of it; and what of it
-may leave: the same without secrets.
+"""A stored session as a value that can be written to a file: whole or one branch, with or without
+secrets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,14 +30,17 @@ from compact.session.state import KEY
 from compact.session.views import breaker, drafts
 from compact.store.whole_session import OwnPart, WholeSession
 
-Told = TypeVar("Told", bound=BaseModel)
+Value = TypeVar("Value", bound=BaseModel)
+Redact = Callable[[str], str]
 _OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
-"""How the names of notes begin that say what is going on, and nothing of the session."""
+"""Prefixes of notes about a running process. They are not part of the session."""
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Everything that a store keeps of a session. Messages are read last: whatever refers to one
-    was there before, so that a session which is used meanwhile is told as it was at one time.
+    """Everything that a store keeps of a session.
+
+    Messages are read last, after everything that refers to them. So the value is consistent even
+    while the session is used.
 
     Raises:
         NotFound: there is no such session.
@@ -46,9 +49,12 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
     moves = store.moves(session_id, None, most=EVER)[::-1]
     snapshots = store.snapshots(session_id)
     changes = store.changes(session_id)
-    named = [name for move in moves for name in (move.before, move.projection_id)]
-    named += [snapshot.projection_id for snapshot in snapshots]
-    projections = dict(_projections(store, dict.fromkeys(named)))
+    ids = [each for move in moves for each in (move.before, move.projection_id)]
+    ids += [snapshot.projection_id for snapshot in snapshots]
+    projections = []
+    for each in filter(None, dict.fromkeys(ids)):
+        with suppress(NotFound):
+            projections.append(store.projection(each))
     notes = store.notes(session_id)
     checkpoints = store.checkpoints(session_id)
     parts = [
@@ -61,42 +67,34 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
         changes=_numbered(changes),
         notes={name: note for name, note in notes.items() if not name.startswith(_OF_THIS_PROCESS)},
         checkpoints=checkpoints,
-        projections=list(projections.values()),
+        projections=projections,
         moves=[move.model_copy(update={"number": n}) for n, move in enumerate(moves, 1)],
         snapshots=snapshots,
     )
 
 
-def _projections(
-    store: SessionStore, names: Mapping[str | None, None]
-) -> Iterator[tuple[str, Projection]]:
-    for name in names:
-        if name is not None:
-            with suppress(NotFound):
-                yield name, store.projection(name)
-
-
 def _numbered(changes: Sequence[Change]) -> list[Change]:
-    """Entries by numbers from 1 on, and so what goes on from one of them."""
-    found = []
+    """The changes with numbers from 1 on; a `since` follows the entry that it refers to."""
+    numbered = []
     for number, change in enumerate(changes, 1):
         what = change.what
         if isinstance(what, GoalsTracked):
             before = sum(each.number <= what.since for each in changes)
             what = what.model_copy(update={"since": before})
-        found.append(change.model_copy(update={"number": number, "what": what}))
-    return found
+        numbered.append(change.model_copy(update={"number": number, "what": what}))
+    return numbered
 
 
 # --- without secrets ------------------------------------------------------------------------------
 
 
 def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
-    """The same, as it may leave: each text in it without secrets. One in which a text was replaced
-    says so in its metadata; where none was, it is the same file.
+    """The same file with the secrets in its texts replaced.
+
+    Its metadata says so. A file without secrets comes back as it is.
     """
     known = Known(redactor=redactor)
-    told = partial(redact_text, known=known)
+    redact = partial(redact_text, known=known)
     whole = None if file.whole is None else _whole(file.whole, known)
     if whole is None:
         messages = redact_messages(file.messages, known)
@@ -104,48 +102,47 @@ def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
         messages = [entry.message for entry in whole.line(whole.session.branch.id)]
     made = replace(
         file,
-        session=_session(file.session, told) if whole is None else whole.session,
+        session=_session(file.session, redact) if whole is None else whole.session,
         messages=messages,
-        goals=[_told(goal, told) for goal in file.goals],
-        checkpoints=[_told(checkpoint, told) for checkpoint in file.checkpoints],
+        goals=[_redacted(goal, redact) for goal in file.goals],
+        checkpoints=[_redacted(checkpoint, redact) for checkpoint in file.checkpoints],
         whole=whole,
     )
-    if _said(made) == _said(file):
+    if _contents(made) == _contents(file):
         return file
     session = made.session.model_copy(
         update={"metadata": {**made.session.metadata, REDACTED: True}}
     )
     if whole is not None:
-        # By these keys the session knows its own text: who has one can write such text.
+        # A session signs its own text with these keys: whoever has one could forge such text.
         notes = {name: x for name, x in (whole.notes or {}).items() if not name.startswith(KEY)}
         whole = replace(whole, session=session, notes=notes)
     return replace(made, session=session, whole=whole)
 
 
-def _said(file: SessionFile) -> list[object]:
-    """All texts of a file, to be compared."""
+def _contents(file: SessionFile) -> list[object]:
     whole = file.whole
-    found: list[object] = [file.session, *file.messages, *file.goals, *file.checkpoints]
+    contents: list[object] = [file.session, *file.messages, *file.goals, *file.checkpoints]
     if whole is not None:
-        found += [entry.message for part in whole.parts for entry in part.entries]
-        found += [*whole.changes, *whole.projections, *whole.snapshots]
-    return found
+        contents += [entry.message for part in whole.parts for entry in part.entries]
+        contents += [*whole.changes, *whole.projections, *whole.snapshots]
+    return contents
 
 
-def _session(session: Session, told: Callable[[str], str]) -> Session:
-    """A session without secrets; what it is called by is none."""
+def _session(session: Session, redact: Redact) -> Session:
+    # Ids and the scope stay as they are, even where they look like secrets: the store needs them.
     kept = {"id": session.id, "branch": session.branch, "scope": session.scope}
-    return _told(session, told).model_copy(update=kept)
+    return _redacted(session, redact).model_copy(update=kept)
 
 
-def _told(value: Told, told: Callable[[str], str]) -> Told:
-    made = type(value).model_validate(with_texts(value.model_dump(mode="json"), told))
-    named = {name: getattr(value, name) for name in ("id", "parents") if hasattr(value, name)}
-    return made.model_copy(update=named)
+def _redacted(value: Value, redact: Redact) -> Value:
+    redacted = type(value).model_validate(with_texts(value.model_dump(mode="json"), redact))
+    ids = {name: getattr(value, name) for name in ("id", "parents") if hasattr(value, name)}
+    return redacted.model_copy(update=ids)
 
 
 def _whole(whole: WholeSession, known: Known) -> WholeSession:
-    told = partial(redact_text, known=known)
+    redact = partial(redact_text, known=known)
     session = whole.session
     name = session.tokenizer if wiring.names_tokenizer(session.tokenizer) else None
     counter = wiring.token_counter(session.wire, tokenizer=name)
@@ -160,21 +157,21 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
         return entry._replace(message=message, tokens=counted)
 
     parts = [replace(part, entries=list(map(redacted, part.entries))) for part in whole.parts]
-    made = replace(whole, session=_session(session, told), parts=parts)
+    made = replace(whole, session=_session(session, redact), parts=parts)
     total = sum(entry.tokens or 0 for entry in made.line(session.branch.id))
     branch = session.branch.model_copy(update={"tokens": total})
     made = replace(made, session=made.session.model_copy(update={"branch": branch}))
     links = _links(whole, made)
     return replace(
         made,
-        changes=[_change(change, told, links) for change in whole.changes],
-        checkpoints=[_told(checkpoint, told) for checkpoint in whole.checkpoints],
+        changes=[_change(change, redact, links) for change in whole.changes],
+        checkpoints=[_redacted(checkpoint, redact) for checkpoint in whole.checkpoints],
         projections=[_projection(each, known) for each in whole.projections],
         snapshots=[
             each.model_copy(
                 update={
-                    "note": told(each.note),
-                    "goals": tuple(_told(goal, told) for goal in each.goals),
+                    "note": redact(each.note),
+                    "goals": tuple(_redacted(goal, redact) for goal in each.goals),
                 }
             )
             for each in whole.snapshots
@@ -183,8 +180,8 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
 
 
 def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
-    """The chain's hash after each leading system message, and what it is without secrets."""
-    found: dict[str, str] = {}
+    """Chain hash after each leading system message → its hash without secrets."""
+    links: dict[str, str] = {}
     for part in whole.parts:
         before, after = chain.START, chain.START
         lines = whole.line(part.branch.id), made.line(part.branch.id)
@@ -192,21 +189,21 @@ def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
             if old.message.role not in SYSTEM_ROLES:
                 break
             before, after = chain.link(before, old.message), chain.link(after, new.message)
-            found[before.hex()] = after.hex()
-    return found
+            links[before.hex()] = after.hex()
+    return links
 
 
-def _change(change: Change, told: Callable[[str], str], links: Mapping[str, str]) -> Change:
+def _change(change: Change, redact: Redact, links: Mapping[str, str]) -> Change:
     what = change.what
     match what:
         case GoalsSet() | GoalsTracked():
-            goals = tuple(_told(goal, told) for goal in what.goals)
+            goals = tuple(_redacted(goal, redact) for goal in what.goals)
             return change.model_copy(update={"what": what.model_copy(update={"goals": goals})})
         case SystemShown():
             update: dict[str, Any] = {
                 "of": links.get(what.of, what.of),
-                "messages": tuple(with_texts(what.messages, told)),
-                "own": None if what.own is None else told(what.own),
+                "messages": tuple(with_texts(what.messages, redact)),
+                "own": None if what.own is None else redact(what.own),
             }
             return change.model_copy(update={"what": what.model_copy(update=update)})
         case _:
@@ -214,17 +211,18 @@ def _change(change: Change, told: Callable[[str], str], links: Mapping[str, str]
 
 
 def _shown(message: Message, known: Known) -> Message:
-    """A message of a projection without secrets. A heading of our own is none, however its digest
-    looks: some pass for the number of a card.
+    """A message of a projection without secrets.
+
+    compact's own heading stays as it is: a digest in it may look like the number of a card.
     """
     if not isinstance(message.content, str) or headed(message.content) is None:
         return redact_message(message, known)
     words = below(message.content)
-    told = redact_text(words, known)
-    if told == words:
+    redacted = redact_text(words, known)
+    if redacted == words:
         return message
     heading = message.content.removesuffix(words)
-    update = {"content": heading + told, "wire": None, "edited": True}
+    update = {"content": heading + redacted, "wire": None, "edited": True}
     return message.model_copy(update=update)
 
 
@@ -233,6 +231,6 @@ def _projection(projection: Projection, known: Known) -> Projection:
         replace(piece, message=_shown(piece.message, known)) if isinstance(piece, Shown) else piece
         for piece in projection.pieces
     )
-    told = partial(redact_text, known=known)
-    live = tuple(_told(checkpoint, told) for checkpoint in projection.checkpoints)
+    redact = partial(redact_text, known=known)
+    live = tuple(_redacted(checkpoint, redact) for checkpoint in projection.checkpoints)
     return projection.model_copy(update={"pieces": pieces, "checkpoints": live})

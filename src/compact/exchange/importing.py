@@ -1,4 +1,4 @@
-"""A conversation of a file as a new session of a store: all of it or nothing."""
+"""A conversation from a file as a new session of a store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from compact.session.entering import new_branch
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
 
 RECORD = "record"
-"""The key of a session's metadata that holds what its file says beside its messages."""
+"""The metadata key for what the file holds beside its messages."""
 LONGEST_ID = 200
-"""Letters of a session's id."""
+"""Characters."""
 
 
 def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
-    """What a transcript says, as a session of that id; `name` is that of its file.
+    """A transcript as a session with this id. `name` is the name of its file.
 
     Raises:
-        InvalidTranscript: a schema of a tool in it is broken.
+        InvalidTranscript: a tool schema in it is broken.
     """
     try:
         check_tools(transcript.tools)
@@ -56,7 +56,7 @@ def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> 
 
 
 def is_id(name: str) -> bool:
-    """Whether a session may have that id."""
+    """Whether this can be the id of a session."""
     return bool(name.strip()) and len(name) <= LONGEST_ID and name.isprintable()
 
 
@@ -68,9 +68,9 @@ def as_new(
     session_id: str,
     scope: str = DEFAULT_SCOPE,
 ) -> WholeSession:
-    """What a store is to keep of a session that is new to it, under that id and in that scope: of a
-    file with a whole session, all that is in it, counted as it was; else its messages, counted as
-    the settings say, with goals and pins.
+    """What a store should keep of a new session with this id and scope.
+
+    A whole session keeps its counts. Other files get their tokens counted as the settings say.
 
     Raises:
         InvalidMessage: a message cannot be stored.
@@ -80,22 +80,22 @@ def as_new(
         whole = _under_free_ids(read.whole, store, session_id)
         session = whole.session.model_copy(update={"scope": scope})
         return replace(whole, session=session)
-    known, tokenizer = read.session, settings.tokenizer
-    if not tokenizer and not settings.model and known.tokenizer in wiring.TOKENIZERS:
-        tokenizer = known.tokenizer
-    counter = wiring.token_counter(known.wire, tokenizer=tokenizer, model=settings.model)
+    source, tokenizer = read.session, settings.tokenizer
+    if not tokenizer and not settings.model and source.tokenizer in wiring.TOKENIZERS:
+        tokenizer = source.tokenizer
+    counter = wiring.token_counter(source.wire, tokenizer=tokenizer, model=settings.model)
     changed = {
         "id": session_id,
         "scope": scope,
-        "model": known.model or settings.model,
+        "model": source.model or settings.model,
         "tokenizer": counter.estimator.name,
         "branch": new_branch(store, session_id),
     }
-    return _made(known.model_copy(update=changed), read, settings)
+    return _made(source.model_copy(update=changed), read, settings)
 
 
 def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
-    """The session with what the file has of it. It is made in memory for it."""
+    # Messages, goals and pins are set in a session in memory: nothing is stored by halves.
     memory = wiring.session_store(None)
     memory.session(session.id, create=session)
     tokenizer = settings.tokenizer or session.tokenizer
@@ -127,7 +127,7 @@ def _made(session: Session, read: SessionFile, settings: CompactConfig) -> Whole
 
 
 def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -> WholeSession:
-    """A whole session under that id; branches and projections keep theirs where they are free."""
+    """The session under this id. Branches and projections keep their ids where these are free."""
     has_branch, has_projection = _knows(store.branch), _knows(store.projection)
     keeps = session_id == whole.session.id
     branches: dict[str, str] = {}
@@ -146,8 +146,6 @@ def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -
 
 
 def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
-    """Whether a store finds what has that id."""
-
     def knows(name: str) -> bool:
         try:
             find(name)
@@ -159,11 +157,10 @@ def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def put(store: SessionStore, whole: WholeSession) -> Session:
-    """Store a session, in one step: whatever goes wrong, and whenever the process ends, all of it
-    is there or nothing. It as it stands then.
+    """Store a session in one step: all of it or nothing. Returns the session as stored.
 
     Raises:
-        Superseded: there is a session of that id.
+        Superseded: a session with this id exists.
         StoreFailed: it cannot be stored.
     """
     return cast("SessionTransfer", store).put_session(whole)

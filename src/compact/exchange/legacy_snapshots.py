@@ -1,5 +1,5 @@
-"""A snapshot of an older program as a snapshot of its session: where its messages stand in the
-session's history, that position.
+"""Turns a snapshot file of an older program into a snapshot of its session. The snapshot stands at
+the position that its messages have in the session's history.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from compact.messages.messages import Message
 from compact.messages.sessions import Purpose, Session, Snapshot
 
 FORMAT = "legacy_snapshot"
-"""The name of their format."""
+"""The name of the transcript format of such files."""
 NOTE = "legacy snapshot:"
-"""How the name of the session's note begins that holds what the file says; the snapshot's id
-follows."""
+"""Prefix of the session's note that keeps the file's contents. The snapshot's id follows."""
 _BEGINNING = 100
-"""Characters of an archived message of a person's that such programs keep."""
+"""Characters that such programs keep of an archived message of a person."""
 _ENDED = frozenset(("completed", "done", "achieved"))
-"""What such programs call a goal that is done."""
+"""What such programs call a finished goal."""
 
 
 def as_snapshot(
     read: SessionFile, session: Session, history: Sequence[Message], window: int
 ) -> Snapshot | None:
-    """The snapshot of a session with that history that a file holds; None where something that was
-    said in the file was not said in the session, in this order.
+    """The snapshot that a file holds, for a session with this history. None where the history does
+    not contain the file's messages in their order.
     """
     at = _position(read.messages, history)
     if at is None:
@@ -51,37 +50,35 @@ def as_snapshot(
     )
 
 
-def _position(said: Sequence[Message], history: Sequence[Message]) -> int | None:
-    """How many messages the history had when the last of these was said."""
-    at, found = 0, False
-    for role, text in _words(said):
-        while at < len(history) and not _is_said(history[at], role, text):
+def _position(messages: Sequence[Message], history: Sequence[Message]) -> int | None:
+    """Length of the history after the last of these messages and the tool results behind it."""
+    at = 0
+    for role, text in _texts(messages):
+        while at < len(history) and not _says(history[at], role, text):
             at += 1
         if at == len(history):
             return None
-        at, found = at + 1, True
-    while found and at < len(history) and history[at].role == "tool":
         at += 1
-    return at if found else None
+    while 0 < at < len(history) and history[at].role == "tool":
+        at += 1
+    return at or None
 
 
-def _is_said(message: Message, role: str, text: str) -> bool:
-    """Whether a message says that, or begins so where the file keeps only beginnings."""
-    said = message.text.strip()
-    is_beginning = len(text) >= _BEGINNING and said.startswith(text.rstrip(".…"))
-    return message.role == role and (said == text or is_beginning)
+def _says(message: Message, role: str, text: str) -> bool:
+    own = message.text.strip()
+    is_beginning = len(text) >= _BEGINNING and own.startswith(text.rstrip(".…"))
+    return message.role == role and (own == text or is_beginning)
 
 
-def _words(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    """What was said in them by the person and the assistant; a summary was not."""
+def _texts(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
     for message in messages:
-        is_said = message.role in ("user", "assistant") and message.metadata.source != "checkpoint"
-        if is_said and message.text.strip():
+        is_talk = message.role in ("user", "assistant") and message.metadata.source != "checkpoint"
+        if is_talk and message.text.strip():
             yield message.role, message.text.strip()
 
 
 def goals_in(record: Mapping[str, Any]) -> Iterator[Goal]:
-    """The goals that a file holds, as far as it says them in words."""
+    """The goals of a file that have a text."""
     for name in ("conversationState", "state", "context"):
         if isinstance(inner := record.get(name), dict):
             record = {**record, **inner}

@@ -1,53 +1,128 @@
-"""Manifests of migrations: what each did, in a folder beside the store, so that it can be read and
-taken back.
+"""What a migration did, as a value and as a manifest in a folder beside the store. A rollback reads
+it.
 
-`migrations/TIME/manifest.json` is written before anything is changed and again at the end;
-`migrations/TIME/backup/` is the store as it was, `replaced/` what a forced rollback took away.
+`migrations/TIME/manifest.json` is written before the first change and again at the end.
+`migrations/TIME/backup/` is the store before the migration. `replaced/` is the store before a
+forced rollback.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from compact.errors import NotFound, StoreDamaged, StoreFailed
-from compact.exchange.migrated import MigrationReport
 from compact.exchange.stored_sources import StoredState
 from compact.files import make_folders, named_path, write_whole
 
+Outcome = Literal["new", "grown", "snapshot", "there", "differs", "broken", "unknown"]
+"""`new` makes a session. `grown` adds the messages that a file has more. `snapshot` is a recovery
+point of a session. The others change nothing: `there` is stored already, `differs` has another past
+than the session of its file, `broken` cannot be read, `unknown` is no conversation."""
+
+
+class MigratedConversation(BaseModel, frozen=True, defer_build=True):
+    """The outcome for one conversation of a file, or for a file without any."""
+
+    path: str
+    outcome: Outcome
+    reason: str = ""
+    """Why it is not stored, or not as it is in the file. Empty where there is nothing to say."""
+    format: str | None = None
+    sha256: str = ""
+    """Of the file."""
+    conversation: int = 1
+    """Its number in the file."""
+    session_id: str | None = None
+    """The session that it became, or that has it already."""
+    title: str | None = None
+    messages: int = 0
+    tokens: int = 0
+    added: int = 0
+    """Messages that the migration stores."""
+    branch_id: str | None = None
+    """The branch that a grown session goes on in."""
+    snapshot_id: str | None = None
+    notes: tuple[str, ...] = ()
+    """What the format has and a message has no field for, in words."""
+
+
+class MigrationReport(BaseModel, frozen=True, defer_build=True):
+    """A migration, or the plan of one."""
+
+    id: str
+    """Its time. A rollback takes it as the name."""
+    made_at: datetime
+    store: str | None
+    """The store's file; None for one in memory."""
+    scope: str
+    dry_run: bool
+    folder: str | None = None
+    """The folder of its manifest. None where nothing was changed."""
+    backup: str | None = None
+    """The folder with the store as it was before. None for a new store."""
+    conversations: tuple[MigratedConversation, ...] = ()
+
+    @property
+    def outcomes(self) -> Mapping[Outcome, int]:
+        """Outcome → number of conversations."""
+        return Counter(each.outcome for each in self.conversations)
+
+
+class RollbackReport(BaseModel, frozen=True, defer_build=True):
+    """A rollback, or the plan of one."""
+
+    id: str
+    store: str
+    folder: str
+    dry_run: bool = False
+    deleted: tuple[str, ...] = ()
+    """Sessions that the store did not have before the migration."""
+    put_back: tuple[str, ...] = ()
+    """Sessions that get back the state from before the migration."""
+    changed: tuple[str, ...] = ()
+    """Sessions that were changed after the migration. They stop a rollback without `force`."""
+    others: tuple[str, ...] = ()
+    """Changed sessions of other scopes. They stop every rollback."""
+    replaced: str | None = None
+    """The backup that `force` made of the store before the rollback."""
+
+
 SCHEMA = "compact/migration"
 VERSION = 1
-"""Of the schema of manifests."""
+"""Of the manifest's schema."""
 FOLDER, MANIFEST, BACKUP = "migrations", "manifest.json", "backup"
 State = Literal["running", "stopped", "done", "rolled back"]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A migration, and how far it came."""
+    """A migration and its state."""
 
     state: State
     report: MigrationReport
     states: Mapping[str, StoredState] | None = None
-    """Session → how the migration left it; None where it did not end."""
+    """Session → its state after the migration. None where the migration did not end."""
 
 
 def folder_of(store: str) -> Path:
-    """Where the migrations of a store's file are told of."""
+    """The folder of a store's migrations."""
     return named_path(store).absolute().parent / FOLDER
 
 
 def begun(store: str, wanted: str) -> Path:
-    """A new folder for a migration of that name; another one where there is such a folder.
+    """A new folder for a migration. The name gets a number where it is taken.
 
     Raises:
-        StoreFailed: it cannot be made.
+        StoreFailed: it cannot be created.
     """
     place = folder_of(store)
     try:
@@ -66,12 +141,12 @@ def begun(store: str, wanted: str) -> Path:
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a migration, whole or not at all.
+    """Write a manifest, whole or not at all.
 
     Raises:
         StoreFailed: it cannot be written.
     """
-    told = {
+    value = {
         "schema": SCHEMA,
         "version": VERSION,
         "compact": version("compactctl"),
@@ -79,7 +154,7 @@ def write(folder: Path, manifest: Manifest) -> None:
         "sessions": manifest.states,
         **manifest.report.model_dump(mode="json"),
     }
-    text = json.dumps(told, ensure_ascii=False, indent=2)
+    text = json.dumps(value, ensure_ascii=False, indent=2)
     try:
         write_whole(folder / MANIFEST, (text + "\n").encode("utf-8", "surrogatepass"))
     except OSError as error:
@@ -97,11 +172,10 @@ def read(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        told: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
-        known = told.pop("schema") == SCHEMA, told.pop("version"), told.pop("state")
-        told.pop("compact")
-        states = told.pop("sessions", None)
-        is_ours, number, state = known
+        value: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+        is_ours, number = value.pop("schema") == SCHEMA, value.pop("version")
+        state, _ = value.pop("state"), value.pop("compact")
+        states = value.pop("sessions", None)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"{folder} is no migration: there is no {MANIFEST} in it") from None
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -111,13 +185,12 @@ def read(folder: Path) -> Manifest:
     try:
         if is_ours:
             states = states and {name: StoredState(*each) for name, each in states.items()}
-            return Manifest(state, MigrationReport.model_validate(told), states)
+            return Manifest(state, MigrationReport.model_validate(value), states)
     except (ValidationError, TypeError, AttributeError):
         pass
-    raise StoreDamaged(f"{path} is not what was written; nothing was changed")
+    raise StoreDamaged(f"{path} is not what compact wrote; nothing was changed")
 
 
 def all_of(store: str) -> list[Path]:
-    """The folders of a store's migrations, the oldest first."""
-    place = folder_of(store)
-    return sorted(each.parent for each in place.glob(f"*/{MANIFEST}"))
+    """The folders of a store's migrations, oldest first."""
+    return sorted(each.parent for each in folder_of(store).glob(f"*/{MANIFEST}"))

@@ -1,32 +1,30 @@
-"""Many conversations of files as sessions of a store: what would be done with each, and then it is
-done, each wholly or not at all.
+"""Brings conversations from files into a store, each wholly or not at all.
 
-A session's metadata says which file it came from, by the digest of its contents: what is stored
-already is found again, and a migration that was interrupted goes on where it was. A file that has
-grown since adds what it has more. Nothing that is in the store is changed otherwise.
+A session's metadata has the digest of its source file. So a stored conversation is found again, an
+interrupted migration goes on, and a file that has grown adds only its new messages. Nothing else in
+the store changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.exchange import importing, legacy_snapshots, manifest, sources, stored_sources
-from compact.exchange.manifest import Manifest
-from compact.exchange.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.exchange.manifest import Manifest, MigratedConversation, MigrationReport, Outcome
 from compact.exchange.session_file import SessionFile
 from compact.exchange.sources import FoundConversation, SourceFile
 from compact.exchange.stored_sources import MARK, StoredSources
 from compact.files import named_path
+from compact.memory.archival_manager import forget
 from compact.memory.backup import make_backup
-from compact.memory.forgetting import forget
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
 from compact.messages.memory_protocols import SessionTransfer
@@ -37,11 +35,11 @@ from compact.models.resolving import DEFAULT_WINDOW
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]
-"""Told after each file how many are done, and of how many."""
+"""Gets the number of finished files and the number of all files."""
 LEGACY_SESSION = "legacy_session"
 """The name of the format whose sessions have snapshots."""
 SHOWN_OF_DIGEST = 6
-"""Characters of a digest that tell two sessions apart whose files have one name."""
+"""Characters of a digest in an id. They tell two sessions apart whose files have the same name."""
 
 
 def migrate(
@@ -53,21 +51,21 @@ def migrate(
     settings: CompactConfig | None = None,
     progress: Progress | None = None,
 ) -> MigrationReport:
-    """Bring along the conversations of files and of whole folders, in any format that is known.
+    """Import the conversations of files and of whole folders, in any known format.
 
-    Each becomes a session of its own, wholly or not at all, and is read back and compared. What is
-    there already is left alone; a file that has grown since adds what it has more. With `dry_run`
-    nothing is changed. Before the first change the store is copied into
-    `migrations/TIME/backup` beside it, and `migrations/TIME/manifest.json` says what was done.
+    Each becomes a session of its own, wholly or not at all, and is read back and compared. A stored
+    conversation stays as it is. A file that has grown since adds its new messages. With `dry_run`
+    nothing is changed. Before the first change the store is copied into `migrations/TIME/backup`
+    beside it. `migrations/TIME/manifest.json` lists what was done.
 
     Raises:
         InvalidArgument: no path is given, or the store is no file.
-        StoreFailed: the store cannot be read or written; what was stored before stays, and is
-            found when the migration is begun again.
+        StoreFailed: the store cannot be read or written; what was stored before stays, and is found
+            when the migration is begun again.
     """
     named("scope", scope)
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not given or "" in given:
+    wanted = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not wanted or "" in wanted:
         raise InvalidArgument("paths", "paths: name at least one file or folder")
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
@@ -75,7 +73,7 @@ def migrate(
         if not dry_run and (file is None or file == ":memory:"):
             raise InvalidArgument("store", "a migration needs a store in a file")
         run = _Migration(opened, settings or CompactConfig(), scope, dry_run, file)
-        return run.over([named_path(each) for each in given], progress)
+        return run.over([named_path(each) for each in wanted], progress)
 
 
 def migrate_data(
@@ -86,8 +84,8 @@ def migrate_data(
     settings: CompactConfig | None = None,
     only: str | None = None,
 ) -> MigratedConversation:
-    """Bring along the one conversation that bytes hold, as `migrate` does, but for the backup and
-    the manifest. `only` names the format that it has to be in.
+    """Import the one conversation in these bytes, like `migrate`, but without a backup and a
+    manifest. `only` names the format that it must have.
 
     Raises:
         StoreFailed: the store cannot be read or written.
@@ -97,14 +95,12 @@ def migrate_data(
         run = _Migration(opened, settings or CompactConfig(), scope, dry_run=False, file=None)
         found = next(sources.conversations_of(SourceFile(Path("data"), is_named=True), data))
         if only is not None and found.format not in (None, only):
-            return _told(found, "broken", f"{found.format}, and not {only}")
+            return _done(found, "broken", f"{found.format}, and not {only}")
         return run.one(found)
 
 
 @dataclass(slots=True)
 class _Migration:
-    """A migration that is being done, or would be."""
-
     store: SessionStore
     settings: CompactConfig
     scope: str
@@ -115,11 +111,11 @@ class _Migration:
     backup: Path | None = None
     stored: StoredSources = field(init=False)
     planned: dict[str, list[bytes]] = field(default_factory=dict)
-    """The sessions that a dry run would make, by their ids, with the links of their messages."""
+    """Session that a dry run would make → the links of its messages."""
     owners: dict[str, WholeSession] = field(default_factory=dict)
-    """Those of them that snapshots may be of."""
+    """Those of them that may have snapshots."""
     snapshots: list[SourceFile] = field(default_factory=list)
-    """Files with snapshots: their sessions come first."""
+    """Files with snapshots. They wait until their sessions are stored."""
     done: list[MigratedConversation] = field(default_factory=list)
     tick: Callable[[], None] = field(default=lambda: None)
     """Is called before each conversation."""
@@ -128,7 +124,7 @@ class _Migration:
         self.stored = StoredSources.of(self.store, self.scope)
 
     def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
-        """Migrate what is in the files, and tell what became of it."""
+        """Migrate the conversations of these files."""
         files = list(sources.files_of(paths, without=self._own_files()))
         state: manifest.State = "stopped"
         self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
@@ -160,7 +156,6 @@ class _Migration:
         )
 
     def _own_files(self) -> list[Path]:
-        """Files of the store, which are no sources."""
         if self.file is None:
             return []
         path = named_path(self.file).absolute()
@@ -181,22 +176,21 @@ class _Migration:
             yield self.one(found)
 
     def one(self, found: FoundConversation) -> MigratedConversation:
-        """Migrate a conversation; what became of it."""
+        """Migrate one conversation."""
         try:
             return self._conversation(found)
         except StoreFailed:
             raise
         except CompactError as error:
-            return _told(found, "broken", _reason(error))
+            return _done(found, "broken", _reason(error))
 
     def _conversation(self, found: FoundConversation) -> MigratedConversation:
-        """Store a conversation, if it is new or has grown; what became of it."""
         read = found.read
         if isinstance(read, InvalidTranscript):
-            return _told(found, "unknown" if read.is_foreign else "broken", _reason(read))
-        known = self.stored.with_content(found.sha256, found.number)
-        if known is not None:
-            return _told(found, "there", session_id=known)
+            return _done(found, "unknown" if read.is_foreign else "broken", _reason(read))
+        session_id = self.stored.with_content(found.sha256, found.number)
+        if session_id is not None:
+            return _done(found, "there", session_id=session_id)
         if found.format == legacy_snapshots.FORMAT:
             return self._snapshot(found, read)
         return self._known_before(found, read) or self._add(found, read)
@@ -204,40 +198,41 @@ class _Migration:
     def _known_before(
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
-        """What becomes of a conversation of which the store has a part, or another past."""
+        """The outcome for a conversation of which the store has a part or another past. None for a
+        new conversation.
+        """
         name, links = read.session.id, stored_sources.links_of(read.messages)
-        came = self.stored.from_place(found.source.path, found.number)
-        for candidate in filter(None, dict.fromkeys((name, came))):
+        from_place = self.stored.from_place(found.source.path, found.number)
+        for candidate in filter(None, dict.fromkeys((name, from_place))):
             session = self._in_scope(candidate)
             if session is None:
                 continue
             have = session.branch.messages
             how = stored_sources.compared(have, self._link_after(session), links)
             if how in ("same", "behind"):
-                more = "" if how == "same" else "the session has more by now"
-                return _told(found, "there", more, session_id=session.id)
+                more = "" if how == "same" else "the session has more messages"
+                return _done(found, "there", more, session_id=session.id)
             if how == "grown" and read.whole is None:
                 return self._grow(found, read, session)
             if how == "grown":
-                reason = "an export of a session that has less; `sessions import --as ID` takes it"
-                return _told(found, "differs", reason, session_id=session.id)
-            if candidate == came and found.own_id in (None, candidate):
+                reason = "an export with more than the session; `sessions import --as ID` takes it"
+                return _done(found, "differs", reason, session_id=session.id)
+            if candidate == from_place and found.own_id in (None, candidate):
                 reason = "its file has another past by now: the session stays as it is"
-                return _told(found, "differs", reason, session_id=session.id)
+                return _done(found, "differs", reason, session_id=session.id)
         return None
 
     def _in_scope(self, session_id: str) -> Session | None:
         """A session of the scope, or one that a dry run would make."""
         if session_id in self.planned:
-            branch = Branch(id=session_id, session_id=session_id)
             messages = len(self.planned[session_id])
-            branch = branch.model_copy(update={"messages": messages})
+            branch = Branch(id=session_id, session_id=session_id, messages=messages)
             return Session(id=session_id, scope=self.scope, branch=branch)
         session = stored_sources.session_in(self.store, session_id)
         return None if session is None or session.scope != self.scope else session
 
     def _link_after(self, session: Session) -> Callable[[int], bytes]:
-        """The chain's hash after so many messages of a session."""
+        """Number of messages → chain hash of the session after them."""
         planned = self.planned.get(session.id)
         if planned is not None:
             return lambda count: planned[count - 1]
@@ -246,26 +241,25 @@ class _Migration:
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)
         ready = importing.as_new(read, self.store, self.settings, session_id=name, scope=self.scope)
-        if not self.dry_run:
-            self._begin()
-        ready = self._marked(ready, found)
-        if not self.dry_run:
-            importing.put(self.store, ready)
-            self._check(ready.session, read)
-        self.stored.add(ready.session.metadata, name)
+        metadata = {**ready.session.metadata, MARK: _mark(found)}
+        ready = replace(ready, session=ready.session.model_copy(update={"metadata": metadata}))
         if self.dry_run:
             self.planned[name] = stored_sources.links_of(read.messages)
             if found.format == LEGACY_SESSION:
                 self.owners[name] = ready
+        else:
+            self._begin()
+            importing.put(self.store, ready)
+            self._check(ready.session, read)
+        self.stored.add(metadata, name)
         entries = ready.line(ready.session.branch.id)
         added = sum(len(part.entries) for part in ready.parts)
-        told = _told(found, "new", session_id=name)
-        return told.model_copy(update={"tokens": _tokens(entries), "added": added})
+        done = _done(found, "new", session_id=name)
+        return done.model_copy(update={"tokens": _tokens(entries), "added": added})
 
     def _grow(
         self, found: FoundConversation, read: SessionFile, session: Session
     ) -> MigratedConversation:
-        """Add to a session what its file has more."""
         branch, have = session.branch, session.branch.messages
         settings = self.settings
         if session.tokenizer:
@@ -277,8 +271,7 @@ class _Migration:
         )
         if not self.dry_run:
             self._begin()
-            mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
-            metadata = {MARK: mark}
+            metadata = {MARK: _mark(found)}
             into = cast("SessionTransfer", self.store)
             into.add_from_source(branch.id, entries[have:], expected=have, metadata=metadata)
             wrong = stored_sources.stored_as_read(self.store, branch.id, read.messages, start=have)
@@ -287,50 +280,48 @@ class _Migration:
             self.stored.add(metadata, session.id)
         elif session.id in self.planned:
             self.planned[session.id] = stored_sources.links_of(read.messages)
-        told = _told(found, "grown", session_id=session.id)
+        done = _done(found, "grown", session_id=session.id)
         more = {"tokens": _tokens(entries), "added": len(entries) - have, "branch_id": branch.id}
-        return told.model_copy(update=more)
+        return done.model_copy(update=more)
 
     def _snapshot(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
-        """Make a snapshot of its session; where that is not there or was another one, a session of
-        its own.
+        """Make a snapshot of its session. Where the session is missing or has other messages, the
+        file becomes a session of its own.
         """
         owner = found.own_id or ""
         session, history = self._history_of(owner)
         window = self.settings.window()
-        made = None
+        snapshot = None
         if session is not None:
             size = window.size if window else DEFAULT_WINDOW
-            made = legacy_snapshots.as_snapshot(read, session, history, size)
-        if session is None or made is None:
+            snapshot = legacy_snapshots.as_snapshot(read, session, history, size)
+        if session is None or snapshot is None:
             own = read.session.model_copy(
                 update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
             )
             apart = replace(read, session=own)
-            whose = f"its session {owner!r} is not there" if session is None else "it says other"
-            told = self._known_before(replace(found, own_id=own.id), apart)
-            told = told or self._add(found, apart)
-            if told.outcome != "new":
-                return told
-            reason = (
-                f"{whose}: a session of its own"
+            done = self._known_before(replace(found, own_id=own.id), apart)
+            done = done or self._add(found, apart)
+            if done.outcome != "new":
+                return done
+            why = (
+                f"its session {owner!r} is not there"
                 if session is None
-                else (f"{whose} words than session {owner!r}: a session of its own")
+                else f"its messages are not those of session {owner!r}"
             )
-            return told.model_copy(update={"reason": reason})
-        told = _told(found, "snapshot", session_id=owner)
-        told = told.model_copy(update={"snapshot_id": made.id})
+            return done.model_copy(update={"reason": f"{why}: a session of its own"})
+        done = _done(found, "snapshot", session_id=owner)
+        done = done.model_copy(update={"snapshot_id": snapshot.id})
         if not self.dry_run:
-            if any(each.id == made.id for each in self.store.snapshots(owner)):
-                return told.model_copy(update={"outcome": "there"})
+            if any(each.id == snapshot.id for each in self.store.snapshots(owner)):
+                return done.model_copy(update={"outcome": "there"})
             self._begin()
-            said = {"path": found.source.path.name, **read.session.metadata}
-            self.store.note(owner, f"{legacy_snapshots.NOTE}{made.id}", said)
-            self.store.save_snapshot(made)
-        return told
+            note = {"path": found.source.path.name, **read.session.metadata}
+            self.store.note(owner, f"{legacy_snapshots.NOTE}{snapshot.id}", note)
+            self.store.save_snapshot(snapshot)
+        return done
 
     def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
-        """A session of the scope, or one that a dry run would make, with its messages."""
         if session_id in self.owners:
             whole = self.owners[session_id]
             return whole.session, [e.message for e in whole.line(whole.session.branch.id)]
@@ -340,14 +331,9 @@ class _Migration:
         entries = self.store.read(session.branch.id, 0, session.branch.messages)
         return session, [entry.message for entry in entries]
 
-    def _marked(self, whole: WholeSession, found: FoundConversation) -> WholeSession:
-        mark = stored_sources.mark_of(found.sha256, found.number, found.source.path)
-        metadata = {**whole.session.metadata, MARK: mark}
-        return replace(whole, session=whole.session.model_copy(update={"metadata": metadata}))
-
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
-        """The id that its file's name gives; where another conversation has it, one that its
-        contents tell apart.
+        """The wanted id. Where another conversation has it, the id gets a part of the file's
+        digest.
         """
         if not self._is_taken(wanted):
             return wanted
@@ -362,7 +348,7 @@ class _Migration:
         return name in self.planned or stored_sources.session_in(self.store, name) is not None
 
     def _begin(self) -> None:
-        """Before the first change: keep the store as it is, and say that a migration runs."""
+        """Before the first change: back up the store and write the manifest."""
         if self.folder is not None or self.file is None:
             return
         folder = manifest.begun(self.file, self.id)
@@ -372,10 +358,10 @@ class _Migration:
         manifest.write(folder, Manifest("running", self.report()))
 
     def _check(self, session: Session, read: SessionFile) -> None:
-        """Read a new session back. One that is not what was read is deleted again.
+        """Read a new session back. Delete it again where it differs from the file.
 
         Raises:
-            InvalidTranscript: it was not.
+            InvalidTranscript: it differs.
         """
         wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
         if wrong is not None:
@@ -384,7 +370,7 @@ class _Migration:
             raise InvalidTranscript(str(read.session.metadata.get("source", "")), reason)
 
 
-def _told(
+def _done(
     found: FoundConversation, outcome: Outcome, reason: str = "", *, session_id: str | None = None
 ) -> MigratedConversation:
     read = None if isinstance(found.read, InvalidTranscript) else found.read
@@ -402,20 +388,24 @@ def _told(
     )
 
 
+def _mark(found: FoundConversation) -> Mapping[str, Any]:
+    return stored_sources.mark_of(found.sha256, found.number, found.source.path)
+
+
 def _tokens(entries: Sequence[Entry]) -> int:
     return sum(entry.tokens or 0 for entry in entries)
 
 
 def _reason(error: CompactError) -> str:
-    """What is wrong, without the file's name, which stands beside it."""
+    """The error's text without the file's name: a report has it in another field."""
     if isinstance(error, InvalidTranscript):
         return error.reason if error.line is None else f"line {error.line}: {error.reason}"
     return str(error)
 
 
 def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
-    """What could not be read and should have been: conversations that are broken, and files that
-    were named themselves and hold none.
+    """Conversations that could not be migrated, and files that hold none though the caller named
+    them.
     """
     named = {str(named_path(path)) for path in paths}
     return [

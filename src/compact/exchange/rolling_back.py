@@ -1,4 +1,4 @@
-"""Takes a migration back: the backup from before it is put back, unless somebody wrote since."""
+"""Rolls a migration back by restoring its backup, unless somebody wrote to the store since."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound, StoreFailed
 from compact.exchange import manifest
-from compact.exchange.manifest import Manifest
-from compact.exchange.migrated import RollbackReport
+from compact.exchange.manifest import Manifest, RollbackReport
 from compact.exchange.stored_sources import StoredState, states_of
 from compact.files import made_beside
 from compact.memory.backup import make_backup, restore_backup
@@ -24,9 +23,9 @@ from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE
 
 REPLACED = "replaced"
-"""The folder of a migration that keeps what `force` took away."""
+"""The folder of a migration for the store that a forced rollback replaced."""
 MOST_NAMED = 5
-"""Sessions that an error names."""
+"""Sessions that an error text names."""
 
 
 def roll_back(
@@ -38,24 +37,24 @@ def roll_back(
     dry_run: bool = False,
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
-    """Take back a migration of a scope, the newest where none is named: the store is what it was
-    before. Where somebody wrote since, nothing is done without `force`, which keeps a backup of the
-    store as it is. With `dry_run` nothing is changed.
+    """Roll back a migration of a scope, by default the newest: the store becomes what it was
+    before. Where somebody wrote to it since, nothing is done without `force`. With `force` the
+    current store is backed up first. With `dry_run` nothing is changed.
 
     Raises:
-        NotFound: there is no such migration, none that is not taken back already, or no backup.
+        NotFound: the migration or its backup does not exist, or all are rolled back already.
         InvalidArgument: the store is no file.
         StoreFailed: the store cannot be changed, or somebody wrote since; with `force` too where
             that was in another scope. It is as it was.
-        StoreDamaged: the backup is not what was written.
+        StoreDamaged: the backup was altered.
     """
     named("scope", scope)
     opened = wiring.session_store(store)
     with nullcontext() if opened is store else closing(opened):
         file = getattr(opened, "path", None)
         if file is None or file == ":memory:":
-            raise InvalidArgument("store", "a migration is taken back from a store in a file")
-        folder, told = _meant(file, scope, migration)
+            raise InvalidArgument("store", "a rollback needs a store in a file")
+        folder, entry = _meant(file, scope, migration)
         if not (folder / manifest.BACKUP).is_dir():
             raise NotFound(f"{folder} has no backup: there is nothing to put back")
         with made_beside(Path(file)) as beside:
@@ -63,36 +62,36 @@ def roll_back(
             restore_backup(folder / manifest.BACKUP, made)
             with closing(wiring.session_store(made)) as restored:
                 before = states_of(restored)
-            work = _RollingBack(opened, _free(folder / REPLACED), told, before, force)
+            work = _RollingBack(opened, _free(folder / REPLACED), entry, before, force)
             report = work.report(file)
             if dry_run:
                 return report
             wiring.put_back(cast("Any", opened).pool, made, partial(work.check, settings))
-        manifest.write(folder, replace(told, state="rolled back"))
+        manifest.write(folder, replace(entry, state="rolled back"))
         kept = str(work.replaced) if work.replaced.is_dir() else None
         return report.model_copy(update={"dry_run": False, "replaced": kept})
 
 
 def _free(folder: Path) -> Path:
-    """The folder's name, or the first with a number that nothing has: an earlier attempt may have
-    ended between the backup and what it is for.
+    """The folder, or its name with the first free number. An earlier rollback may have ended after
+    it made its backup.
     """
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
-    """The migration of that name in a scope, or the newest one there that is not taken back.
+    """The named migration of a scope, or the newest one that is not rolled back.
 
     Raises:
-        NotFound: there is none; the text names those there are.
+        NotFound: there is none; the text names the existing ones.
     """
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
-    own = [(folder, told) for folder, told in own if told.report.scope == scope]
-    for folder, told in reversed(own):
+    own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
+    for folder, entry in reversed(own):
         is_named = name is not None and name in (folder.name, str(folder))
-        if is_named or (name is None and told.state != "rolled back"):
-            return folder, told
+        if is_named or (name is None and entry.state != "rolled back"):
+            return folder, entry
     there = ", ".join(folder.name for folder, _ in own[-5:]) or "none at all"
     what = "that is not taken back already" if name is None else repr(name)
     raise NotFound(f"no migration {what} of {store}; there are {there}")
@@ -100,21 +99,21 @@ def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
-    """Compares the store now with the store before a migration, and after it."""
+    """Compares the store now with the store before and after the migration."""
 
     store: SessionStore
     replaced: Path
-    told: Manifest
+    entry: Manifest
     before: Mapping[str, StoredState]
     force: bool
 
     def report(self, file: str) -> RollbackReport:
-        """What putting the backup back changes, by sessions."""
+        """What restoring the backup would change, by sessions."""
         now = states_of(self.store)
         # Of a migration that was killed it is not known how it left the store.
-        then = self.before if self.told.states is None else self.told.states
+        then = self.before if self.entry.states is None else self.entry.states
         return RollbackReport(
-            id=self.told.report.id,
+            id=self.entry.report.id,
             store=file,
             folder=str(self.replaced.parent),
             dry_run=True,
@@ -124,16 +123,15 @@ class _RollingBack:
             others=tuple(
                 name
                 for name in _different(self.before, now)
-                if (now.get(name) or self.before[name]).scope != self.told.report.scope
+                if (now.get(name) or self.before[name]).scope != self.entry.report.scope
             ),
         )
 
     def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
-        """Called when nobody else can write any more; `beside` is what would be lost beside
-        sessions.
+        """Called when nobody else can write any more. `beside` lists other data that would be lost.
 
         Raises:
-            StoreFailed: the backup may not be put back.
+            StoreFailed: the backup may not be restored.
         """
         report = self.report("")
         if report.others:
@@ -152,7 +150,6 @@ class _RollingBack:
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sessions that are not the same in both."""
     return tuple(name for name in {**one, **other} if one.get(name) != other.get(name))
 
 

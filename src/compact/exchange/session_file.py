@@ -1,15 +1,15 @@
-"""A session as a JSON file: what `sessions export` writes and `import` reads, a message a line.
+"""A session as a JSON file: `sessions export` writes it and `import` reads it, one message a line.
 
-The open branch stands first, with its messages as a store keeps them, its goals and pins: for
-whoever reads no more. In a file of a whole session everything else follows (`whole_file`), so that
-an import has the same session again, to the last byte of its prompts. A file of one branch is made
-a new session of; its checkpoints are for readers only. Version 1 had no other files.
+The open branch comes first: its messages as stored, its goals and pins. A simple reader needs no
+more. A file of a whole session has everything else behind it, so that an import makes the same
+session again, to the last byte of its prompts. A file of one branch becomes a new session. Its
+checkpoints are for human readers only. Version 1 had only files of one branch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,30 +18,43 @@ from pydantic import ValidationError
 
 from compact import wiring
 from compact.errors import CompactError, InvalidTranscript
-from compact.exchange import whole_file
+from compact.messages.changes import Change
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.codec import decode_whole, encode_whole
 from compact.messages.formats.known import FORMATS
 from compact.messages.goals import Goal
+from compact.messages.levels import at_level
 from compact.messages.messages import Message
-from compact.messages.sessions import Branch, Session
-from compact.store.whole_session import WholeSession, incoherence
+from compact.messages.sessions import (
+    FIXED,
+    PERSON,
+    Branch,
+    CheckpointRef,
+    Entry,
+    Move,
+    Piece,
+    Projection,
+    Run,
+    Session,
+    Shown,
+    Snapshot,
+)
+from compact.store.whole_session import OwnPart, WholeSession, incoherence
 
 FORMAT, VERSION = "compact-session", 2
 REDACTED = "redacted"
-"""The key of a session's metadata that says that secrets were replaced in it."""
+"""The metadata key of a session in which secrets were replaced."""
 _MARK = f'"{FORMAT}"'.encode()
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED = 200
-"""Bytes within which a file that we wrote says that it is one."""
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, CompactError)
+"""A file that compact wrote has the format's name within so many bytes."""
+_WRONG = (TypeError, ValueError, AttributeError, LookupError, CompactError)
+"""What reading raises when a value is missing or has another type."""
 
 
 @dataclass(frozen=True)
 class SessionFile:
-    """What such a file says: the session, with the one branch that is in it, and what belongs to
-    it. Pins are positions of messages.
-    """
+    """The contents of a session file. Pins are positions of messages."""
 
     session: Session
     messages: Sequence[Message]
@@ -49,18 +62,20 @@ class SessionFile:
     pins: Sequence[int] = ()
     checkpoints: Sequence[Checkpoint] = ()
     left_out: int = 0
-    """Checkpoints of a file of one branch that was read: nobody looks into them."""
+    """Checkpoints in a file of one branch. An import does not use them."""
     whole: WholeSession | None = None
-    """The session with everything that belongs to it, where the file has it."""
+    """The whole session, where the file has it."""
 
     @property
     def is_redacted(self) -> bool:
-        """Whether secrets were replaced in it."""
+        """Whether secrets were replaced."""
         return bool(self.session.metadata.get(REDACTED))
 
 
 def is_session_file(data: bytes) -> bool:
-    """Whether bytes are such a file, however it is written, or begin like one of ours."""
+    """Whether these bytes are a session file in any JSON layout, or begin like one that compact
+    wrote.
+    """
     body = data.removeprefix(_BOM).lstrip()
     if body[:1] != b"{" or _MARK not in body:
         return False
@@ -74,7 +89,7 @@ def is_session_file(data: bytes) -> bool:
 
 
 def written(file: SessionFile) -> Iterator[str]:
-    """The file, in pieces."""
+    """The text of the file, in pieces."""
     session = file.session
     about = {
         "id": session.id,
@@ -99,11 +114,11 @@ def written(file: SessionFile) -> Iterator[str]:
     if file.whole is None:
         yield f'"messages": [{_lines([encode_whole(message) for message in file.messages])}]}}\n'
         return
-    for name, part in whole_file.parts(file.whole).items():
+    for name, part in _parts_of(file.whole).items():
         inner = f"[{_lines(part)}]" if isinstance(part, list) else _json(part)
         yield f'"{name}": {inner},\n'
     entries = file.whole.line(session.branch.id)
-    yield f'"messages": [{_lines([whole_file.row_of(entry) for entry in entries])}]}}\n'
+    yield f'"messages": [{_lines([_row_of(entry) for entry in entries])}]}}\n'
 
 
 def _lines(rows: Sequence[object]) -> str:
@@ -111,7 +126,7 @@ def _lines(rows: Sequence[object]) -> str:
 
 
 def _json(value: object) -> str:
-    """As JSON, readable; half a surrogate pair, which UTF-8 cannot carry, as an escape."""
+    """Readable JSON. Half a surrogate pair is escaped: UTF-8 cannot encode it."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
@@ -121,7 +136,7 @@ def _json(value: object) -> str:
 
 
 def read(data: bytes, source: str) -> SessionFile:
-    """What a file of those bytes says.
+    """The contents of a session file.
 
     Raises:
         InvalidTranscript: it is broken, or of a newer version; names the place.
@@ -137,14 +152,14 @@ def read(data: bytes, source: str) -> SessionFile:
         raise InvalidTranscript(source, "session and messages: one is missing or of another kind")
     messages = tuple(_message(row, i, source) for i, row in enumerate(rows))
     try:
-        made = _made(about, value, messages)
+        file = _made(about, value, messages)
     except _WRONG as error:
         raise InvalidTranscript(source, f"session, goals or pins: {_reason(error)}") from None
-    if whole_file.BRANCHES not in value:
-        return made
+    if BRANCHES not in value:
+        return file
     decoded = partial(_message, index=-1, source=source)
     try:
-        whole = whole_file.read(value, made.session, messages, decoded)
+        whole = _read_whole(value, file.session, messages, decoded)
     except _WRONG as error:
         if isinstance(error, InvalidTranscript):
             raise
@@ -152,7 +167,7 @@ def read(data: bytes, source: str) -> SessionFile:
     wrong = incoherence(whole)
     if wrong is not None:
         raise InvalidTranscript(source, wrong)
-    return replace(made, session=whole.session, whole=whole, left_out=0)
+    return replace(file, session=whole.session, whole=whole, left_out=0)
 
 
 def _value_of(data: bytes, source: str) -> dict[str, Any]:
@@ -165,7 +180,7 @@ def _value_of(data: bytes, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidTranscript(source, f"broken JSON: {error}") from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InvalidTranscript(source, f"no {FORMAT}")
+        raise InvalidTranscript(source, f"not a {FORMAT} file")
     return value
 
 
@@ -173,13 +188,13 @@ def _checked(row: object) -> dict[str, Any]:
     if not isinstance(row, dict) or not isinstance(row["payload"], dict):
         raise ValueError("expected a message")  # noqa: TRY004 - what is wrong with a file
     if not isinstance(row["content"], str | None):
-        raise ValueError("content is no text")  # noqa: TRY004 - what is wrong with a file
+        raise ValueError("content is not a text")  # noqa: TRY004 - what is wrong with a file
     return row
 
 
 def _message(row: object, index: int, source: str) -> Message:
-    """A message of the file, the one of that number or any other. What `decode_whole` trusts is
-    checked here.
+    """A message from the file. Checks what `decode_whole` trusts. Index -1 is a message of another
+    branch.
     """
     place = f"messages[{index}]" if index >= 0 else "branches"
     try:
@@ -195,7 +210,7 @@ def _message(row: object, index: int, source: str) -> Message:
 
 
 def _reason(error: Exception) -> str:
-    """What was wrong, on one line."""
+    """The error in one line."""
     if isinstance(error, KeyError):
         return f"{error} is missing, or not known"
     if isinstance(error, ValidationError):
@@ -207,23 +222,23 @@ def _reason(error: Exception) -> str:
 
 
 def check_tools(tools: object) -> None:
-    """Whether these are schemas of tools, which can be counted.
+    """Check that these are tool schemas whose tokens can be counted.
 
     Raises:
-        ValueError: one is none.
+        ValueError: one is not.
     """
     if not isinstance(tools, list | tuple):
         raise ValueError("tools: expected a list")  # noqa: TRY004 - what is wrong with a file
     try:
         wiring.token_counter("chat_completions", tokenizer="chars").tools(tools)
     except (AttributeError, TypeError, ValueError, LookupError, RecursionError):
-        raise ValueError("tools: one is no schema of a tool") from None
+        raise ValueError("tools: one is not a tool schema") from None
 
 
 def _made(
     about: dict[str, Any], value: dict[str, Any], messages: tuple[Message, ...]
 ) -> SessionFile:
-    """The file's value; pydantic's own rules say what a session may hold."""
+    """The file's values; pydantic checks them."""
     branch = Branch(id=about["id"], session_id=about["id"])
     session = Session.model_validate({**about, "branch": branch})
     if session.wire not in FORMATS:
@@ -237,3 +252,155 @@ def _made(
         raise ValueError("a pin beyond the messages")
     left_out = len(value.get("checkpoints", []))
     return SessionFile(session, messages, goals, sorted(set(pins)), left_out=left_out)
+
+
+# --- everything beside the open branch ------------------------------------------------------------
+
+
+BRANCHES = "branches"
+"""The key that only a file of a whole session has."""
+_ENTRY_MARKS = range((FIXED | PERSON) + 1)
+Decoded = Callable[[object], Message]
+
+
+def _parts_of(whole: WholeSession) -> dict[str, Any]:
+    """The contents of the file beside the open branch, by key. Each branch has only the messages
+    that are not on the open branch.
+    """
+    open_id = whole.session.branch.id
+    return {
+        BRANCHES: [
+            {
+                "id": part.branch.id,
+                "parent": part.branch.parent,
+                "fork": part.branch.fork,
+                "created_at": part.branch.created_at.isoformat(),
+                "messages": [_row_of(e) for e in part.entries[whole.reach(open_id, part) :]],
+            }
+            for part in whole.parts
+        ],
+        "changes": [change.model_dump(mode="json", exclude={"number"}) for change in whole.changes],
+        "notes": dict(whole.notes or {}),
+        "projections": [_row_of_projection(each) for each in whole.projections],
+        "moves": [move.model_dump(mode="json", exclude={"number"}) for move in whole.moves],
+        "snapshots": [
+            each.model_dump(mode="json", exclude={"session_id"}) for each in whole.snapshots
+        ],
+    }
+
+
+def _row_of(entry: Entry) -> dict[str, Any]:
+    """A message as stored, with its tokens and marks."""
+    return {**encode_whole(entry.message), "tokens": entry.tokens, "marks": entry.marks}
+
+
+def _row_of_projection(projection: Projection) -> dict[str, Any]:
+    plain = projection.model_dump(mode="json", exclude={"pieces", "checkpoints"})
+    levels = {each.id: each.level for each in projection.checkpoints}
+    return {**plain, "checkpoints": levels, "pieces": list(map(_row_of_piece, projection.pieces))}
+
+
+def _row_of_piece(piece: Piece) -> object:
+    match piece:
+        case Run():
+            return [piece.first, piece.last]
+        case CheckpointRef():
+            return piece.checkpoint_id
+        case Shown():
+            return {**encode_whole(piece.message), "position": piece.position}
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _read_whole(
+    value: Mapping[str, Any], session: Session, messages: Sequence[Message], decoded: Decoded
+) -> WholeSession:
+    """The whole session of a file. `messages` are those of the open branch.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: a value is missing or of a wrong type.
+    """
+    rows = value["messages"]
+    line = [_entry(row, message) for row, message in zip(rows, messages, strict=True)]
+    branches = [_branch(row, session.id) for row in value[BRANCHES]]
+    open_id = value["branch"]["id"]
+    own = {
+        branch.id: [_entry(each, decoded(each)) for each in row["messages"]]
+        for branch, row in zip(branches, value[BRANCHES], strict=True)
+    }
+    spans = _spans(branches, open_id, len(line))
+    all_parts = []
+    for branch in branches:
+        first, last = spans.get(branch.id, (0, 0))
+        all_parts.append(OwnPart(branch, (*line[first:last], *own[branch.id])))
+    opened = next(part for part in all_parts if part.branch.id == open_id)
+    checkpoints = [Checkpoint.model_validate(row) for row in value["checkpoints"]]
+    by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
+    return WholeSession(
+        session.model_copy(update={"branch": opened.branch}),
+        all_parts,
+        changes=[Change.model_validate({**row, "number": 0}) for row in value["changes"]],
+        notes={str(name): _note(note) for name, note in value["notes"].items()},
+        checkpoints=checkpoints,
+        projections=[_projection(row, by_id, decoded) for row in value["projections"]],
+        moves=[
+            Move.model_validate({**row, "number": n}) for n, row in enumerate(value["moves"], 1)
+        ],
+        snapshots=[
+            Snapshot.model_validate({**row, "session_id": session.id}) for row in value["snapshots"]
+        ],
+    )
+
+
+def _entry(row: Mapping[str, Any], message: Message) -> Entry:
+    tokens, marks = row["tokens"], row["marks"]
+    if not (tokens is None or (type(tokens) is int and tokens >= 0)) or marks not in _ENTRY_MARKS:
+        raise ValueError("tokens or marks of a message are none")
+    return Entry(message, tokens, marks)
+
+
+def _branch(row: Mapping[str, Any], session_id: str) -> Branch:
+    about = {name: row[name] for name in ("id", "parent", "fork", "created_at")}
+    branch = Branch.model_validate({**about, "session_id": session_id})
+    if branch.fork < 0 or not branch.id:
+        raise ValueError("a branch begins before the first message")
+    return branch
+
+
+def _spans(branches: Sequence[Branch], open_id: str, length: int) -> dict[str, tuple[int, int]]:
+    """Branch along the open one → the messages of the open line that are its own."""
+    by_id = {branch.id: branch for branch in branches}
+    spans: dict[str, tuple[int, int]] = {}
+    branch: Branch | None = by_id[open_id]
+    end = length
+    while branch is not None and branch.id not in spans:
+        spans[branch.id] = (min(branch.fork, end), end)
+        end = min(end, branch.fork)
+        branch = by_id[branch.parent] if branch.parent is not None else None
+    return spans
+
+
+def _note(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a note is no object")  # noqa: TRY004 - what is wrong with a file
+    return value
+
+
+def _projection(
+    row: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint], decoded: Decoded
+) -> Projection:
+    live = tuple(at_level(checkpoints[name], level) for name, level in row["checkpoints"].items())
+    pieces = tuple(_piece(each, decoded) for each in row["pieces"])
+    return Projection.model_validate({**row, "checkpoints": live, "pieces": pieces})
+
+
+def _piece(value: object, decoded: Decoded) -> Piece:
+    match value:
+        case [int(first), int(last)]:
+            return Run(first, last)
+        case str():
+            return CheckpointRef(value)
+        case {"position": int() | None as position}:
+            return Shown(decoded(value), position)
+    raise ValueError("a piece of a projection is of another kind")

@@ -1,4 +1,4 @@
-"""Files that may hold conversations: which there are below some paths, and what is in each."""
+"""Finds files that may hold conversations and reads the conversations in them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from compact.exchange.session_file import SessionFile
 from compact.files import is_folder, is_other_kind
 
 _ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
-"""How the names of files end that say only what they are."""
+"""File extensions that are not part of a session's id."""
 _NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache"))
-"""Folders that nobody keeps conversations in."""
+"""Folders that hold no conversations."""
 _DATABASE = b"SQLite format 3\0"
 EXPORT = "compact_session"
-"""The name of our own exports among the formats."""
+"""The name of compact's own exports among the formats."""
+OTHER_KIND = "a link to nothing, or no file but a pipe or device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,14 @@ class SourceFile:
 
     path: Path
     is_named: bool
-    """Whether it was given itself, and not a folder that it is in."""
+    """Whether the caller named the file itself, not a folder above it."""
     unreadable: str = ""
-    """Why it cannot be read; empty where it has not been tried."""
+    """Why it cannot be read. Empty before reading was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundConversation:
-    """A conversation of a file, or why there is none."""
+    """A conversation in a file, or the reason why it cannot be read."""
 
     source: SourceFile
     sha256: str
@@ -47,26 +48,22 @@ class FoundConversation:
     read: SessionFile | InvalidTranscript
     format: str | None = None
     own_id: str | None = None
-    """The id that the conversation has itself, where it has one; of a snapshot, its session's."""
+    """The conversation's own id, where it has one. A snapshot has the id of its session."""
     notes: tuple[str, ...] = ()
 
 
-OTHER_KIND = "a link to nothing, or no file but a pipe or device"
-
-
 def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
-    """The files that are named, and those in the folders that are, each once and in order; links
-    to folders are not followed. `without` are files and folders that are passed over.
+    """The named files and all files below the named folders, each once and in order. Links to
+    folders are not followed. Files and folders in `without` are skipped.
     """
     hidden = {_real(path) for path in without}
-    known: set[Path] = set()
-    for given in paths:
-        why = OTHER_KIND if is_other_kind(given) else ""
-        one = SourceFile(given, is_named=True, unreadable=why)
-        below = _below(given, hidden) if is_folder(given) else [one]
-        for source in below:
-            if (real := _real(source.path)) not in known:
-                known.add(real)
+    yielded: set[Path] = set()
+    for path in paths:
+        why = OTHER_KIND if is_other_kind(path) else ""
+        one = SourceFile(path, is_named=True, unreadable=why)
+        for source in _below(path, hidden) if is_folder(path) else [one]:
+            if (real := _real(source.path)) not in yielded:
+                yielded.add(real)
                 yield source
 
 
@@ -95,7 +92,7 @@ def _real(path: Path) -> Path:
 
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
-    """All conversations of a file; for one that holds none, why."""
+    """The conversations in a file, or one entry with the reason why there are none."""
     if source.unreadable:
         why = InvalidTranscript(str(source.path), source.unreadable)
         yield FoundConversation(source, "", 1, why)
@@ -109,7 +106,7 @@ def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
 
 
 def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversation]:
-    """All conversations of a file with these contents."""
+    """The conversations in a file with these contents."""
     name, digest = str(source.path), _digest(source.path, data)
     try:
         if session_file.is_session_file(data):
@@ -123,12 +120,11 @@ def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversat
 
 
 def _digest(path: Path, data: bytes) -> str:
-    """Of a file's contents; of a database with those of the file that holds what is newest."""
-    found = sha256(data)
+    digest = sha256(data)
     if data.startswith(_DATABASE):
-        with suppress(OSError):
-            found.update(Path(f"{path}-wal").read_bytes())
-    return found.hexdigest()
+        with suppress(OSError):  # the newest rows of a database may be in its log alone
+            digest.update(Path(f"{path}-wal").read_bytes())
+    return digest.hexdigest()
 
 
 def _of(
@@ -151,7 +147,7 @@ def _of(
 
 
 def base_of(path: Path) -> str:
-    """The id that a file's name gives."""
+    """A session id made from the file's name."""
     name = path.name
     while (one := Path(name)).suffix.lower() in _ENDINGS:
         name = one.stem

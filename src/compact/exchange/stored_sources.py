@@ -1,4 +1,6 @@
-"""Which conversations a store has from which files, and how a file's compares with them."""
+"""Which sessions of a store came from which files, and how a file's conversation compares with
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from compact.errors import NotFound
-from compact.memory.ages import RESTORED
+from compact.memory.retention import RESTORED
 from compact.messages import chain
 from compact.messages.codec import encode_whole
 from compact.messages.messages import Message
@@ -20,28 +23,27 @@ from compact.session.session_log import EVER
 
 MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
-"""Keys that compact writes by itself into a session's metadata."""
 PAGE = 1_000
-"""Messages that are read at once."""
+"""Messages per read."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
 class StoredState(NamedTuple):
-    """By what it is seen that somebody wrote to a session."""
+    """Changes when somebody writes to a session."""
 
     scope: str
     digest: str
 
 
 def mark_of(digest: str, number: int, path: Path) -> dict[str, Any]:
-    """What a session's metadata says of its source. The path is in it by its digest only: exports
-    carry the metadata, and nobody else is told how folders are called.
+    """The metadata entry for the source of a session. It has only a digest of the path: exports
+    carry the metadata, and a path names private folders.
     """
     return {"sha256": digest, "conversation": number, "place": _place(path)}
 
 
 def states_of(store: SessionStore) -> dict[str, StoredState]:
-    """How each session of a store stands, of all scopes. What runs by itself is left out: indexes,
+    """Session → its state, in all scopes. Background work does not change a state: indexes,
     digests, archives.
     """
     return {each.id: StoredState(each.scope, _digest_of(store, each)) for each in store.sessions()}
@@ -49,7 +51,7 @@ def states_of(store: SessionStore) -> dict[str, StoredState]:
 
 def _digest_of(store: SessionStore, session: Session) -> str:
     branches, metadata = store.branches(session.id), session.metadata
-    seen = [
+    state = [
         session.title,
         sorted((name, value) for name, value in metadata.items() if name != RESTORED),
         [session.branch.id, *sorted((each.id, each.messages) for each in branches)],
@@ -57,7 +59,7 @@ def _digest_of(store: SessionStore, session: Session) -> str:
         len(store.moves(session.id, None, most=EVER)),
         [each.id for each in store.snapshots(session.id)],
     ]
-    return sha256(json.dumps(seen, default=str).encode()).hexdigest()[:16]
+    return sha256(json.dumps(state, default=str).encode()).hexdigest()[:16]
 
 
 def _place(path: Path) -> str:
@@ -66,7 +68,7 @@ def _place(path: Path) -> str:
 
 @dataclass(slots=True)
 class StoredSources:
-    """What a scope of a store has from files, by content and by place."""
+    """The sessions of a scope that came from files, by content and by place."""
 
     _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
     _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -74,44 +76,37 @@ class StoredSources:
     @classmethod
     def of(cls, store: SessionStore, scope: str) -> StoredSources:
         """Those of a store."""
-        found = cls()
+        sources = cls()
         for session in store.sessions(scope=scope):
-            found._learn(session.metadata.get(MARK), session.id)
-        return found
+            sources.add(session.metadata, session.id)
+        return sources
 
-    def _learn(self, mark: object, session_id: str) -> None:
+    def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
+        """Add a session by its metadata."""
+        mark = metadata.get(MARK)
         if isinstance(mark, Mapping):
             number = mark.get("conversation", 1)
             self._by_content[str(mark.get("sha256")), number] = session_id
             self._by_place[str(mark.get("place")), number] = session_id
 
-    def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
-        """Take in what is stored now, or would be."""
-        self._learn(metadata.get(MARK), session_id)
-
     def with_content(self, digest: str, number: int) -> str | None:
-        """The session that came from a file of that content."""
+        """The session from a file with this content."""
         return self._by_content.get((digest, number))
 
     def from_place(self, path: Path, number: int) -> str | None:
-        """The session that came from that file, whatever it held then."""
+        """The session from this file, whatever its content was then."""
         return self._by_place.get((_place(path), number))
 
 
 def links_of(messages: Sequence[Message]) -> list[bytes]:
-    """The chain's hash after each of these messages."""
-    found: list[bytes] = []
-    link = chain.START
-    for message in messages:
-        link = chain.link(link, message)
-        found.append(link)
-    return found
+    """The chain's hash after each message."""
+    return list(accumulate(messages, chain.link, initial=chain.START))[1:]
 
 
 def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[bytes]) -> Compared:
-    """How a file whose messages have these links compares with a session that has so many messages,
-    and that link after the first of them: `grown` where it goes on after them, `behind` where it
-    ends before them.
+    """How a file compares with a session of `have` messages. `links` are the file's chain hashes,
+    `link_after` gives those of the session. `grown` has more messages than the session, `behind`
+    has fewer.
     """
     both = min(have, len(links))
     if both == 0 or link_after(both) != links[both - 1]:
@@ -124,10 +119,10 @@ def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[byte
 def stored_as_read(
     store: SessionStore, branch_id: str, messages: Sequence[Message], *, start: int = 0
 ) -> str | None:
-    """None where the store gives back exactly these messages; else what is wrong."""
+    """How the stored messages differ from these; None where they are equal."""
     have = store.branch(branch_id).messages
     if have != len(messages):
-        return f"{have:,} messages were read back, and not {len(messages):,}"
+        return f"{have:,} messages were read back instead of {len(messages):,}"
     for first in range(start, len(messages), PAGE):
         entries = store.read(branch_id, first, first + PAGE)
         pairs = zip(entries, messages[first : first + PAGE], strict=True)
@@ -138,7 +133,7 @@ def stored_as_read(
 
 
 def session_in(store: SessionStore, session_id: str) -> Session | None:
-    """The session of that id, if there is one."""
+    """The session with this id, or None."""
     try:
         return store.session(session_id)
     except NotFound:
@@ -146,8 +141,7 @@ def session_in(store: SessionStore, session_id: str) -> Session | None:
 
 
 def _is_same(stored: Message, message: Message) -> bool:
-    """Whether they are the same, but for the importance that a message got when it was stored."""
-    told = encode_whole(stored)
+    value = encode_whole(stored)
     if message.importance_score is None:
-        told["score"] = None
-    return told == encode_whole(message)
+        value["score"] = None  # a store gives each message one
+    return value == encode_whole(message)

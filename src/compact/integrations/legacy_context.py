@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
 from compact.exchange import legacy_snapshots
-from compact.exchange.migrated import MigratedConversation
+from compact.exchange.manifest import MigratedConversation
 from compact.exchange.migrating import migrate_data
 from compact.models.profiles import ModelBook
 from compact.models.resolving import DEFAULT_WINDOW

@@ -1,10 +1,9 @@
-"""Ageing of memory (A-2): every session of a scope gets the digest that its age asks for, beside
-its messages. Start at `MemoryAgeing.age`.
+"""Ageing of memory (A-2): each session of a scope gets the digest for its age, beside its messages.
+Start at `MemoryAgeing.age`.
 
-Each digest is committed by itself, and only if the session still has the messages that it was made
-of: whoever is killed leaves the old digest or the new one, and the next run goes on. A run that
-finds everything as it should be writes nothing. No message is ever touched here: originals
-that belong into the archive are moved last, by `memory.archival_manager`.
+Each digest is committed by itself, and only while the session still has the messages of the digest.
+A killed run leaves the old digest or the new one, and the next run goes on. A run without due work
+writes nothing. This module changes no message: `memory.archival_manager` moves the originals last.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, cast
+from threading import TIMEOUT_MAX, Condition, Event, Thread
+from typing import Generic, Literal, Protocol, Self, TypeVar, cast
 
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound, Superseded
-from compact.memory.ages import active_at, days_between
 from compact.memory.archival_manager import ArchivalManager
 from compact.memory.compression_engine import (
     RATIOS,
@@ -27,7 +26,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import MARKED, Importance, RetentionPolicy
+from compact.memory.retention import MARKED, Importance, RetentionPolicy, active_at, days_between
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
@@ -44,28 +43,27 @@ from compact.text.digests import (
 )
 
 LEASE = timedelta(minutes=10)
-"""For how long whoever does the scheduled work has it without a sign of life."""
+"""The holder of a lease loses it after this time without a sign of life."""
 FORMS = {
     CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
     CompressionLevel.METADATA: CompressionLevel.SUMMARY,
 }
-"""The digest that stands beside the originals while these are not archived yet: it goes into the
-archive with them. Of a session of a year, a later run leaves only what is known about it."""
+"""Level → level of the digest while the originals are not archived yet. The digest goes into the
+archive with the originals. A later run reduces a session of a year to its metadata."""
 
 
-METADATA = CompressionLevel.METADATA
 FIRST_A_SUMMARY = (
     "a summary first, for the archive; then the next run leaves what is known about it"
 )
-"""What is said of a session of a year whose originals are not in the archive yet."""
+"""The reason in a report for a session of a year whose originals are not archived yet."""
 
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
-    """A session store that keeps digests as well."""
+    """A session store that keeps digests."""
 
 
 class _LeaseLost(Exception):
-    """Somebody else does the work by now."""
+    """Another process does the work now."""
 
 
 def ageing_of(
@@ -75,8 +73,8 @@ def ageing_of(
     clock: Callable[[], datetime] | None = None,
     archives: ArchivalManager | None = None,
 ) -> MemoryAgeing:
-    """What ages the sessions of a scope, as the settings say; without `archives` all originals stay
-    where they are.
+    """The ageing of a scope, with the thresholds of the settings. Without `archives` all originals
+    stay where they are.
 
     Raises:
         InvalidArgument: the store keeps no digests.
@@ -85,19 +83,19 @@ def ageing_of(
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
     aged = cast("AgedStore", store)
     engine = CompressionEngine(store, settings=settings)
-    made = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
-    return replace(made, archives=archives)
+    ageing = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    return replace(ageing, archives=archives)
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due for a session."""
+    """The work that is due for a session."""
 
     session: Session
     days: int
     before: DigestNote | None
     level: CompressionLevel
-    """The level that it has by now."""
+    """The level for its age."""
     chain: bytes
     fingerprint: str
     is_archived: bool = False
@@ -106,19 +104,19 @@ class Due:
 
     @property
     def form(self) -> CompressionLevel:
-        """The level of the digest that belongs there."""
-        if self.is_archived and self.level is METADATA:
+        """The level of the digest that it should have."""
+        if self.is_archived and self.level is CompressionLevel.METADATA:
             return self.level
         return FORMS.get(self.level, self.level)
 
     @property
     def now(self) -> CompressionLevel:
-        """The level that it has."""
+        """The level of the digest that it has."""
         return self.before.level if self.before else CompressionLevel.FULL
 
     @property
     def is_done(self) -> bool:
-        """Whether what is stored is what belongs there."""
+        """Whether the stored digest is the one it should have."""
         if self.form is CompressionLevel.FULL and self.score is None:
             return self.before is None
         same = self.before is not None and self.before.fingerprint == self.fingerprint
@@ -126,14 +124,14 @@ class Due:
 
     @property
     def step(self) -> Literal["none", "write", "drop"]:
-        """What is to be done about its digest."""
+        """What to do about its digest."""
         if self.form is not CompressionLevel.FULL:
             return "none" if self.is_done else "write"
         return "drop" if self.now is not CompressionLevel.FULL else "none"
 
     @property
     def action(self) -> str:
-        """The same, and whether its originals belong into the archive and are not there."""
+        """The step, and whether its originals are still to be archived."""
         if not self.level.is_archived or self.is_archived:
             return self.step
         return "archive" if self.step == "none" else f"{self.step}, archive"
@@ -159,9 +157,9 @@ class MemoryAgeing:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Write the digests that are due and archive what belongs there, or only say what is due.
-        `progress` is told how many sessions are done, and of how many; then the same of those that
-        go into the archive.
+        """Write the due digests and archive the oldest originals. A dry run only reports them.
+        `progress` gets the number of finished sessions and of all. Then it gets the same for the
+        archived ones.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -177,7 +175,6 @@ class MemoryAgeing:
     def _archive(
         self, rows: Sequence[AgeingRow], now: datetime, tell: Callable[[int, int], None]
     ) -> ArchiveReport | None:
-        """Move the originals that belong into the archive."""
         due = [each.session_id for each in rows if each.is_to_archive]
         if not due or self.archives is None:
             return None
@@ -189,8 +186,8 @@ class MemoryAgeing:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """The same for a schedule: of several processes, the one that has the lease does the work,
-        and lets go of it however it leaves. `stops` is asked between sessions.
+        """Age on a schedule. Of several processes only the holder of the lease does the work. It
+        releases the lease however it ends. `stops` is asked between sessions.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
 
@@ -220,9 +217,9 @@ class MemoryAgeing:
             raise _LeaseLost
 
     def digest(self, session: Session) -> CompressedConversation | None:
-        """The session's digest; None where it keeps every word."""
-        found = self.store.digest(session.id)
-        return None if found is None or found.level is CompressionLevel.FULL else found
+        """The session's digest. None where it keeps every word."""
+        digest = self.store.digest(session.id)
+        return None if digest is None or digest.level is CompressionLevel.FULL else digest
 
     # --- session by session -----------------------------------------------------------------------
 
@@ -234,23 +231,23 @@ class MemoryAgeing:
         dry_run: bool = False,
         lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
-        """What is done with each session, the one that changed last first."""
-        known = self.store.digest_notes(self.scope)
-        kept = self.archives.list_archived() if self.archives else ()
-        archived = {each.session_id for each in kept}
+        """One row for each session, the last changed first."""
+        notes = self.store.digest_notes(self.scope)
+        listed = self.archives.list_archived() if self.archives else ()
+        archived = {each.session_id for each in listed}
         for session in every:
             try:
-                due = self._due(session, known.get(session.id), now, session.id in archived)
-                made = None if dry_run or due.is_done else self._commit(due, lease)
+                due = self._due(session, notes.get(session.id), now, session.id in archived)
+                digest = None if dry_run or due.is_done else self._commit(due, lease)
             except (Superseded, NotFound) as error:
                 if lease is not None:
                     self._renew(lease)
                 yield self._skipped(session, now, str(error))
                 continue
-            yield self._told(due, made)
+            yield self._row(due, digest)
 
     def importance(self, session: Session) -> Importance:
-        """How much a session is worth to be kept whole; read in pages."""
+        """The session's importance. Its messages are read in pages."""
         return importance_of(self.store, session, self.retention)
 
     def _due(
@@ -259,7 +256,7 @@ class MemoryAgeing:
         age = days_between(active_at(session), now)
         level = self.engine.get_compression_level(age)
         if is_archived and not level.is_archived:
-            level = CompressionLevel.ARCHIVED  # by hand: who wants it back restores it
+            level = CompressionLevel.ARCHIVED  # archived by hand: only a person restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
         due = Due(session, max(0, int(age)), before, level, chain, fingerprint, is_archived)
@@ -274,26 +271,27 @@ class MemoryAgeing:
             score = self.importance(session).score
         if why := self.retention.reason(Importance(score=score), age):
             return replace(due, level=full, score=score, why=why)
-        why = FIRST_A_SUMMARY if due.form is not level and level is METADATA else ""
+        is_first = level is CompressionLevel.METADATA and due.form is not level
+        why = FIRST_A_SUMMARY if is_first else ""
         return replace(due, score=score, why=why)
 
     def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
-        """Store the digest that belongs there; None where none does."""
-        made = None
+        """Store the digest for the session, or remove it and return None."""
+        digest = None
         if due.form is not CompressionLevel.FULL:
-            made = digest_of(self.engine, self.store, due.session.id, due.form)
-        elif due.score is not None:  # so that it is not read again to be told the same
+            digest = digest_of(self.engine, self.store, due.session.id, due.form)
+        elif due.score is not None:  # keeps the score, so that the messages are not read again
             about = ConversationMetadata(id=due.session.id)
-            made = CompressedConversation(
+            digest = CompressedConversation(
                 text="", source_tokens=0, tokens=0, level=due.level, about=about
             )
-        if made is not None:
+        if digest is not None:
             update = {"score": due.score, "fingerprint": due.fingerprint}
-            made = made.model_copy(update=update)
-        self.store.keep_digest(due.session.id, made, chain=due.chain, lease=lease)
-        return made
+            digest = digest.model_copy(update=update)
+        self.store.keep_digest(due.session.id, digest, chain=due.chain, lease=lease)
+        return digest
 
-    def _told(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
+    def _row(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
         row = AgeingRow(
             session_id=due.session.id,
             title=due.session.title,
@@ -310,9 +308,10 @@ class MemoryAgeing:
             sizes = made.source_tokens, made.tokens, len(made.text.encode("utf-8", "surrogatepass"))
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
-        else:  # about
-            known = due.before is not None and due.before.fingerprint == due.fingerprint
-            tokens = due.before.original_tokens if due.before is not None and known else 0
+        else:  # a dry run estimates
+            before = due.before
+            is_known = before is not None and before.fingerprint == due.fingerprint
+            tokens = before.original_tokens if before is not None and is_known else 0
             tokens = tokens or self.engine.tokens_of(
                 original_of(self.store, due.session.id).messages
             )
@@ -333,3 +332,63 @@ class MemoryAgeing:
             action="none",
             why=f"left as it is: {why}",
         )
+
+
+# --- on a schedule --------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+
+class Schedule(Generic[T]):
+    """Runs its work in a thread at once, and again `every` seconds after each end, until it is
+    stopped. An exception of the work is kept in `error`, and the next run comes as planned.
+
+    A forked child has no such thread.
+    """
+
+    def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
+        self._work, self._every = work, every
+        self._stops, self._ran = Event(), Condition()
+        self.runs = 0
+        self.last: T | None = None
+        """The last result of the work."""
+        self.error: Exception | None = None
+        """The exception of the last run. None after a run that went well."""
+        self._thread = Thread(target=self._run, name="compact-schedule", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is alive."""
+        return self._thread.is_alive()
+
+    def wait(self, runs: int, seconds: float | None = None) -> bool:
+        """Wait until so many runs are done, at most `seconds`. Returns whether they are."""
+        with self._ran:
+            return self._ran.wait_for(lambda: self.runs >= runs, seconds)
+
+    def stop(self, seconds: float | None = None) -> bool:
+        """Stop after the current run, and wait for its end at most `seconds`. Returns whether it
+        has ended.
+        """
+        self._stops.set()
+        self._thread.join(seconds)
+        return not self.is_running
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stops.is_set():
+            try:
+                self.last, self.error = self._work(self._stops.is_set), None
+            except Exception as error:  # noqa: BLE001 - the next run may go well
+                self.error = error
+            with self._ran:
+                self.runs += 1
+                self._ran.notify_all()
+            self._stops.wait(min(self._every, TIMEOUT_MAX))

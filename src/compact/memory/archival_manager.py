@@ -1,13 +1,12 @@
-"""`ArchivalManager`: conversations that are old go into files, and come back whole.
+"""`ArchivalManager`: old conversations go into files, and come back whole.
 
     archives = ArchivalManager("chat.db")
     archives.archive_conversations()          # those without a new message for 90 days
     archives.restore_conversation("harbour")  # every byte of it
 
-Each is two files below `chat-archive/YYYY/MM/`, or two objects in S3: one that a person can read,
-and the originals. A session that is archived is still listed, read and recalled from; whoever goes
-on with it restores it. A search of memory does not find its messages: `search_archived` finds what
-it says in short.
+Each is two files below `chat-archive/YYYY/MM/`, or two objects in S3: a readable one and the
+originals. An archived session is still listed, read and recalled from. It must be restored before
+it goes on. A search of memory does not find its messages, but `search_archived` finds its digest.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Self, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
-from compact.memory.ages import DAY, RESTORED, active_at, days_between
 from compact.memory.compression_engine import (
     CompressionEngine,
     digest_of,
@@ -29,26 +27,35 @@ from compact.memory.compression_engine import (
     importance_of,
     retention_of,
 )
-from compact.memory.retention import MARKED
+from compact.memory.retention import DAY, MARKED, RESTORED, active_at, days_between
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import DigestStore, IndexUpkeep, SessionArchive
+from compact.messages.memory_protocols import (
+    CopiesInFolders,
+    DigestStore,
+    ForgetsCopies,
+    IndexUpkeep,
+    SessionArchive,
+    SessionForgetting,
+)
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.store.reports import ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.digests import CompressionLevel
 
 DAYS = 90
-"""Without a new message, after which a conversation is archived unless other days are given."""
+"""A conversation is archived after so many days without a new message, by default."""
 
 
 class ArchivalManager:
-    """The archive of the conversations of one scope and no others, in the file of a store, or in a
-    store that is open already. `folder` is where files go: by default `NAME-archive` beside the
-    file; or `s3://BUCKET/PREFIX`, sealed by `kms_key` where one is given, with credentials from
-    where boto3 looks for them. `settings` say which conversations are kept whole, and who writes
-    the digests of those that have none.
+    """The archive of the conversations of one scope, in a store's file or in an open store.
+
+    `folder` is where files go: a folder, or `s3://BUCKET/PREFIX`. The default is `NAME-archive`
+    beside the file. Objects in S3 are encrypted with `kms_key` where one is given, and boto3 finds
+    the credentials. `settings` say which conversations are kept whole, and who writes missing
+    digests.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -76,10 +83,10 @@ class ArchivalManager:
 
     @property
     def folder(self) -> str:
-        """Where files go: a folder, or an address in S3.
+        """Where the files go: a folder, or an address in S3.
 
         Raises:
-            InvalidArgument: the store is in memory, and no folder was given.
+            InvalidArgument: the store is in memory and no folder was given.
         """
         if self._folder is not None:
             return self._folder
@@ -92,7 +99,7 @@ class ArchivalManager:
         return str(file.with_name(f"{file.stem}-archive"))
 
     def close(self) -> None:
-        """Let go of the file, if it was opened here."""
+        """Close the store, if this object opened it."""
         if self._owns_store:
             self._store.close()
 
@@ -110,12 +117,13 @@ class ArchivalManager:
         now: datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move the messages of conversations into files: of those that are named, else of those
-        without a new message for so many days, but for what is kept whole whatever its age; the
-        report says what and why. One without a digest gets it first. Nothing is removed before both
-        files were written, synced, read back and compared; of a conversation that fails, nothing is
-        removed at all. May be called again at any time, after a crash too. `progress` is told how
-        many conversations are done, and of how many.
+        """Move the messages of conversations into files: the named ones, else those without a new
+        message for so many days. Without names, a conversation that is kept whole at any age stays,
+        and the report says why. A conversation without a digest gets one first.
+
+        Nothing is removed before both files are written, synced, read back and compared. Where a
+        conversation fails, nothing of it is removed. The call may be repeated at any time, also
+        after a crash. `progress` gets the number of finished conversations and of all.
 
         Raises:
             NotFound: the scope has no conversation of a name; nothing was archived.
@@ -127,11 +135,17 @@ class ArchivalManager:
         archived = {each.session_id for each in self.list_archived()}
         if ids is None:
             before = instant(at) - older_than_days * DAY
-            wanted = [each for each in self._old(before) if each.id not in archived]
+            wanted = [
+                each
+                for each in self._store.sessions(scope=self._scope)
+                if each.id not in archived
+                and each.branch.messages
+                and instant(active_at(each)) < before
+            ]
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
 
-        def told() -> Iterator[tuple[str, str | None]]:
+        def with_digests() -> Iterator[tuple[str, str | None]]:
             for done, each in enumerate(wanted):
                 tell(done, len(wanted))
                 try:
@@ -145,19 +159,12 @@ class ArchivalManager:
                 yield each.id, digest
 
         report = self._archive.archive_sessions(
-            told(), folder=self.folder, now=at, kms_key=self._kms_key
+            with_digests(), folder=self.folder, now=at, kms_key=self._kms_key
         )
         return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
-    def _old(self, before: int) -> list[Session]:
-        return [
-            each
-            for each in self._store.sessions(scope=self._scope)
-            if each.branch.messages and instant(active_at(each)) < before
-        ]
-
     def _reason(self, session: Session, now: datetime) -> str:
-        """Why a session is kept whole whatever its age; empty where it is not."""
+        """Why a session is kept whole at any age. Empty where it is not."""
         if session.metadata.get("important"):
             return MARKED
         retention = retention_of(self._settings)
@@ -165,20 +172,18 @@ class ArchivalManager:
         return retention.reason(importance, days_between(active_at(session), now))
 
     def _digest(self, session: Session) -> str | None:
-        """What a conversation says in short: by the digest that stands beside it, which is written
-        where there is none of these messages.
-        """
+        """The text of the session's digest. Writes one where there is none of these messages."""
         store = cast("DigestStore", self._store)
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
-        found = store.digest(session.id)
-        is_known = found is not None and found.fingerprint == fingerprint
-        if found is None or not is_known or not found.text:
-            score = found.score if found is not None and is_known else None
-            made = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
-            found = made.model_copy(update={"score": score, "fingerprint": fingerprint})
-            store.keep_digest(session.id, found, chain=chain)
-        return found.in_short or None
+        stored = store.digest(session.id)
+        is_known = stored is not None and stored.fingerprint == fingerprint
+        if stored is None or not is_known or not stored.text:
+            score = stored.score if stored is not None and is_known else None
+            written = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
+            stored = written.model_copy(update={"score": score, "fingerprint": fingerprint})
+            store.keep_digest(session.id, stored, chain=chain)
+        return stored.in_short or None
 
     @cached_property
     def _engine(self) -> CompressionEngine:
@@ -186,7 +191,8 @@ class ArchivalManager:
 
     def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
         """Bring every message of a conversation back into the database, with its vectors, and index
-        its words; it as it stands then. That counts as a use: it ages from now on.
+        its words. Returns the session as it is then. Restoring counts as a use: ageing starts
+        again.
 
         Raises:
             NotFound: the scope has no such conversation.
@@ -195,32 +201,60 @@ class ArchivalManager:
         self._session(session_id)
         self._archive.restore_session(session_id)
         self._index.catch_up()
-        found = self._session(session_id)
+        session = self._session(session_id)
         used = {RESTORED: (now or clock_and_ids.now()).isoformat()}
         return self._store.describe(
-            session_id, title=found.title, metadata={**found.metadata, **used}
+            session_id, title=session.title, metadata={**session.metadata, **used}
         )
 
     def list_archived(self) -> list[ArchivedConversation]:
-        """The conversations that are archived, the one with the newest message first."""
-        found = self._archive.archived_sessions(scope=self._scope)
-        return sorted(found, key=lambda each: instant(each.ended), reverse=True)
+        """The archived conversations, newest message first."""
+        archived = self._archive.archived_sessions(scope=self._scope)
+        return sorted(archived, key=lambda each: instant(each.ended), reverse=True)
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
-        """The archived conversations whose title, tags or digest share words with a question, the
+        """The archived conversations whose title, tags or digest share words with the query, the
         best by BM25 first.
         """
         most = max(0, limit)
         return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
-        """What is wrong with the files: missing, altered, not to be read. Nothing is changed.
-        `progress` is told how many archives are done, and of how many.
+        """Archive files that are missing, altered or unreadable. Nothing is changed. `progress`
+        gets the number of checked archives and of all.
         """
         return self._archive.archive_faults(scope=self._scope, progress=progress)
 
     def _session(self, session_id: str) -> Session:
-        found = self._store.session(session_id)
-        if found.scope != self._scope:
+        session = self._store.session(session_id)
+        if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
-        return found
+        return session
+
+
+# --- deleting -------------------------------------------------------------------------------------
+
+
+def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:
+    """Delete a session with its archive, and report whether anything is left.
+
+    Copies in a folder are deleted after the session: after a crash the next process that opens the
+    store deletes them. Copies elsewhere are deleted first: where that fails, the session still
+    exists.
+
+    Raises:
+        NotFound: there is no such session.
+        StoreFailed: it, or its copies, could not be deleted.
+        ImportError: a package that the archive needs is not installed.
+    """
+    kept = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
+    folders: tuple[str, ...] = ()
+    removed = 0
+    if isinstance(kept, CopiesInFolders):
+        folders = (kept.place_of(session_id),)
+    elif isinstance(kept, ForgetsCopies):
+        removed = kept.forget(session_id)
+    report = cast("SessionForgetting", store).forget_session(session_id, copies=folders)
+    if not removed:
+        return report
+    return report.model_copy(update={"removed": {**report.removed, "copies": removed}})

@@ -1,8 +1,9 @@
-"""Backups: a whole store as a folder, made while it is in use, and stores made of such folders.
+"""Backups: a whole store copied into a folder while it is in use, and stores restored from such
+folders.
 
-`sessions.db` is the database, `archive/` the archives of its sessions, `settings.json` the settings
-in force, `manifest.json` says what belongs to it. Both ways all is written beside, and gets its
-name when it is whole and on the disk.
+`sessions.db` is the database, `archive/` has the archives of its sessions, `settings.json` the
+settings, `manifest.json` the list of files. A backup and a restored store are written under another
+name. They get their own name when they are whole and on the disk.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from compact.store.reports import BackupCounts, BackupReport
 
 SCHEMA = "compact/backup"
 VERSION = 1
-"""Of the schema of manifests."""
+"""Of the manifest's schema."""
 MANIFEST, DATABASE, ARCHIVE, SETTINGS = "manifest.json", "sessions.db", "archive", "settings.json"
-"""The names of what is in a backup."""
+"""Names of the files in a backup."""
 Progress = Callable[[int, int], None]
-"""Told how many bytes are done, and of how many."""
+"""Gets the bytes done and the bytes in all."""
 
 
 def make_backup(
     store: SessionStore, path: str | Path, settings: CompactConfig, progress: Progress | None = None
 ) -> BackupReport:
-    """Write a backup into a new folder, whole or not at all; the store stays in use.
+    """Write a backup into a new folder, whole or not at all. The store stays in use.
 
     Raises:
         InvalidArgument: the store cannot be copied.
@@ -59,8 +60,7 @@ def make_backup(
     with made_beside(target) as beside:
         copy = cast("SessionBackup", store)
         counts = copy.copy_into(str(beside / DATABASE), str(beside / ARCHIVE), progress=progress)
-        told = _without_secrets(settings.model_dump(mode="json"))
-        write_whole(beside / SETTINGS, _json(told))
+        write_whole(beside / SETTINGS, _json(_without_secrets(settings.model_dump(mode="json"))))
         manifest = _manifest(beside, counts)
         write_whole(beside / MANIFEST, _json(manifest))
         put_in_place(beside, target)
@@ -70,12 +70,12 @@ def make_backup(
 def restore_backup(
     backup: str | Path, path: str | Path, *, progress: Progress | None = None
 ) -> BackupReport:
-    """Make a store of a backup, in a new file; archives go to `NAME-archive` beside it. All
+    """Make a store from a backup, in a new file. Archives go to `NAME-archive` beside it. All
     checksums are verified first, and the new store is checked before it gets its name.
 
     Raises:
         NotFound: there is no such backup.
-        StoreDamaged: it is not what was written; nothing was restored.
+        StoreDamaged: it is not what compact wrote; nothing was restored.
         StoreFailed: there is something of that name already, or it cannot be written.
     """
     folder, target = (named_path(each).absolute() for each in (backup, path))
@@ -121,7 +121,7 @@ def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    told = {
+    manifest = {
         "schema": SCHEMA,
         "version": VERSION,
         "compact": version("compactctl"),
@@ -129,17 +129,17 @@ def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
         **counts._asdict(),
         "files": files,
     }
-    return {**told, "sha256": _sum_of(told)}
+    return {**manifest, "sha256": _sum_of(manifest)}
 
 
 def _sum_of(manifest: Mapping[str, Any]) -> str:
-    """Of a manifest without its own sum."""
-    said = {name: value for name, value in manifest.items() if name != "sha256"}
-    return sha256(_json(said)).hexdigest()
+    """The checksum of a manifest without its own sum."""
+    rest = {name: value for name, value in manifest.items() if name != "sha256"}
+    return sha256(_json(rest)).hexdigest()
 
 
 def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Settings as they may lie about: no address with a password in it."""
+    """Settings without passwords in addresses: a backup is a plain file."""
     if isinstance(value, dict):
         return {name: _without_secrets(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -162,25 +162,25 @@ def _read(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise StoreFailed(f"{folder}: {unreadable(error)}") from None
     try:
-        told: dict[str, Any] = json.loads(data)
-        is_known, is_newer = told["schema"] == SCHEMA, told["version"] > VERSION
-        is_whole = data == _json(told) and told["sha256"] == _sum_of(told)
+        manifest: dict[str, Any] = json.loads(data)
+        is_known, is_newer = manifest["schema"] == SCHEMA, manifest["version"] > VERSION
+        is_whole = data == _json(manifest) and manifest["sha256"] == _sum_of(manifest)
     except (ValueError, LookupError, TypeError, AttributeError):
         is_known = is_newer = is_whole = False
     if is_known and is_newer:
         raise StoreFailed(f"{folder} was written by a newer version of compact. Update compact")
     if not (is_known and is_whole):
         raise StoreDamaged(
-            f"{folder / MANIFEST} is not what was written; nothing was restored. Take another "
+            f"{folder / MANIFEST} is not what compact wrote; nothing was restored. Take another "
             "backup"
         )
-    return told
+    return manifest
 
 
 def _verified(
     folder: Path, manifest: Mapping[str, Any], into: Path, progress: Progress | None
 ) -> Iterator[str]:
-    """Copy each file, and say its name when its copy is seen to be what was written."""
+    """Copy each file, compare the copy's checksum with the manifest, and yield the file's name."""
     total, done = sum(each["bytes"] for each in manifest["files"].values()), 0
     for name, each in manifest["files"].items():
         source, copied = folder / name, into / name
@@ -204,16 +204,14 @@ def _verified(
 
 
 def _is_ours(archives: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether a folder holds the backup's archives and nothing else: who restored it was killed
-    before the database got its name.
-    """
-    found = {
+    """Whether a folder holds only the backup's archives. A killed restore leaves such a folder."""
+    sums = {
         f"{ARCHIVE}/{path.relative_to(archives).as_posix()}": _sum(path)
         for path in archives.rglob("*")
         if path.is_file()
     }
     files = manifest["files"].items()
-    return found == {name: x["sha256"] for name, x in files if name.startswith(f"{ARCHIVE}/")}
+    return sums == {name: x["sha256"] for name, x in files if name.startswith(f"{ARCHIVE}/")}
 
 
 def _sum(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`CompressionEngine`: what a conversation becomes as it ages, and what it was.
+"""`CompressionEngine`: makes the digest of a conversation for its age, and gives the original back.
 
     engine = CompressionEngine("chat.db")
     small = engine.compress(conversation, CompressionLevel.SUMMARY)
@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound
-from compact.memory.ages import Ages, days_between
-from compact.memory.digesting import Digester, Overview, key_points, told_tokens
-from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
+from compact.memory.digesting import Digester, Overview, digest_tokens, key_points
+from compact.memory.retention import Ages, Importance, RetentionPolicy, RetentionTally, days_between
 from compact.messages import clock_and_ids
 from compact.messages.calls import got
 from compact.messages.codec import instant
@@ -46,15 +45,16 @@ RATIOS: Mapping[CompressionLevel, float] = {
     CompressionLevel.SUMMARY: 0.35,
     CompressionLevel.ARCHIVED: 0.35,
 }
-"""Share of the tokens that a level's digest is written for: the middle of what it promises."""
+"""Share of the tokens that a digest of a level is written for: the middle of the range that the
+level promises."""
 TOKENIZER = "o200k"
-"""What tokens are counted by where the settings name no tokenizer."""
+"""The tokenizer where the settings name none."""
 PAGE = 256
-"""Messages that are read from a store at once."""
+"""Messages per read from a store."""
 
 
 def retention_of(settings: CompactConfig) -> RetentionPolicy:
-    """Which sessions are kept whole, as the settings say."""
+    """The retention policy in the settings."""
     return RetentionPolicy(
         keep_score=settings.retain_score,
         keep_days=settings.retain_days,
@@ -63,7 +63,7 @@ def retention_of(settings: CompactConfig) -> RetentionPolicy:
 
 
 def ages_of(settings: CompactConfig) -> Ages:
-    """The last day of each level, as the settings say."""
+    """The last day of each level, from the settings."""
     return Ages(
         full=settings.age_full_days,
         key_points=settings.age_key_points_days,
@@ -73,19 +73,19 @@ def ages_of(settings: CompactConfig) -> Ages:
 
 
 class Original(NamedTuple):
-    """A conversation of which not all messages need be in memory."""
+    """A conversation that is read in pages, so that not all messages are in memory."""
 
     id: str
     title: str | None
     messages: Iterable[Message]
-    """They can be read more than once."""
+    """Can be iterated more than once."""
 
 
 class CompressionEngine:
-    """Writes digests of conversations by their age. `store` is where originals are looked up again.
+    """Writes digests of conversations by their age. `store` is where it looks originals up again.
 
     Raises:
-        UnknownModel: the settings name a summarizer or a tokenizer that nobody knows.
+        UnknownModel: the settings name an unknown summarizer or tokenizer.
         StoreFailed, StoreDamaged: the store cannot be opened.
     """
 
@@ -121,7 +121,7 @@ class CompressionEngine:
         )
 
     def close(self) -> None:
-        """Let go of the store, if it was opened here."""
+        """Close the store, if this object opened it."""
         if self._owns_store and self._store is not None:
             self._store.close()
 
@@ -137,30 +137,30 @@ class CompressionEngine:
 
     @property
     def fingerprint(self) -> str:
-        """What its digests depend on beside the messages."""
+        """Everything but the messages that a digest depends on."""
         ratios = "/".join(f"{ratio:g}" for ratio in RATIOS.values())
         name = self._counter.estimator.name
         return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
 
     def tokens_of(self, messages: Iterable[Message]) -> int:
-        """Tokens of messages, as ratios count them: system prompts count for nothing."""
-        found = list(messages)
-        for message in found:
+        """Tokens of messages. System prompts count nothing, as in ratios."""
+        tokens = 0
+        for message in messages:
             if not isinstance(message, Message):
                 raise InvalidArgument("messages", f"messages must be Messages, got {got(message)}")
-        return sum(told_tokens(message, self._counter) for message in found)
+            tokens += digest_tokens(message, self._counter)
+        return tokens
 
     # --- by age -----------------------------------------------------------------------------------
 
     def get_compression_level(self, age_days: float) -> CompressionLevel:
-        """The level that is due so many days after the last activity."""
+        """The level at an age in days since the last activity."""
         return self.ages.level(age_days)
 
     def compress_by_age(
         self, conversation: Conversation, *, now: datetime | None = None
     ) -> CompressedConversation:
-        """The conversation at the level that its age asks for; its age counts from its latest
-        message.
+        """The conversation at the level for its age, counted from its latest message.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -186,27 +186,29 @@ class CompressionEngine:
     async def acompress(
         self, conversation: Conversation, level: CompressionLevel
     ) -> CompressedConversation:
-        """The same for callers that await it."""
+        """`compress` for callers that await it."""
         made = await self.awritten(
             Original(conversation.id, conversation.title, conversation.messages), level
         )
         return made.model_copy(update={"original": conversation})
 
     async def awritten(self, original: Original, level: CompressionLevel) -> CompressedConversation:
-        """The same of a conversation that is read in pages: twice, in bounded memory."""
+        """`acompress` for a conversation that is read in pages. It is read twice, in bounded
+        memory.
+        """
         overview = Overview(self._counter).read(original.messages)
-        about = overview.told(original.id, original.title)
-        size = overview.told_tokens
+        about = overview.metadata(original.id, original.title)
+        size = overview.digest_tokens
         if (ratio := RATIOS.get(level)) is None:
             full = level is CompressionLevel.FULL
             written = Written(text="", source_tokens=size, tokens=size if full else 0)
         else:
             written = await self._digester.written(original.messages, size, ratio)
-        said = dict(written)
-        return CompressedConversation(level=level, about=about, **said)
+        facts: dict[str, Any] = dict(written)
+        return CompressedConversation(level=level, about=about, **facts)
 
     def extract_key_points(self, conversation: Conversation) -> tuple[KeyPoint, ...]:
-        """What the digest of the level KEY_POINTS says, one by one, in its order.
+        """The sentences of the digest of level KEY_POINTS, in its order.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -216,7 +218,7 @@ class CompressionEngine:
     def generate_summary(
         self, conversation: Conversation, target_ratio: float = 0.4
     ) -> ConversationSummary:
-        """A summary of about this share of the tokens; the true share is its `ratio`.
+        """A summary of about this share of the tokens. Its `ratio` is the true share.
 
         Raises:
             InvalidArgument: the share is not between 0 and 1.
@@ -233,20 +235,14 @@ class CompressionEngine:
         )
 
     def extract_metadata_only(self, conversation: Conversation) -> ConversationMetadata:
-        """What is known about the conversation without reading it: id, title, dates, counts, topics
-        and key entities.
-        """
-        return self.about(Original(conversation.id, conversation.title, conversation.messages))
-
-    def about(self, original: Original) -> ConversationMetadata:
-        """The same of a conversation that is read in pages."""
-        overview = Overview(self._counter).read(original.messages)
-        return overview.told(original.id, original.title)
+        """Facts about the conversation: id, title, dates, counts, topics and key entities."""
+        overview = Overview(self._counter).read(conversation.messages)
+        return overview.metadata(conversation.id, conversation.title)
 
     # --- and back ---------------------------------------------------------------------------------
 
     def decompress(self, compressed: CompressedConversation) -> Conversation:
-        """The originals, word for word, while they are in memory or in the store.
+        """The original messages, while they are in memory or in the store.
 
         Raises:
             NotFound: they are in neither; the text says where they are.
@@ -266,25 +262,25 @@ class CompressionEngine:
             )
             raise NotFound(f"{reason}; the originals are in the archive")
         session = self._store.session(compressed.id)
-        given: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
-        return Conversation(id=session.id, title=session.title, messages=messages, **given)
+        facts: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
+        return Conversation(id=session.id, title=session.title, messages=messages, **facts)
 
 
 def importance_of(store: SessionStore, session: Session, retention: RetentionPolicy) -> Importance:
-    """How much a session is worth to be kept whole; read in pages."""
+    """The importance of a session. Its messages are read in pages."""
     tally = RetentionTally().read(original_of(store, session.id).messages)
     return retention.importance(tally, session.metadata)
 
 
 def fingerprint_of(engine: CompressionEngine, chain: bytes) -> str:
-    """Of what a session's digest is made, and by which settings, for whoever stores it."""
+    """The fingerprint of a session's digest: its messages and the settings."""
     return f"{engine.fingerprint} {chain.hex()}"
 
 
 def digest_of(
     engine: CompressionEngine, store: SessionStore, session_id: str, level: CompressionLevel
 ) -> CompressedConversation:
-    """A session's digest, written now.
+    """Write the digest of a session.
 
     Raises:
         BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -294,8 +290,6 @@ def digest_of(
 
 
 class _Pages:
-    """The messages of a branch, read in pages each time."""
-
     def __init__(self, store: SessionStore, branch_id: str, length: int) -> None:
         self._store, self._branch_id, self._length = store, branch_id, length
 
@@ -307,7 +301,7 @@ class _Pages:
 
 
 def original_of(store: SessionStore, session_id: str) -> Original:
-    """A session's messages on the branch in force.
+    """A session's messages on its open branch.
 
     Raises:
         NotFound: there is no such session.

@@ -1,9 +1,9 @@
-"""Digests: what stands for a whole conversation when it is old. Start at `Digester.written`.
+"""Digests: the text that stands for a whole old conversation. Start at `Digester.written`.
 
-A digest is made by the same tellers, with the same outline and behind the same gate as a
-checkpoint: the record that code composes, the story, the lists. What of its room these leave is
-filled with excerpts of the messages, so that a level keeps what it promises to keep. It is always
-made from the messages, never from another digest, and holds no secrets.
+A digest is made like a checkpoint: the record by code, the story by a model or extracted, the
+lists, and the same gate judges it. Excerpts of the messages fill the rest of its room, so that a
+level keeps what it promises. It is always made from the messages, never from another digest, and
+holds no secrets.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from compact.text.speakers import own_words_of, speaker_of
 from compact.text.terms import STOP_WORDS
 
 PART_TOKENS = 250_000
-"""Tokens that are read at once; a longer conversation has a digest of several parts, so that memory
-stays bounded."""
+"""Tokens that are read at once. A longer conversation gets a digest of several parts, so that
+memory stays bounded."""
 MOST_TOKENS = 1_000_000
-"""Tokens of the longest digest: of a conversation of a million messages, a lower ratio is kept."""
+"""Tokens of the longest digest. A conversation of a million messages gets a lower ratio."""
 COMPOSED_SHARE = 0.7
-"""Share of a digest's room that record, story and lists may take."""
+"""Share of a digest's room for record, story and lists."""
 LEAST_COMPOSED = 120
-"""Tokens of a room in which a record has a place; in a smaller one there are excerpts alone."""
+"""Least tokens of room for a record. A smaller digest has excerpts only."""
 JOINT = "\n\n"
 """Between the parts of a digest."""
-MOST_TOLD, MOST_WORDS = 12, 4_000
-"""Topics, and names, that are told of a conversation; and words that are counted for them."""
+MOST_LISTED, MOST_WORDS = 12, 4_000
+"""The most topics, and the most names, in the metadata; and words that are counted for them."""
 SHORTEST_TOPIC = 4
-"""Characters of a word that is a topic, at least."""
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,11 @@ class DigestPart:
     messages: list[Message]
     first: int
     tokens: int
-    """Of the messages as they were."""
+    """Of the messages before secrets were replaced."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A digest while it is put together."""
-
     texts: list[str] = field(default_factory=list)
     kept: Kept = field(default_factory=Kept)
     made_by: dict[str, None] = field(default_factory=dict)
@@ -84,11 +82,10 @@ class Digester:
     most_tokens: int = MOST_TOKENS
 
     async def written(self, messages: Iterable[Message], tokens: int, ratio: float) -> Written:
-        """A digest of messages of so many tokens (`told_tokens`) that takes about this share of
-        them.
+        """A digest of messages that takes about this share of `tokens` (see `digest_tokens`).
 
-        The messages are read once. What pictures and reasoning take of the tokens cannot be said
-        in a digest, so that of such messages it may be shorter.
+        The messages are read once. Pictures and reasoning have tokens but no text for a digest, so
+        such a digest may be shorter.
         """
         ratio = min(ratio, self.most_tokens / max(1, tokens))
         draft = _Draft()
@@ -108,7 +105,7 @@ class Digester:
         known, rows, first, size = Known(), list[Message](), 0, 0
         for message in messages:
             rows.append(message)
-            size += told_tokens(message, self.counter)
+            size += digest_tokens(message, self.counter)
             if size >= self.part_tokens:
                 yield DigestPart(redact_messages(rows, known), first, size)
                 first, rows, size = first + len(rows), [], 0
@@ -116,7 +113,6 @@ class Digester:
             yield DigestPart(redact_messages(rows, known), first, size)
 
     async def _tell(self, draft: _Draft, part: DigestPart, room: int) -> None:
-        """Add the digest of a part within its room."""
         notes = Notes().read(part.messages)
         joint = self.counter.text(JOINT)
         room, text = room - joint, ""
@@ -132,7 +128,6 @@ class Digester:
         draft.tokens += part.tokens
 
     async def _composed(self, draft: _Draft, part: DigestPart, notes: Notes, room: int) -> str:
-        """Record, story and lists within so many tokens."""
         composer = Composer(notes, self.counter, mode=self.mode)
         record, cap = composer.planned(room)
         request = SummaryRequest.model_construct(
@@ -159,13 +154,13 @@ class Digester:
         return composer.written(story, room)
 
 
-def told_tokens(message: Message, counter: TokenCounter) -> int:
-    """Tokens of a message that a digest may tell: none of a system prompt's."""
+def digest_tokens(message: Message, counter: TokenCounter) -> int:
+    """Tokens of a message that count for a digest. A system prompt counts none."""
     return 0 if message.role in SYSTEM_ROLES else counter.message(message)
 
 
 def key_points(text: str) -> Iterator[KeyPoint]:
-    """What a digest says, one by one, in its order; excerpts by their lines."""
+    """The sentences of a digest in its order. Excerpts come by their lines."""
     composed, _, rest = text.partition(HEADING)
     for section, body in sections_of(composed):
         title = section or ""
@@ -182,10 +177,10 @@ def _lines(text: str) -> Iterator[str]:
 
 
 class Overview:
-    """What is gathered of a conversation message by message, in bounded memory."""
+    """Collects facts about a conversation message by message, in bounded memory."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        self.tokens = self.told_tokens = self.messages = 0
+        self.tokens = self.digest_tokens = self.messages = 0
         self._counter = counter
         self._roles: Counter[str] = Counter()
         self._words: Counter[str] = Counter()
@@ -193,30 +188,31 @@ class Overview:
         self._times: tuple[datetime, datetime] | None = None
 
     def read(self, messages: Iterable[Message]) -> Overview:
-        """Gather what the next messages hold."""
+        """Take the next messages."""
         known = Known()
         for message in messages:
             self.messages += 1
             self.tokens += self._counter.message(message)
-            self.told_tokens += told_tokens(message, self._counter)
+            self.digest_tokens += digest_tokens(message, self._counter)
             self._roles[message.role] += 1
             at = message.timestamp
             first, last = self._times or (at, at)
             self._times = min(first, at, key=instant), max(last, at, key=instant)
-            (told,) = redact_messages([message], known)
-            self._notes.read([told])
-            if speaker_of(told) == "person":
-                said = weighed(own_words_of(told), "person")
-                self._words.update(sorted(said.terms))  # sets differ from process to process
-                self._words.update(sorted(said.named))
+            (redacted,) = redact_messages([message], known)
+            self._notes.read([redacted])
+            if speaker_of(redacted) == "person":
+                weights = weighed(own_words_of(redacted), "person")
+                self._words.update(sorted(weights.terms))  # sets differ from process to process
+                self._words.update(sorted(weights.named))
                 if len(self._words) > 2 * MOST_WORDS:
                     self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
         return self
 
-    def told(self, session_id: str, title: str | None) -> ConversationMetadata:
-        """What was gathered."""
+    def metadata(self, session_id: str, title: str | None) -> ConversationMetadata:
+        """The collected facts."""
         begun, ended = self._times or (None, None)
-        names = [text for text, *_ in self._notes.ranked()[:MOST_TOLD]]
+        names = [text for text, *_ in self._notes.ranked()[:MOST_LISTED]]
+        words = {word: count for word, count in self._words.items() if _is_topic(word)}
         return ConversationMetadata(
             id=session_id,
             title=title,
@@ -225,13 +221,9 @@ class Overview:
             messages=self.messages,
             roles=dict(self._roles),
             tokens=self.tokens,
-            topics=tuple(self._topics()),
+            topics=tuple(nsmallest(MOST_LISTED, words, key=lambda word: -words[word])),
             entities=tuple(names),
         )
-
-    def _topics(self) -> list[str]:
-        words = {w: n for w, n in self._words.items() if _is_topic(w)}
-        return nsmallest(MOST_TOLD, words, key=lambda word: -words[word])
 
 
 def _is_topic(word: str) -> bool:

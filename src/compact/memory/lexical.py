@@ -1,9 +1,9 @@
-"""How well messages answer a question by their words and signs, without a model.
+"""Scores how well messages answer a question by their words and traits, without a model.
 
-A message counts by the BM25 of itself and its neighbours in the session, the nearer ones more: an
-answer stands beside its question, and what a talk is about is named once. To that are added small
-weights of what a message is: who speaks, whether it asks, whether it holds what answers have. The
-weights were chosen by hand on five conversations (docs/evidence.md, search); none is sharp.
+A message counts by the BM25 of itself and its neighbours in the session, nearer ones more: an
+answer stands beside its question, and the topic of a talk is named once. Small weights are added
+for who speaks, whether the message asks, and whether it holds what an answer needs. The weights
+were chosen by hand on five conversations (docs/evidence.md, search). None is sharp.
 """
 
 from __future__ import annotations
@@ -21,57 +21,56 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
-"""How much a message so many places later counts: what stands before counts more than what follows.
-"""
+"""Distance → weight of a neighbour. Messages before count more than messages after."""
 REACH = 3
-"""Places of the farthest neighbour."""
+"""Distance of the farthest neighbour."""
 _KERNEL = [NEIGHBOURS[-distance] for distance in range(-REACH, REACH + 1)]
 LONG = 200
-"""Words from which a message speaks for itself alone: a log or a document names everything."""
+"""Words from which a message has no part in its neighbours' scores. A log or a document holds every
+word."""
 K1, B = 1.2, 0.75
-"""Of BM25 (Robertson and Zaragoza, 2009): how soon a word counts no more, how much length does."""
+"""BM25 (Robertson and Zaragoza, 2009): K1 bounds how much repetition counts, B how much length."""
 
 
 class Weights(NamedTuple):
-    """What is added up for a message."""
+    """What each part adds to a message's score."""
 
     words: float = 5.0
-    """What the best message by words gets."""
+    """For the best message by words."""
     prior: float = 0.5
-    """For the speaker who is named, and taken from others then; for `FOR` and `AGAINST`."""
+    """Added for the named speaker and taken from others. Also for `FOR` and `AGAINST`."""
     answer: float = 1.0
-    """For each sign that an answer has."""
+    """For each trait that an answer has."""
     date: float = 2.5
-    """For the day that is named; half of it for the month alone."""
+    """For the named day. Half of it for the month alone."""
     meaning: float = 8.0
-    """For a cosine of 1 above that of the last message which is near in meaning."""
+    """For a cosine of 1 above that of the last nearest message."""
 
 
 WEIGHTS = Weights()
 FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
-"""Signs that speak for a message, and against it, whatever is asked."""
+"""Traits that count for and against a message, whatever the question."""
 YEAR_ALONE = 0.15
-"""The share of it for the year alone."""
+"""Share of the date's weight for the year alone."""
 NEAR_DAYS = 2
-"""Days by which a day that is named may be missed."""
+"""A message this many days off the named day still matches."""
 SHARPNESS = 3.0
-"""Of a session's score, which is the soft maximum of its messages' scores."""
+"""Of the soft maximum in a session's score."""
 
 
-def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
-    """Where messages stand that hold words of the question, or are neighbours of such; and the BM25
-    of each with its neighbours, that of the best one 1.
+def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, Floats]:
+    """The places of messages that hold words of the question, or have such neighbours; and the BM25
+    of each with its neighbours. The best has score 1.
 
-    `found` are the messages that hold each word. A word counts once in a message, and in all by
-    ln(1 + (N - n + ½) / (n + ½)), where n of N messages hold it.
+    `keys_by_word` are the messages that hold each word. A word counts once in a message, with the
+    weight ln(1 + (N - n + ½) / (n + ½)), where n of N messages hold it.
     """
     import numpy as np
 
     score = np.zeros(len(turns))
     weight = turns.once("weight", lambda: _length_weight(turns))
-    for keys in found:
+    for keys in keys_by_word:
         places = turns.places(keys)
         if not len(places):
             continue
@@ -83,7 +82,7 @@ def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
-    """What each message gets for what it is, whatever its words."""
+    """Each message's score without its words: who speaks, its traits, its date."""
     import numpy as np
 
     score = np.array(_worths(question.asks, weights))[_signs(turns)]
@@ -97,7 +96,7 @@ def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> F
 
 @cache
 def _worths(asks: Trait, weights: Weights) -> list[float]:
-    """What a message gets for each combination of signs."""
+    """The score of each combination of traits."""
 
     def worth(sign: Trait) -> float:
         own = (sign in FOR) - (sign in AGAINST)
@@ -107,8 +106,8 @@ def _worths(asks: Trait, weights: Weights) -> list[float]:
 
 
 def session_scores(turns: TurnTable, scores: Floats) -> Floats:
-    """The soft maximum of the scores of each session's messages: the logarithm of the sum of
-    exponentials, of `SHARPNESS`. So one that fits best counts most, and several count for more.
+    """The score of each session: the soft maximum (log of summed exponentials) of its messages. The
+    best message counts most, and several good ones count for more than one.
     """
     import numpy as np
 
@@ -132,23 +131,24 @@ def session_of(turns: TurnTable) -> Keys:
 
 
 def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
-    """What each message gets of those at some places, by their distance; nothing of another
-    session's, and of a long one only itself.
+    """The weights of some places, spread to their neighbours by distance. They do not reach another
+    session. A long message keeps its weight to itself.
     """
     import numpy as np
 
     apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * session_of(turns))
-    given = np.ones(len(places)) if weights is None else weights
+    values = np.ones(len(places)) if weights is None else weights
     is_short = turns.rows["length"][places] <= LONG
-    said = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
-    said[apart[places[is_short]]] = given[is_short]
-    heard = np.convolve(said, _KERNEL)[REACH:][apart] if len(said) else said
-    heard[places[~is_short]] += given[~is_short]
-    return heard
+    # Sessions stand REACH places apart, so that the kernel reaches no other session.
+    row = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
+    row[apart[places[is_short]]] = values[is_short]
+    scores = np.convolve(row, _KERNEL)[REACH:][apart] if len(row) else row
+    scores[places[~is_short]] += values[~is_short]
+    return scores
 
 
 def _length_weight(turns: TurnTable) -> Floats:
-    """What BM25 adds to how often a word stands somewhere, by the length there with neighbours."""
+    """BM25's length term of each message with its neighbours."""
     import numpy as np
 
     lengths = spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
@@ -157,7 +157,7 @@ def _length_weight(turns: TurnTable) -> Floats:
 
 
 def _signs(turns: TurnTable) -> NDArray[np.uint16]:
-    """The signs of each message, with that of following a question in the same session."""
+    """The traits of each message, with the trait of following a question in its session."""
     import numpy as np
 
     def made() -> NDArray[np.uint16]:
@@ -171,7 +171,7 @@ def _signs(turns: TurnTable) -> NDArray[np.uint16]:
 
 
 def _date_match(turns: TurnTable, dates: Dates) -> Floats:
-    """1 where a message was written on a day that is named, ½ in its month, less in its year."""
+    """1 on a named day, ½ in a named month, `YEAR_ALONE` in a named year."""
     import numpy as np
 
     at = turns.rows["at"].astype("datetime64[us]")
@@ -186,3 +186,72 @@ def _date_match(turns: TurnTable, dates: Dates) -> Floats:
         near |= abs(day - each) <= NEAR_DAYS
     in_month = in_year & np.isin(number % 12 + 1, list(dates.months))
     return np.where(in_month, np.where(near, 1.0, 0.5), 0.0)
+
+
+# --- whether a message is about something in memory -----------------------------------------------
+
+
+FEW = 8
+"""Least number of stretches that is assumed. Less recalls more for small talk in a new memory. More
+needs more shared words there."""
+STRETCH = 20
+"""Messages of a stretch. With fewer, common words of a long talk count as rare."""
+DISTINCT = 0.9
+"""The share of ln(stretches) that shared words must reach. Less recalls more for small talk."""
+COVERED = 0.25
+"""The share of the message's whole word weight that shared words must reach. Less recalls more for
+messages on other topics."""
+
+
+def is_about(turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]) -> bool:
+    """Whether a message is about one of the places where `may` holds. `keys_by_word` are the
+    messages that hold each of its words.
+    """
+    distinct, covered = about(turns, keys_by_word, may)
+    return distinct >= DISTINCT and covered >= COVERED
+
+
+def about(
+    turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """The weight of the words that a message shares with its best place: as a share of what tells
+    one stretch from all others, and as a share of all its words. The current talk counts as one
+    more stretch, without any of the words.
+
+    A word weighs much where few stretches of talk have it, and nothing where all have it, like
+    "thanks": so no list of greetings is needed. The shared words must nearly tell the best place's
+    stretch from all others. With the weight ln(stretches) one stretch would do so by chance.
+    """
+    import numpy as np
+
+    stretch = stretch_of(turns)
+    stretches = 1 + len(np.unique(stretch[may]))
+    if not may.any():
+        return 0.0, 0.0
+    shared, total = np.zeros(len(turns)), 0.0
+    for keys in keys_by_word:
+        places = turns.places(keys)
+        places = places[may[places]]
+        if not len(places):
+            total += math.log(2 * stretches)
+            continue
+        rare = math.log(stretches / len(np.unique(stretch[places])))
+        total += rare
+        shared += rare * (spread(turns, places) > 0)
+    best = float(shared[may].max())
+    return best / math.log(max(stretches, FEW)), best / max(total, 1e-9)
+
+
+def stretch_of(turns: TurnTable) -> Keys:
+    """The number of each message's stretch. Each session begins a new one."""
+    import numpy as np
+
+    def made() -> Keys:
+        own = session_of(turns)
+        place = np.arange(len(turns)) - turns.starts[own]
+        lengths = -(-np.diff(turns.starts) // STRETCH)
+        before = np.cumsum(np.append(0, lengths))[:-1]
+        number: Keys = before[own] + place // STRETCH
+        return number
+
+    return turns.once("stretch_of", made)

@@ -4,32 +4,28 @@
     for hit in memory.search("when did we move the harbour office?").hits:
         print(hit.timestamp, hit.title, hit.text)
 
-Whatever a session stores is found at once: there is no second copy, and no model writes anything.
+A stored message is found at once: there is no second copy, and no model writes anything.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
-from compact.memory.ageing import MemoryAgeing, ageing_of
-from compact.memory.archival_manager import DAYS, ArchivalManager
-from compact.memory.forgetting import forget
-from compact.memory.memory_status import MemoryStatus
+from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
+from compact.memory.archival_manager import DAYS, ArchivalManager, forget
+from compact.memory.backup import make_backup, restore_backup
 from compact.memory.retention import Importance
-from compact.memory.schedule import Schedule
-from compact.memory.searching import Ranked, Ways, by_day, ranked
-from compact.memory.telling import Telling
-from compact.memory.whole_memory import WholeMemory
+from compact.memory.searching import Ranked, ResultReader, Ways, by_day, ranked
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
 from compact.messages.given import Given, fields_given
@@ -39,51 +35,86 @@ from compact.messages.options import taking
 from compact.messages.protocols import Embedder, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
-from compact.store.reports import ForgottenReport
+from compact.store.reports import BackupReport, ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveReport
-from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel, DigestNote
+from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
 from compact.text.embedding import Generation, Near
 from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
 from compact.text.turns import instant_of
 
+
+class MemoryStatus(BaseModel, frozen=True, defer_build=True):
+    """What a memory holds of one scope. The file may hold other scopes too."""
+
+    scope: str
+    sessions: int = 0
+    messages: int = 0
+    """On the open branches, with archived ones."""
+    important: int = 0
+    """Sessions that are marked as important."""
+    first: datetime | None = None
+    """When the oldest session began. None without sessions."""
+    last: datetime | None = None
+    """The time of the newest message."""
+    levels: Mapping[CompressionLevel, int] = Field(default_factory=dict)
+    """Level → sessions with a digest of this level."""
+    archived: int = 0
+    """Sessions whose originals are in the archive."""
+    archive_bytes: int = 0
+    """Stored size of those originals."""
+    archive_folder: str | None = None
+    """Where archives go. None for a memory without a file and a folder."""
+    file_bytes: int | None = None
+    """Of the database and its log. None for one in memory."""
+    unindexed: int = 0
+    """Messages of all scopes that the next search must index first."""
+    unembedded: int | None = None
+    """Messages of all scopes without a vector. None without an embedder, or while it fails."""
+    embedder: str | None = None
+    """The embedder of searches."""
+    embedder_failed: str | None = None
+    """Why the embedder fails. None where it works."""
+
+
 PAGE = 10
-"""Messages that a search finds, and sessions, unless it is asked for more or fewer."""
+"""Messages, and sessions, that a search returns by default."""
 
 
 class SearchOptions(TypedDict, total=False):
-    """What else a search may be given."""
+    """Options of a search."""
 
     sessions: Sequence[str]
-    """Ids of the sessions to search; all of the scope by default."""
+    """Ids of the sessions to search. Default: all of the scope."""
     roles: Sequence[Role]
-    """Roles whose messages may be found; any by default."""
+    """Roles of messages to find. Default: any."""
     since: datetime | None
-    """The earliest time of a message; one without a zone is UTC."""
+    """The earliest time of a message. A time without a zone is UTC."""
     until: datetime | None
-    """The latest one."""
+    """The latest time."""
     least_importance: float | None
-    """0 to 1; messages without a stored importance are not found then."""
+    """0 to 1. Messages without a stored importance are then not found."""
     recent: bool
     """Whether newer messages get up to a tenth more."""
     about: str
-    """A text on the current topic: what is near to it gets up to a tenth more."""
+    """A text on the current topic. Messages near it get up to a tenth more."""
     method: Method | None
-    """`lexical`, `semantic` or `hybrid`; hybrid by default where there are vectors, and always
-    lexical where there are none: the result says which one it was."""
+    """`lexical`, `semantic` or `hybrid`. Default: hybrid with vectors, else lexical. Without
+    vectors it is always lexical. The result names the method."""
     neighbours: int
-    """Messages to tell of before and after each one found; 1 by default."""
+    """Messages to show before and after each hit. Default: 1."""
 
 
 class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
-    """What is searched by words."""
+    """The index that is searched by words."""
 
 
-class MemoryManager(WholeMemory):
-    """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
-    scope and no others. With an `embedder`, or the name of one such as `minilm` or
-    `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
-    `embed` was called. Archives go to `archive_folder`, a folder or `s3://BUCKET/PREFIX`; by
-    default where the settings say, else beside the file.
+class MemoryManager:
+    """The memory of one scope, in a file, in `:memory:`, or in an open store.
+
+    With an `embedder`, or its name such as `minilm` or `ollama:nomic-embed-text`, searches find by
+    meaning too, once `embed` was called. The default is the embedder of the settings. Archives go
+    to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. The default is the folder in the
+    settings, else one beside the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -108,7 +139,7 @@ class MemoryManager(WholeMemory):
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
-                "path", "memory needs a store with an index: a file's name, or ':memory:'"
+                "path", "memory needs a store with a search index: a file's name, or ':memory:'"
             )
         self._index = cast("SearchIndex", self._store)
         path = getattr(self._store, "path", ":memory:")
@@ -118,22 +149,17 @@ class MemoryManager(WholeMemory):
         self._schedules: list[Schedule[AgeingReport]] = []
 
     @property
-    def _keeps_all(self) -> bool:
-        """Whether there is no place for archives."""
-        return self._file is None and self._archive_folder is None
-
-    @property
     def store(self) -> SessionStore:
-        """The store; a session that is kept in it belongs to this memory."""
+        """The store. A session that is kept in it belongs to this memory."""
         return self._store
 
     @property
     def scope(self) -> str:
-        """Whose memory it is."""
+        """The scope."""
         return self._scope
 
     def close(self) -> None:
-        """End what runs on a schedule, and let go of the file, if it was opened here."""
+        """Stop the schedules, and close the file if this object opened it."""
         while self._schedules:
             self._schedules.pop().stop()
         if self._owns_store:
@@ -148,7 +174,7 @@ class MemoryManager(WholeMemory):
     def status(self) -> MemoryStatus:
         """What this memory holds, and what is still to be done."""
         sessions, kept = self.sessions(), self.archived()
-        notes = self._noted()
+        notes = cast("DigestStore", self._store).digest_notes(self._scope)
         unembedded, why = None, None
         try:
             unembedded = self.unembedded() if self._embedder else None
@@ -167,16 +193,13 @@ class MemoryManager(WholeMemory):
             levels={level: levels[level] for level in CompressionLevel if levels[level]},
             archived=len(kept),
             archive_bytes=sum(each.bytes for each in kept),
-            archive_folder=None if self._keeps_all else self.archives.folder,
+            archive_folder=archives.folder if (archives := self._archives()) else None,
             file_bytes=self._file_bytes(),
             unindexed=self._index.unindexed(),
             unembedded=unembedded,
             embedder=self._embedder.name if self._embedder else None,
             embedder_failed=why,
         )
-
-    def _noted(self) -> dict[str, DigestNote]:
-        return cast("DigestStore", self._store).digest_notes(self._scope)
 
     def _file_bytes(self) -> int | None:
         if self._file is None:
@@ -193,8 +216,9 @@ class MemoryManager(WholeMemory):
         content: str = "",
         **fields: object,
     ) -> Message:
-        """Append a message to a session of the scope, which is made where there is none: a message,
-        its role and its content, or its fields. Returns it with its id, time and importance.
+        """Append a message to a session of the scope. A missing session is created. Takes a
+        message, or its role and content, or its fields. Returns the message with its id, time and
+        importance.
 
             memory.add_message("garden", "user", "The fern stands by the window.")
             memory.add_message("garden", role="user", content="And in winter?")
@@ -206,15 +230,15 @@ class MemoryManager(WholeMemory):
         """
         if isinstance(message, str):
             fields["role"], message = message, None
-        given = {**fields, "content": content} if content else fields
-        return added(self._store, self._scope, session_id, message or fields_given(given))
+        values = {**fields, "content": content} if content else fields
+        return added(self._store, self._scope, session_id, message or fields_given(values))
 
     # --- search -----------------------------------------------------------------------------------
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Index what was stored since the last search, of all scopes; whether that could be done. A
-        search does so by itself; this is for who wants to show how far it is: `progress` is told
-        how many messages are done, and of how many.
+        """Index what was stored since the last search, of all scopes. Returns whether that was
+        possible. A search does this by itself. Call it to show progress: `progress` gets the number
+        of indexed messages and of all.
         """
         return self._index.catch_up(progress)
 
@@ -222,13 +246,13 @@ class MemoryManager(WholeMemory):
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
     ) -> SearchResult:
-        """Messages and sessions that answer a question best, at most `limit` of each.
+        """The messages and sessions that answer a question best, at most `limit` of each.
 
-        A message counts by its words and those of the messages beside it, by who speaks, by the
-        days that the question names and by what an answer to it must hold.
+        A message counts by its words and those of its neighbours, by who speaks, by the dates in
+        the question, and by what an answer to it must hold.
 
         Raises:
-            InvalidArgument: an option is wrong, or `limit` or `neighbours` below 0.
+            InvalidArgument: an option is wrong, or `limit` or `neighbours` is below 0.
         """
         known_options(options, SearchOptions)
         neighbours = options.get("neighbours", 1)
@@ -236,13 +260,13 @@ class MemoryManager(WholeMemory):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        telling = Telling(query, best, self._index, neighbours)
+        reader = ResultReader(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
             method=ways.method,
             complete=best.turns.complete,
-            hits=tuple(telling.hits()),
-            sessions=tuple(telling.sessions()),
+            hits=tuple(reader.hits()),
+            sessions=tuple(reader.sessions()),
             failed=str(failed) if failed else None,
             archived=tuple(self.archives.search_archived(query, limit=limit)),
         )
@@ -250,12 +274,12 @@ class MemoryManager(WholeMemory):
     def timeline(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> list[TimelineEntry]:
-        """What was said when: for each day in UTC and each session, how many messages, the earliest
-        first. A time without a zone is UTC.
+        """The number of messages for each day in UTC and each session, earliest first. A time
+        without a zone is UTC.
         """
         turns = self._index.turns(self._scope)
-        found = list(by_day(turns, since, until))
-        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in found}))
+        days = list(by_day(turns, since, until))
+        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in days}))
         return [
             TimelineEntry(
                 day=instant_of(first).date(),
@@ -265,13 +289,13 @@ class MemoryManager(WholeMemory):
                 first=instant_of(first),
                 last=instant_of(last),
             )
-            for place, messages, first, last in found
+            for place, messages, first, last in days
         ]
 
     def _ranked(
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
-        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        """The results, the methods, and the embedder's error where the search by meaning failed."""
         try:
             only = SearchFilter.model_validate(options)
         except ValidationError as error:
@@ -285,11 +309,11 @@ class MemoryManager(WholeMemory):
             return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
-        """How it is searched; without vectors by words, whatever was asked for."""
+        """The methods of the search. Without vectors it is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
-            known = ", ".join(map(repr, get_args(Method)))
-            raise InvalidArgument("method", f"method must be one of {known}, got {got(method)}")
+            methods = ", ".join(map(repr, get_args(Method)))
+            raise InvalidArgument("method", f"method must be one of {methods}, got {got(method)}")
         if self._vectors is not None and self._embedder is not None and method != "lexical":
             of = self._vectors.made_by(self._embedder)
         return Ways(
@@ -315,9 +339,9 @@ class MemoryManager(WholeMemory):
     def embed(
         self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Embed the messages that have no vector yet, of all scopes; how many that was. What is
-        stored while this runs waits for nothing, and is embedded by the next call. `progress` is
-        told how many messages are done, and of how many.
+        """Embed the messages that have no vector yet, of all scopes. Returns how many. Other work
+        does not wait for it. Messages stored meanwhile are embedded by the next call. `progress`
+        gets the number of embedded messages and of all.
 
         Raises:
             InvalidArgument: this memory has no embedder.
@@ -330,7 +354,7 @@ class MemoryManager(WholeMemory):
         return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
 
     def unembedded(self) -> int:
-        """How many messages have no vector yet; none where there is no embedder."""
+        """Messages without a vector. 0 without an embedder."""
         if self._vectors is None or self._embedder is None:
             return 0
         return self._vectors.pending(self._embedder)
@@ -355,25 +379,42 @@ class MemoryManager(WholeMemory):
         older_than_days: int = DAYS,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move conversations into files, as `ArchivalManager.archive_conversations`."""
+        """Move conversations into files. See `ArchivalManager.archive_conversations`."""
         return self.archives.archive_conversations(
             ids, older_than_days=older_than_days, progress=progress
         )
 
     def restore(self, session_id: str) -> Session:
-        """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
+        """Bring a conversation back. See `ArchivalManager.restore_conversation`."""
         return self.archives.restore_conversation(session_id)
 
     def archived(self) -> list[ArchivedConversation]:
-        """The conversations that are archived, the one with the newest message first."""
+        """The archived conversations, newest message first."""
         return self.archives.list_archived()
+
+    # --- backups ----------------------------------------------------------------------------------
+
+    def backup(
+        self, path: str | Path, *, progress: Callable[[int, int], None] | None = None
+    ) -> BackupReport:
+        """Write the whole store, with the sessions of all scopes, into a new folder. The folder has
+        the database, its archives, the settings without secrets, and a manifest with a checksum of
+        each file. The store stays in use. `progress` gets the bytes done and the bytes in all.
+
+        Raises:
+            StoreFailed: the path exists already, or it cannot be written.
+            StoreDamaged: an archive is missing or altered; no backup was made.
+        """
+        return make_backup(self._store, path, self._settings, progress)
+
+    restore_backup = staticmethod(restore_backup)
 
     # --- deleting ---------------------------------------------------------------------------------
 
     def forget(self, session_id: str) -> ForgottenReport:
-        """Delete a session everywhere: its messages, all that was made of them, its archive, the
-        copies that its compressions left behind, and what other sessions of the scope recalled of
-        it. The report is made by looking for what is left.
+        """Delete a session everywhere: its messages, everything made of them, its archive, the
+        copies that compressions made, and what other sessions of the scope recalled of it. The
+        report lists anything that is left.
 
         Raises:
             NotFound: the scope has no such session.
@@ -384,7 +425,7 @@ class MemoryManager(WholeMemory):
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
-        """The sessions of the scope, the one that changed last first."""
+        """The sessions of the scope, last changed first."""
         return self._store.sessions(scope=self._scope)
 
     def describe(
@@ -395,16 +436,16 @@ class MemoryManager(WholeMemory):
         important: bool | None = None,
         tags: Sequence[str] | None = None,
     ) -> Session:
-        """Give a session a title, mark it as important or no longer, or set its tags; what is not
-        given stays. An important session is never aged and never archived unless asked for by name.
+        """Set the title, the importance mark or the tags of a session. Arguments that are not given
+        change nothing. An important session is never aged, and archived only by name.
 
         Raises:
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
         no_text("tags", tags or ())
-        given = {"important": important, "tags": None if tags is None else sorted(set(tags))}
-        metadata = {**session.metadata, **{k: v for k, v in given.items() if v is not None}}
+        changes = {"important": important, "tags": None if tags is None else sorted(set(tags))}
+        metadata = {**session.metadata, **{k: v for k, v in changes.items() if v is not None}}
         return self._store.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
         )
@@ -413,12 +454,12 @@ class MemoryManager(WholeMemory):
         """A session of the scope.
 
         Raises:
-            NotFound: there is none of that id.
+            NotFound: the scope has no such session.
         """
-        found = self._store.session(session_id)
-        if found.scope != self._scope:
+        session = self._store.session(session_id)
+        if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
-        return found
+        return session
 
     # --- ageing -----------------------------------------------------------------------------------
 
@@ -429,10 +470,10 @@ class MemoryManager(WholeMemory):
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Give each session of the scope the digest that its age asks for, beside its messages, and
-        move the originals of the oldest into the archive; a row for each says what was done, or
-        would be. Important sessions keep every word. `progress` is told how many sessions are done,
-        and of how many.
+        """Give each session of the scope the digest for its age, beside its messages, and archive
+        the originals of the oldest. The report has a row for each session. A dry run only reports.
+        Important sessions keep every word. `progress` gets the number of finished sessions and of
+        all.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -446,14 +487,14 @@ class MemoryManager(WholeMemory):
         clock: Callable[[], datetime] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
-        """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
-        closing. Of several processes that do this with a file, one does the work. `progress` is
-        told, in that thread, how many sessions are done, and of how many.
+        """Age now, and again every so many seconds, in a thread. `stop()` or closing this object
+        ends it. Of several processes with the same file one does the work. `progress` runs in that
+        thread and gets the number of finished sessions and of all.
 
         Raises:
             InvalidArgument: `every` is not above 0.
         """
-        if not every > 0:  # as of a number that is none
+        if not every > 0:  # false for NaN as well
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
         work = partial(ageing.age_in_turn, progress=progress)
@@ -461,7 +502,7 @@ class MemoryManager(WholeMemory):
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:
-        """How much a session is worth to be kept whole, with each part of the score.
+        """The importance of a session, with each part of the score.
 
         Raises:
             NotFound: the scope has no such session.
@@ -469,7 +510,7 @@ class MemoryManager(WholeMemory):
         return self._ageing().importance(self.session(session_id))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
-        """The digest that stands beside a session's messages; None where there is none.
+        """The digest of a session. None where there is none.
 
         Raises:
             NotFound: the scope has no such session.
@@ -477,5 +518,8 @@ class MemoryManager(WholeMemory):
         return self._ageing().digest(self.session(session_id))
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
-        archives = None if self._keeps_all else self.archives
-        return ageing_of(self._store, self._scope, self._settings, clock, archives)
+        return ageing_of(self._store, self._scope, self._settings, clock, self._archives())
+
+    def _archives(self) -> ArchivalManager | None:
+        # A memory without a file has no place for archives, unless a folder was given.
+        return self.archives if self._file or self._archive_folder else None

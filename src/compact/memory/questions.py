@@ -1,5 +1,5 @@
-"""What a question asks for: its words without the names of those who speak, whom of them it names,
-which days, and of which kind the answer is.
+"""Reads a question: its words without speakers' names, the speaker it names, its dates, and the
+kind of answer.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _PHRASES = {
 }
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
 _MAY = "may"
-"""A month that is a common word: it counts as one beside a number only."""
+"""A month that is also a common word. It counts as a month beside a number only."""
 _DAYS, _YEARS = range(1, 32), range(1900, 2200)
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """The days that a question names: one of these months, years and days of a month each."""
+    """The dates that a question names: months, years, and days of a month."""
 
     months: frozenset[int] = frozenset()
     years: frozenset[int] = frozenset()
@@ -44,40 +44,37 @@ class Question:
     text: str
     """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
-    """Words to look for; one of several pieces counts where all of them stand."""
+    """Words to look for. Of a name with several pieces all must be there."""
     speaker: int
-    """The place of the only speaker whom it names; 0 where it names none or several."""
+    """The place of the one speaker that it names. 0 for none or several."""
     dates: Dates
     asks: Trait
-    """Signs that an answer has."""
+    """Traits of an answer."""
 
 
 def understood(text: str, speakers: Sequence[str]) -> Question:
-    """What a question asks of a talk of these speakers; the first of them is nobody."""
+    """Read a question about a talk of these speakers. The first speaker stands for unnamed ones."""
     pieces = pieces_of(text)
     names = [frozenset(pieces_of(speaker)) for speaker in speakers]
     named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
     of_speakers = frozenset().union(*names)
     wanted = [each for name in looked_for(text) for each in _alone(name)]
-    telling = [left for name in wanted if (left := tuple(p for p in name if p not in of_speakers))]
+    telling = [rest for name in wanted if (rest := tuple(p for p in name if p not in of_speakers))]
     padded = f" {' '.join(pieces)} "
-    asked = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
+    # The first piece is the name in `Ann's` too.
+    words = [word for word in text.split() if next(iter(pieces_of(word)), "") not in of_speakers]
+    traits = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
-        text=" ".join(word for word in text.split() if not _names_one(word, of_speakers)) or text,
+        text=" ".join(words) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
-        asks=Trait(sum(asked)),
+        asks=Trait(sum(traits)),
     )
 
 
-def _names_one(word: str, of_speakers: frozenset[str]) -> bool:
-    """Whether a word is a speaker's name, and be it his own: `Ann's`."""
-    return next(iter(pieces_of(word)), "") in of_speakers
-
-
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """A name whole, and each piece of one that has several; no single letter of the alphabet."""
+    """A name, then its pieces without stop words. Single ASCII letters are left out."""
     pieces = tuple(piece for piece in name if len(piece) > 1 or not piece.isascii())
     if pieces:
         yield pieces
@@ -86,7 +83,8 @@ def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _dates_in(pieces: Sequence[str]) -> Dates:
-    numbers = [int(piece) for piece in map(_without_ending, pieces) if piece.isdecimal()]
+    bare = (piece[:-2] if piece[-2:] in ("st", "nd", "rd", "th") else piece for piece in pieces)
+    numbers = [int(piece) for piece in bare if piece.isdecimal()]
     near = {piece for pair in pairwise(pieces) if any(map(_has_digit, pair)) for piece in pair}
     months = {_MONTHS[piece] for piece in pieces if piece in _MONTHS}
     if _MAY in pieces and _MAY not in near:
@@ -96,11 +94,6 @@ def _dates_in(pieces: Sequence[str]) -> Dates:
         frozenset(number for number in numbers if number in _YEARS),
         frozenset(number for number in numbers if number in _DAYS),
     )
-
-
-def _without_ending(piece: str) -> str:
-    """`8` of `8th`."""
-    return piece[:-2] if piece[-2:] in ("st", "nd", "rd", "th") else piece
 
 
 def _has_digit(piece: str) -> bool:

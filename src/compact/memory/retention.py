@@ -1,4 +1,5 @@
-"""Which conversations are kept whole whatever their age (A-6): `RetentionPolicy`.
+"""Which conversations are kept whole at any age (A-6): `RetentionPolicy`. And the levels by age
+(A-2): `Ages`.
 
     importance = 1                                        where a person marked it as important
     importance = Σ weight × part, each part 0 to 1        else
@@ -13,9 +14,9 @@
     worth        the mean importance (`text.importance`, without recency) of the 5 messages of a
                  person that count most
 
-What was pasted, what tools say and what an assistant says counts for nothing: anybody can have it
-written again. The weights were set on forty labelled conversations and are scored on twenty others
-(`python -m evals importance`, docs/evidence.md).
+Pasted text, tool output and replies count nothing: they can be had again. The weights were set on
+forty labelled conversations and are scored on twenty others (`python -m evals importance`,
+docs/evidence.md).
 """
 
 from __future__ import annotations
@@ -26,31 +27,32 @@ from datetime import datetime
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from compact.memory.ages import DAY
 from compact.messages.calls import of_field
 from compact.messages.codec import instant
 from compact.messages.messages import Message
+from compact.messages.sessions import Session
 from compact.text.conversation import Conversation
+from compact.text.digests import CompressionLevel
 from compact.text.facts import entities
 from compact.text.importance import lasting
 from compact.text.instructions import find_instructions
 from compact.text.speakers import own_words_of, speaker_of
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
-"""What counts as much: a person's words, and hours, at which a part is 1; messages, names and
-questions at which 1/e is missing."""
+"""Saturation points. At so many words of a person, and so many hours, a part is 1. At so many
+messages, names and questions, it is 1 − 1/e."""
 BEST = 5
-"""Messages of a person whose importance counts."""
+"""Messages of a person whose importance is averaged."""
 READ = 20_000
-"""Characters of one message that are read."""
+"""Characters that are read of one message."""
 MARKED = "marked as important"
-"""Why a marked one is kept whole."""
+"""The reason in reports for a marked session."""
 
 
 class Parts(NamedTuple):
-    """What an importance is made of, each 0 to 1."""
+    """The parts of an importance, each 0 to 1."""
 
     engagement: float = 0.0
     density: float = 0.0
@@ -60,20 +62,20 @@ class Parts(NamedTuple):
 
 
 WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
-"""What each part counts; together 1."""
+"""The weight of each part. The sum is 1."""
 
 
 class Importance(BaseModel, frozen=True, defer_build=True):
-    """How much a conversation is worth to be kept whole."""
+    """How much it is worth to keep a conversation whole."""
 
     score: float = Field(ge=0, le=1)
     marked: bool = False
-    """Whether a person marked it as important: the score is 1 then, whatever the parts."""
+    """Whether a person marked it as important. Then the score is 1."""
     parts: Parts = Parts()
     weights: Parts = WEIGHTS
 
     def told(self) -> dict[str, float]:
-        """Each part by its name, with what it adds to the sum."""
+        """Part → what it adds to the score."""
         return {
             name: part * weight
             for name, part, weight in zip(Parts._fields, self.parts, self.weights, strict=True)
@@ -81,7 +83,7 @@ class Importance(BaseModel, frozen=True, defer_build=True):
 
 
 class RetentionTally:
-    """What is counted of a conversation, message by message, in bounded memory."""
+    """Counts the parts of an importance message by message, in bounded memory."""
 
     def __init__(self) -> None:
         self.messages = self.words = self.questions = 0
@@ -115,7 +117,7 @@ class RetentionTally:
 
     @property
     def parts(self) -> Parts:
-        """The parts of what was counted."""
+        """The parts of the counted messages."""
         if not self.messages:
             return Parts()
         first, last = self._times or (0, 0)
@@ -135,40 +137,40 @@ def _much(count: float, typical: float) -> float:
 
 
 class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
-    """Decides which conversations keep every word. Frozen: `update_retention_policy` makes another
-    one.
+    """Decides which conversations keep every word. It is frozen: `update_retention_policy` returns
+    a new one.
     """
 
     keep_score: float = Field(default=0.5, ge=0, le=1)
-    """The importance from which a conversation is kept whole whatever its age."""
+    """A conversation of at least this importance is kept whole at any age."""
     keep_days: int | None = Field(default=None, ge=0)
-    """Days up to which such a one is kept whole; None is for ever. A marked one always is."""
+    """It is kept whole up to this age in days. None is for ever. A marked one is always kept."""
     fresh_days: int = Field(default=7, ge=0)
-    """Days up to which every conversation is kept whole."""
+    """Every conversation is kept whole up to this age in days."""
 
     def calculate_importance_score(self, conversation: Conversation) -> Importance:
-        """How much a conversation is worth to be kept whole, with each part of the score."""
+        """The importance of a conversation, with each part of the score."""
         return self.importance(RetentionTally().read(conversation.messages), conversation.metadata)
 
     def importance(self, tally: RetentionTally, metadata: Mapping[str, Any]) -> Importance:
-        """The same of what was counted, for whoever does not hold all messages at once."""
+        """The importance from a tally, for callers that do not hold all messages at once."""
         parts, marked = tally.parts, bool(metadata.get("important"))
         score = sum(part * weight for part, weight in zip(parts, WEIGHTS, strict=True))
         return Importance(score=1.0 if marked else min(1.0, score), marked=marked, parts=parts)
 
     def should_retain_full(self, conversation: Conversation, age_days: float) -> bool:
-        """Whether a conversation keeps every word at an age in days. A mark overrides everything,
-        and what is worth enough overrides age.
+        """Whether a conversation keeps every word at an age in days. A mark decides first, then the
+        importance, then the age.
         """
         return self.retains(self.calculate_importance_score(conversation), age_days)
 
     def retains(self, importance: Importance, age_days: float) -> bool:
-        """The same for an importance that is known."""
+        """`should_retain_full` for a known importance."""
         is_fresh = int(max(0.0, age_days)) <= self.fresh_days
         return is_fresh or bool(self.reason(importance, age_days))
 
     def reason(self, importance: Importance, age_days: float) -> str:
-        """Why it is kept whole even where it is no longer fresh; empty where it is not."""
+        """Why it is kept whole when it is no longer fresh. Empty where it is not."""
         if importance.marked:
             return MARKED
         is_in_time = self.keep_days is None or int(age_days) <= self.keep_days
@@ -177,12 +179,69 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
         return f"importance {importance.score:.2f}, at least {self.keep_score:g}"
 
     def update_retention_policy(self, **thresholds: float | None) -> RetentionPolicy:
-        """The policy with other thresholds.
+        """A policy with these thresholds changed.
 
         Raises:
-            InvalidArgument: there is no such threshold, or its value is out of bounds.
+            InvalidArgument: the threshold does not exist, or its value is out of bounds.
         """
         try:
             return type(self).model_validate({**self.model_dump(), **thresholds}, extra="forbid")
         except ValidationError as error:
             raise of_field(error) from None
+
+
+# --- levels by age --------------------------------------------------------------------------------
+
+
+DAY = 86_400_000_000
+"""Microseconds."""
+RESTORED = "restored_at"
+"""Metadata key of a session: when it was restored from the archive."""
+
+
+class Ages(BaseModel, frozen=True, defer_build=True):
+    """The last day of each level, in whole days since the last activity. The defaults are a choice,
+    not a measurement (A-2).
+    """
+
+    full: int = Field(default=7, ge=0)
+    """Up to this day every word is kept."""
+    key_points: int = Field(default=30, ge=0)
+    """Up to this day the digest has 60 to 70 % of the tokens."""
+    summary: int = Field(default=90, ge=0)
+    """Up to this day the originals stay beside a digest of 30 to 40 %."""
+    archived: int = Field(default=364, ge=0)
+    """Up to this day there is a digest. After it only metadata is left."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.full <= self.key_points <= self.summary <= self.archived:
+            raise ValueError("each level's last day should be no earlier than the one before it")
+        return self
+
+    def level(self, age_days: float) -> CompressionLevel:
+        """The level at an age. Only whole days count. A future date has age 0."""
+        days = int(max(0.0, age_days))
+        if days <= self.full:
+            return CompressionLevel.FULL
+        if days <= self.key_points:
+            return CompressionLevel.KEY_POINTS
+        if days <= self.summary:
+            return CompressionLevel.SUMMARY
+        return CompressionLevel.ARCHIVED if days <= self.archived else CompressionLevel.METADATA
+
+
+def active_at(session: Session) -> datetime:
+    """When a session was last used: the time of its newest message, or of its restoration from the
+    archive.
+    """
+    try:
+        restored = datetime.fromisoformat(session.metadata.get(RESTORED, ""))
+    except (TypeError, ValueError):  # there is none; or it is somebody else's
+        return session.updated_at
+    return max(session.updated_at, restored, key=instant)
+
+
+def days_between(earlier: datetime, later: datetime) -> float:
+    """Days between two times, as a fraction. A time without a zone is UTC."""
+    return (instant(later) - instant(earlier)) / DAY

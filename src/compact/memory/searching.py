@@ -1,7 +1,7 @@
-"""A search of memory: from a question to the messages and sessions that answer it, the best first.
+"""Search of memory: from a question to the messages and sessions that answer it, best first.
 
-Every way of searching proposes messages and none shuts out what another found. Boosts are bounded:
-they decide between neighbours in the order and never hide anything.
+Each method adds candidates and none removes those of another. Boosts are bounded: they change the
+order of near equals and hide nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from compact.memory.lexical import (
     words_score,
 )
 from compact.memory.questions import understood
+from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
-from compact.text.found import Method, SearchFilter
-from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable
+from compact.messages.messages import Message
+from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
+from compact.text.snippets import Sought
+from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,39 +34,36 @@ if TYPE_CHECKING:
     from compact.text.embedding import Near
 
     Floats = NDArray[np.float64]
-
 NEAREST = 400
-"""Messages that are asked for by meaning."""
+"""Messages that the vectors are asked for."""
 BOOST = 0.1
-"""The share by which being recent, or near to the topic, may raise a score at most."""
-DAY = 86_400_000_000
-"""Microseconds of a day."""
+"""The most that recency, or the current topic, may raise a score by, as a share."""
 HALF_LIFE = 30 * DAY
-"""Microseconds after which being recent counts half."""
+"""Microseconds after which the boost of recency halves."""
 
 
 Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
-"""The messages nearest in meaning to a text, within ranges of keys, so many at most."""
+"""The messages nearest in meaning to a text, within ranges of keys, at most so many."""
 
 
 class Ways(NamedTuple):
-    """How it is searched, and how much everything counts."""
+    """The methods of a search and their weights."""
 
     nearest: Nearest | None = None
-    """By meaning too, where there is an embedder."""
+    """The search by meaning, where there is an embedder."""
     words: bool = True
-    """Whether words count at all."""
+    """Whether words count."""
 
     weights: Weights = WEIGHTS
 
     recent: bool = False
-    """Whether newer messages come before older ones that fit as well."""
+    """Whether newer messages get a boost."""
     about: str = ""
-    """What the talk is about now."""
+    """The current topic. Messages near it get a boost."""
 
     @property
     def method(self) -> Method:
-        """What that is called."""
+        """The name of the combination."""
         if self.nearest is None:
             return "lexical"
         return "hybrid" if self.words else "semantic"
@@ -73,7 +73,7 @@ WAYS = Ways()
 
 
 class Ranked(NamedTuple):
-    """Messages and sessions as places among the turns, the best first; scores are 0 to 1."""
+    """Messages and sessions as places in the table of turns, best first. Scores are 0 to 1."""
 
     turns: TurnTable
     places: Sequence[int]
@@ -91,7 +91,7 @@ def ranked(
     only: SearchFilter,
     ways: Ways = WAYS,
 ) -> Ranked:
-    """The messages that answer a text best, at most so many, and as many sessions."""
+    """The messages that answer a text best, at most `most`, and as many sessions."""
     import numpy as np
 
     turns = index.turns(scope)
@@ -99,7 +99,7 @@ def ranked(
     if only.sessions:
         turns = turns.of(only.sessions)
         within = _ranges(turns)
-    is_meant = _meant(index, turns, only)
+    is_allowed = _allowed(index, turns, only)
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
     touched = np.zeros(0, np.int64)
@@ -115,11 +115,11 @@ def ranked(
         is_touched[touched] = is_touched[near] = True
         touched = np.flatnonzero(is_touched)
     scores *= _boost(index, turns, ways, within)
-    scores[~is_meant] = -np.inf
-    found = touched[is_meant[touched]]
-    best = found[_best(scores[found], most)]
+    scores[~is_allowed] = -np.inf
+    candidates = touched[is_allowed[touched]]
+    best = candidates[_best(scores[candidates], most)]
     by_session = session_scores(turns, scores)
-    own = np.flatnonzero(np.bincount(session_of(turns)[is_meant], minlength=len(turns.sessions)))
+    own = np.flatnonzero(np.bincount(session_of(turns)[is_allowed], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
     return Ranked(
         turns,
@@ -131,8 +131,10 @@ def ranked(
 
 
 def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
-    """Where the nearest messages stand, and by how much the cosine of each is above the last one's.
-    So what a vector adds ends softly where nothing is asked of vectors any more.
+    """The places of the nearest messages, and the cosine of each above the last one's.
+
+    Only `NEAREST` messages are asked for. Counting from the last of them makes the score fall to 0
+    where the list ends, instead of jumping there.
     """
     import numpy as np
 
@@ -147,26 +149,32 @@ def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
-def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
-    """Which messages may be found."""
+def _allowed(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
     import numpy as np
 
-    rows, meant = turns.rows, np.ones(len(turns), bool)
+    allowed = _in_span(turns, only.since, only.until)
     if only.roles:
-        meant &= np.isin(rows["role"], [ROLE_NUMBERS[role] for role in only.roles])
-    if only.since is not None:
-        meant &= rows["at"] >= instant(only.since)
-    if only.until is not None:
-        meant &= rows["at"] <= instant(only.until)
+        allowed &= np.isin(turns.rows["role"], [ROLE_NUMBERS[role] for role in only.roles])
     if only.least_importance is not None:
-        meant &= np.isin(turns.keys, index.important(only.least_importance))
-    return meant
+        allowed &= np.isin(turns.keys, index.important(only.least_importance))
+    return allowed
+
+
+def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -> NDArray[np.bool_]:
+    import numpy as np
+
+    at, in_span = turns.rows["at"], np.ones(len(turns), bool)
+    if since is not None:
+        in_span &= at >= instant(since)
+    if until is not None:
+        in_span &= at <= instant(until)
+    return in_span
 
 
 def _boost(
     index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
-    """By which each score is multiplied."""
+    """The factor of each score."""
     import numpy as np
 
     factor = np.ones(len(turns))
@@ -181,7 +189,7 @@ def _boost(
 
 
 def _best(scores: Floats, most: int) -> Keys:
-    """The places of the highest scores, highest first; the later one first among equals."""
+    """The places of the highest scores, highest first. Of equals the later one comes first."""
     import numpy as np
 
     some = np.arange(len(scores))
@@ -191,7 +199,7 @@ def _best(scores: Floats, most: int) -> Keys:
 
 
 def _shares(scores: Floats) -> list[float]:
-    """Scores as shares of the best one; what is below nothing is 0."""
+    """Scores as shares of the best one. Negative scores become 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
 
@@ -199,16 +207,13 @@ def _shares(scores: Floats) -> list[float]:
 def by_day(
     turns: TurnTable, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """For each day and session with messages between two instants, the day's first one first: the
-    place of the session, how many messages, and the times of the first and the last (`at`).
+    """For each day and session with messages between two instants, earliest day first: the place of
+    the session, the number of messages, and the times (`at`) of the first and the last.
     """
     import numpy as np
 
     at = turns.rows["at"]
-    meant = np.ones(len(turns), bool)
-    meant &= True if since is None else at >= instant(since)
-    meant &= True if until is None else at <= instant(until)
-    chosen = np.flatnonzero(meant)
+    chosen = np.flatnonzero(_in_span(turns, since, until))
     groups = np.stack([at[chosen] // DAY, session_of(turns)[chosen]])
     kinds, where = np.unique(groups, axis=1, return_inverse=True)
     counts = np.bincount(where.ravel(), minlength=kinds.shape[1])
@@ -218,3 +223,89 @@ def by_day(
     np.maximum.at(lasts, where.ravel(), at[chosen])
     for place in np.argsort(firsts, kind="stable").tolist():
         yield int(kinds[1, place]), int(counts[place]), int(firsts[place]), int(lasts[place])
+
+
+# --- the results with their texts -----------------------------------------------------------------
+
+
+NEIGHBOUR_LENGTH = 160
+"""Characters of a neighbour that a hit shows."""
+
+
+class ResultReader:
+    """Reads the texts of one search's results and makes its hits and sessions, the best first."""
+
+    def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
+        self._snippets, self._best, self._turns = Sought(query), best, best.turns
+        self._around = [best.turns.beside(place, neighbours) for place in best.places]
+        keys = [int(best.turns.keys[each]) for places in self._around for each in places]
+        numbers = {best.turns.where(place)[0] for place in best.places} | set(best.sessions)
+        names = [best.turns.sessions[number] for number in numbers]
+        self._messages, self._titles = index.told(keys, names)
+
+    def hits(self) -> Iterator[Hit]:
+        """The messages, without those that were deleted meanwhile."""
+        best, turns = self._best, self._turns
+        for place, score, around in zip(best.places, best.scores, self._around, strict=True):
+            number, position = turns.where(place)
+            message = self._message(place)
+            if message is None:
+                continue
+            text = self._snippets.around(_text_of(message))
+            yield Hit(
+                session_id=turns.sessions[number],
+                title=self._titles.get(turns.sessions[number]),
+                position=position,
+                message_id=message.id,
+                role=message.role,
+                speaker=message.name,
+                timestamp=message.timestamp,
+                score=score,
+                text=text,
+                highlights=self._snippets.highlights(text),
+                before=self._neighbours(range(around.start, place)),
+                after=self._neighbours(range(place + 1, around.stop)),
+            )
+
+    def _message(self, place: int) -> Message | None:
+        return self._messages.get(int(self._turns.keys[place]))
+
+    def _neighbours(self, places: range) -> tuple[Neighbour, ...]:
+        return tuple(
+            Neighbour(
+                position=self._turns.where(place)[1],
+                role=message.role,
+                speaker=message.name,
+                text=_beginning(_text_of(message)),
+            )
+            for place in places
+            if (message := self._message(place)) is not None
+        )
+
+    def sessions(self) -> Iterator[FoundSession]:
+        """The sessions, without those that were deleted meanwhile."""
+        best, turns = self._best, self._turns
+        for number, score in zip(best.sessions, best.session_scores, strict=True):
+            if turns.sessions[number] not in self._titles:
+                continue
+            at = turns.rows["at"][turns.starts[number] : turns.starts[number + 1]]
+            yield FoundSession(
+                session_id=turns.sessions[number],
+                title=self._titles[turns.sessions[number]],
+                begun=instant_of(int(at.min())),
+                ended=instant_of(int(at.max())),
+                messages=len(at),
+                score=score,
+            )
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= NEIGHBOUR_LENGTH else text[:NEIGHBOUR_LENGTH] + " …"
+
+
+def _text_of(message: Message) -> str:
+    # Ids of calls are left out: they answer no question.
+    parts = [message.text]
+    parts += [f"{call.name} {call.arguments}" for call in message.tool_calls]
+    parts += [result.text for result in message.tool_results]
+    return "\n".join(filter(None, parts))

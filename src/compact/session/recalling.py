@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
+from compact.memory.lexical import is_about
 from compact.memory.memory_manager import MemoryManager
 from compact.memory.questions import understood
-from compact.memory.relevance import is_about
 from compact.messages.changes import RecalledTurn
 from compact.messages.messages import Message, Role
 from compact.messages.protocols import SessionStore

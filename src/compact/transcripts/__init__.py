@@ -1,7 +1,7 @@
-"""Transcripts: the file formats people keep conversations in.
+"""Transcripts: files that hold conversations, in the formats of many programs.
 
-`reading.read` finds the format by content and gives a `transcript.Transcript`; `writing.write` puts
-messages back into a file of the same kind where that kind is written. `table` lists the formats and
-how each is recognized; every format has a module of its own. The wire formats of single messages
-live in `core.formats`.
+`reading.read` recognizes the format by the content and returns a `transcript.Transcript`.
+`writing.write` writes messages back, for formats that can be written. `table` lists the formats.
+Programs that need code have a module of their own, the others a row in `shapes`. The wire formats
+of single messages are in `messages.formats`.
 """

@@ -1,12 +1,13 @@
-"""Plain chat files: the messages of a provider as JSON, in the shapes people keep them in.
+"""Plain chat files: the messages of a provider as JSON.
 
-A JSON list of messages; an object with `messages` (and `tools`, `system`), as the body of a request
-has; the body of a request to the Responses API, with `input` (and `tools`, `instructions`); JSON
-Lines of one message a line; JSON Lines of one such object a line. Messages are in any wire format;
-where they do not tell in which, they are Anthropic's if the system prompt stands beside them.
+The shapes: a JSON list of messages; an object with `messages` (and `tools`, `system`), as in a
+request body; a request body of the Responses API with `input` (and `tools`, `instructions`); JSON
+Lines of messages; JSON Lines of such objects. Messages are in any wire format. Where they do not
+show which, a system prompt beside them means Anthropic's.
 
-These files are a provider's input, so their tool calls must make sense: a result without a call
-before it, a call id that is used again while it is open and a call answered twice are refused.
+These files are input for a provider, so their tool calls must be valid. Refused are a result
+without an earlier call, a call id that is used again while it is open, and a second answer to a
+call.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ NAME = "chat"
 _ITEM_TYPES = frozenset(
     ("reasoning", "item_reference", "mcp_list_tools", *COMPACTIONS, *OUTPUT_OF.values())
 )
-"""Types of the Responses API's items that are no messages; hosted tools' end in `_call`."""
+"""Types of Responses API items that are no messages. Types of hosted tools end in `_call`."""
 _ITEMS = ("messages", "input", "output", "items")
-"""Keys of an object at which its messages stand: all but the first are the Responses API's."""
+"""Keys for an object's messages. All but the first are the Responses API's."""
 _SYSTEM = ("system", "instructions")
-"""Keys of a system prompt that stands beside the messages: Anthropic's, the Responses API's."""
+"""Keys for a system prompt beside the messages: Anthropic's, the Responses API's."""
 _SYSTEM_ID = "m0"
-"""The system prompt stands first, wherever the file has it: ids tell positions."""
+"""A system prompt beside the messages becomes the first message. Ids are positions."""
 _INDENT = regex(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
-"""A message's dictionary and the line it stands on, where a line can be named."""
+"""A message's dictionary and its line, where the file has lines."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the values look like messages or like conversations of messages."""
+    """Whether the values look like messages or like conversations."""
     match document.rows:
         case [(_, list() as items)] if isinstance(document, JsonValue):
             return not items or _is_message(items[0])
@@ -55,7 +56,7 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file; `active` changes nothing, these files know no boundaries.
+    """One conversation of the file. These files have no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the line or the message's path.
@@ -69,7 +70,7 @@ def read(
 
 
 def render(transcript: Transcript, messages: Sequence[Message]) -> str:
-    """The messages in the shape of the transcript's container, in its wire format."""
+    """The messages in the container's shape and wire format."""
     container = transcript.container
     fields = dict(container.fields)
     if transcript.format == NAME and (beside := _system_at(fields)):
@@ -104,17 +105,17 @@ def _is_conversation(value: object) -> bool:
 
 
 def _items_at(value: Mapping[str, Any]) -> str:
-    """The key of an object at which its messages stand."""
+    """The key of an object's messages."""
     return next((key for key in _ITEMS if key in value), _ITEMS[0])
 
 
 def _system_at(fields: Mapping[str, Any]) -> str | None:
-    """The key at which a system prompt stands beside the messages."""
+    """The key of a system prompt beside the messages."""
     return next((key for key in _SYSTEM if fields.get(key) is not None), None)
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the file's conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     if not _is_conversation(document.rows[0][1]):
         return [None]
     values = (value if isinstance(value, dict) else {} for _, value in document.rows)
@@ -122,12 +123,12 @@ def titles(document: Document) -> list[str | None]:
 
 
 def _indent(data: bytes) -> int | None:
-    found = _INDENT.match(data)
-    return len(found.group(1)) if found else None
+    match = _INDENT.match(data)
+    return len(match.group(1)) if match else None
 
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
-    """One of the objects of a file that has one, or one a line."""
+    """One object of a file: the only one, or one of JSON Lines."""
     line, value = choose(
         document.rows, conversation, source=document.source, titles=lambda: titles(document)
     )
@@ -138,10 +139,10 @@ def _read_object(document: Document, conversation: int | None) -> Transcript:
         original, indent = original.split(b"\n")[line - 1] + b"\n", None
     at = line if isinstance(document, JsonLines) else None
     key = _items_at(value)
-    given = value[key]
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    items: list[Item] = [(at, x) for x in given]
+    content = value[key]
+    if isinstance(content, str):
+        content = [{"role": "user", "content": content}]
+    items: list[Item] = [(at, x) for x in content]
     container = Container("object", {**value, key: None}, indent, original)
     return _transcript(document, items, container)
 
@@ -152,25 +153,25 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     fields = container.fields
     key, beside = _items_at(fields), _system_at(fields)
     wire = _format_of([raw for _, raw in items], fields, document.source)
-    found = Collected(document.source)
+    chat = Collected(document.source)
     if beside is not None:
         system = {"role": "system", "content": fields[beside]}
-        found.add(found.parsed(wire, system, beside), system)
+        chat.add(chat.parsed(wire, system, beside), system)
     places: list[tuple[int, int | None]] = []
     for index, (line, raw) in enumerate(items):
-        if found.attempt(partial(_add, found, wire, raw, f"{key}[{index}]", line)):
+        if chat.attempt(partial(_add, chat, wire, raw, f"{key}[{index}]", line)):
             places.append((index, line))
-    notes = (*found.notes(), *document.notes)
-    _check_calls(found, places, key)
+    notes = (*chat.notes(), *document.notes)
+    _check_calls(chat, places, key)
     return Transcript(
         source=document.source,
         format=NAME,
         wire=wire.name,
-        messages=tuple(found.messages),
+        messages=tuple(chat.messages),
         title=title if isinstance(title := fields.get("title"), str) else None,
         model=text_or(fields.get("model")),
         tools=_tools(fields.get("tools"), document.source),
-        rows=found.rows,
+        rows=chat.rows,
         notes=notes,
         conversations=len(document.rows) if container.shape == "object" else 1,
         container=container,
@@ -182,7 +183,7 @@ def _add(found: Collected, wire: WireFormat, raw: Any, place: str, line: int | N
 
 
 def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
-    """The format of the messages. Where none of them tells, what stands beside them does."""
+    """The wire format of the messages, or of what stands beside them where they do not show it."""
     if _items_at(fields) == "input":
         try:
             refuse_server_state({**fields, "input": raws})
@@ -202,7 +203,7 @@ def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, list[Message]]:
-    """The system prompt that stands beside the messages, and the messages without it."""
+    """The system prompt for the place beside the messages, and the messages without it."""
     for message in messages:
         if message.id == _SYSTEM_ID:
             system = message.text if message.edited else given
@@ -211,7 +212,7 @@ def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, li
 
 
 def _check_calls(found: Collected, places: Sequence[tuple[int, int | None]], key: str) -> None:
-    """Refuse tool calls and results that no provider would take."""
+    """Refuse tool calls and results that no provider would accept."""
     offset = len(found.messages) - len(places)
     for index, reason in _broken_calls(found.messages):
         at, line = places[index - offset]
@@ -219,9 +220,9 @@ def _check_calls(found: Collected, places: Sequence[tuple[int, int | None]], key
 
 
 def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:
-    """What is wrong with the calls, each with the index of its message.
+    """Indexes of messages with invalid calls or results, and the reason.
 
-    The deprecated functions have no ids of their own: their names may be used again.
+    The deprecated functions have no ids. Their names may be used again.
     """
     waiting: set[str] = set()
     answered: set[str] = set()

@@ -1,18 +1,18 @@
-"""Reading the `conversations.json` of a ChatGPT account's export: a list of conversations, each a
-tree, `{title, mapping: {id: {message, parent, children}}, current_node}`.
+"""The `conversations.json` of a ChatGPT account's export: a list of conversations. Each is a tree,
+`{title, mapping: {id: {message, parent, children}}, current_node}`.
 
-What is decided here:
+Decisions:
 
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
-  prompts, replies asked for again) are left out, counted.
-- A message to a tool (`recipient`) is a call, the tool's messages behind it are its results. These
-  files have no ids for that: the oldest waiting call to the tool is answered, else the one that
-  was made just before.
+  prompts, repeated replies) are left out, counted.
+- A message to a tool (`recipient`) is a call. The tool's messages behind it are its results. These
+  files have no ids for calls: a result answers the oldest waiting call to the tool, else the call
+  just before.
 - Reasoning (`thoughts`) belongs to the reply behind it.
 - What the person set for all conversations (`user_editable_context`) and what was remembered of
-  them (`model_editable_context`) are system messages; what is hidden otherwise is `injected` where
-  it has the role of a user. Messages that say nothing are left out, counted.
-- Of pictures, sound and files the export has names only: they are told in brackets, and counted.
+  them (`model_editable_context`) are system messages. Other hidden messages of the role `user` are
+  `injected`. Messages without contents are left out, counted.
+- The export has only the names of pictures, sound and files: they stand in brackets, counted.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
-from compact.messages.messages import MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, choose, objects_in, values_of
 from compact.transcripts.pairing import INJECTED, Paired, texts_of, unknown_role
 from compact.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "chatgpt_export"
 _SET_FOR_ALL = ("user_editable_context", "model_editable_context")
-"""Contents that are set for all conversations."""
+"""Content types that apply to all conversations of the account."""
 _ABOUT = ("about_user_message", "about_model_message")
-"""Where older messages keep them, beside their contents."""
+"""Where older messages keep such contents."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
 """Where such contents keep their texts."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a first value is a conversation with a mapping of nodes."""
+    """Whether one of the first values is a conversation with a mapping of nodes."""
     return any(_is_conversation(value) for value in values_of(document)[:20])
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
-    return [_text_at(value, "title") for value in values_of(document)]
+    """The conversations' titles, in their order."""
+    values = values_of(document)
+    return [text_or(value.get("title")) if isinstance(value, dict) else None for value in values]
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file, the branch that was shown last; `active` changes nothing.
+    """One conversation of the file: the branch that was shown last. `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the node that is wrong.
@@ -69,16 +70,13 @@ def read(
     for node in path:
         branch.take(node, mapping[node])
     branch.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(branch.messages),
+    return branch.transcript(
+        document,
+        NAME,
+        before=tree.notes(path),
         title=text_or(value.get("title")),
         model=branch.model or text_or(value.get("default_model_slug")),
         session_id=text_or(value.get("conversation_id")) or text_or(value.get("id")),
-        rows=branch.rows,
-        notes=(*tree.notes(path), *branch.notes(), *document.notes),
         conversations=len(values),
     )
 
@@ -87,38 +85,31 @@ def _is_conversation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
 
-def _text_at(value: object, key: str) -> str | None:
-    return text_or(value.get(key)) if isinstance(value, dict) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The nodes of a conversation."""
-
     source: str
     mapping: Mapping[str, Any]
 
     def path(self, current: object) -> list[str]:
-        """The nodes from the root to the current one, or to the newest where none is.
+        """The nodes from the root to the current one, or to the newest leaf.
 
         Raises:
-            InvalidTranscript: a node is none, or its own ancestor.
+            InvalidTranscript: a node is no object, or is its own ancestor.
         """
         for name, node in self.mapping.items():
             if not isinstance(node, dict):
                 raise InvalidTranscript(self.source, f"mapping.{name}: expected an object")
         is_there = isinstance(current, str) and current in self.mapping
         at = current if is_there else self._newest()
-        found: dict[str, None] = {}
+        path: dict[str, None] = {}
         while isinstance(at, str) and at in self.mapping:
-            if at in found:
+            if at in path:
                 raise InvalidTranscript(self.source, f"mapping.{at}: is its own ancestor")
-            found[at] = None
+            path[at] = None
             at = self.mapping[at].get("parent")
-        return list(reversed(found))
+        return list(reversed(path))
 
     def _newest(self) -> str | None:
-        """The leaf that was said last."""
         leaves = [name for name, node in self.mapping.items() if not node.get("children")]
         return max(leaves, key=self._said_at, default=None)
 
@@ -130,26 +121,21 @@ class _Tree:
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
         """How many messages are in other branches."""
         shown = set(path)
-        others = [
-            name
+        others = sum(
+            isinstance(node.get("message"), dict) and name not in shown
             for name, node in self.mapping.items()
-            if isinstance(node.get("message"), dict) and name not in shown
-        ]
-        if not others:
-            return ()
-        what = "message of another branch" if len(others) == 1 else "messages of other branches"
-        return (f"{len(others)} {what}",)
+        )
+        what = "message of another branch" if others == 1 else "messages of other branches"
+        return (f"{others} {what}",) if others else ()
 
 
 @dataclass(slots=True)
 class _ShownBranch(Paired):
-    """Makes messages of the nodes as they come."""
-
     model: str | None = None
     _thoughts: list[Part] = field(default_factory=list)
     """Reasoning that waits for its reply."""
     _thinking: list[Row] = field(default_factory=list)
-    """The messages that it stands in."""
+    """The messages of that reasoning."""
 
     def take(self, name: str, node: Row) -> None:
         """Take one node.
@@ -169,19 +155,20 @@ class _ShownBranch(Paired):
         self._message(role, content, message)
 
     def _message(self, role: str, content: Row, message: Row) -> None:
-        known = message.get("metadata")
-        facts: Row = known if isinstance(known, dict) else {}
+        metadata = message.get("metadata")
+        facts: Row = metadata if isinstance(metadata, dict) else {}
         self.model = text_or(facts.get("model_slug")) or self.model
         kind = str(content.get("content_type"))
         if kind == "thoughts":
-            thoughts = [_thought(each) for each in objects_in(content.get("thoughts"))]
-            self._thoughts += [Thinking(text) for text in thoughts if text]
+            for each in objects_in(content.get("thoughts")):
+                if thought := "\n".join(texts_of((each.get("summary"), each.get("content")))):
+                    self._thoughts.append(Thinking(thought))
             self._thinking.append(message)
             return
         text = self._text(kind, content)
         names = [each.get("name") for each in objects_in(facts.get("attachments"))]
-        told = "\n".join(f"[attached {name}]" for name in texts_of(names))
-        text = "\n".join(texts_of((text, told)))
+        attached = "\n".join(f"[attached {name}]" for name in texts_of(names))
+        text = "\n".join(texts_of((text, attached)))
         set_for_all = facts.get("user_context_message_data")
         if isinstance(set_for_all, dict) and kind not in _SET_FOR_ALL:
             text = "\n\n".join(texts_of([set_for_all.get(key) for key in _ABOUT])) or text
@@ -195,23 +182,26 @@ class _ShownBranch(Paired):
         elif role == "tool":
             self._result(kind, text, message, time)
         elif role == "assistant":
-            part = self._call(text, message) if self._is_call(message) else Text(text)
+            part: Part = Text(text)
+            if self._is_call(message):
+                part = self.call(message.get("id"), message["recipient"], text)
             self._say("assistant", [part], message, time)
         else:
             self._other(role, text, message, facts, time)
 
     def _other(self, role: str, text: str, message: Row, facts: Row, time: datetime | None) -> None:
-        """A message of the person, of the system, or of a role that nobody knows."""
         if role not in ("user", "system"):
             self.left_out[unknown_role(role)] += 1
         is_hidden = bool(facts.get("is_visually_hidden_from_conversation"))
-        marked: dict[str, MessageMetadata] = {}
-        if role != "system" and (is_hidden or role != "user"):
-            marked = {"metadata": INJECTED}
-        self._say("system" if role == "system" else "user", [Text(text)], message, time, **marked)
+        if role == "system":
+            self._say("system", [Text(text)], message, time)
+        elif is_hidden or role != "user":
+            self._say("user", [Text(text)], message, time, metadata=INJECTED)
+        else:
+            self._say("user", [Text(text)], message, time)
 
     def finish(self) -> None:
-        """Reasoning that no reply followed is a message of its own."""
+        """Reasoning without a reply becomes a message of its own."""
         if self._thoughts:
             last = self._thinking.pop()
             self._say("assistant", [], last, time_of(last.get("create_time")))
@@ -233,17 +223,15 @@ class _ShownBranch(Paired):
         is_tool = isinstance(recipient, str) and recipient not in ("all", "assistant", "")
         return is_tool and message["author"]["role"] == "assistant"
 
-    def _call(self, text: str, message: Row) -> Part:
-        return self.call(message.get("id"), message["recipient"], text)
-
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
-        """What a tool said: the result of the call to it, or more of the last one's."""
-        call = self.asked_of(message["author"].get("name")) or self.just_asked()
+        """A tool's message: the result of the waiting call to it, or a further result of the last
+        call.
+        """
+        call = self.waiting_call(message["author"].get("name")) or self.last_call()
         result = ToolResult("", text, is_error=kind == "system_error")
         self.answer(call, result, message, time=time)
 
     def _text(self, kind: str, content: Row) -> str:
-        """What a content says, in words."""
         match kind:
             case "text" | "multimodal_text":
                 parts = content.get("parts")
@@ -263,7 +251,7 @@ class _ShownBranch(Paired):
         return write_json(rest) if any(rest.values()) else ""
 
     def _part(self, part: object) -> str:
-        """A part of a content: a text, or what stands for a picture, a sound or a file."""
+        """The text of a part, or a text in place of a picture, a sound or a file."""
         if isinstance(part, str) or not isinstance(part, dict):
             return part if isinstance(part, str) else write_json(part)
         if isinstance(text := part.get("text"), str):
@@ -275,7 +263,3 @@ class _ShownBranch(Paired):
         size = [part.get("width"), part.get("height")]
         shape = f", {size[0]}×{size[1]}" if all(isinstance(x, int) for x in size) else ""
         return f"[{kind} {pointer}{shape}]" if isinstance(pointer, str) else write_json(part)
-
-
-def _thought(row: Row) -> str:
-    return "\n".join(texts_of((row.get("summary"), row.get("content"))))

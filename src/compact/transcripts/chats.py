@@ -1,8 +1,8 @@
-"""Chats of an earlier assistant, read from its database: the rows of its tables `conversations` and
-`messages`, as they are. What they mean is said in `transcripts.sqlite_chats`.
+"""Reads the tables `conversations` and `messages` of an older assistant's SQLite database.
+`transcripts.sqlite_chats` makes messages of the rows.
 
-The file itself is never opened by SQLite: it reads a copy, so that nothing is made beside the file,
-and what was written to it last (its log) is read too.
+SQLite opens only a copy. So no file appears beside the original, and the newest rows in its log are
+read too.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import apsw
 from compact.errors import InvalidTranscript
 
 BESIDE = ("-wal", "-journal")
-"""Ends of the names of files beside a database that belong to what is in it."""
+"""Suffixes of files that belong to a database."""
 _TABLES = ("conversations", "messages")
 _LINKS = ("conversation_id", "conversationid", "conv_id", "chat_id", "thread_id", "session_id")
-"""Columns that say which conversation a message is of."""
+"""Columns for the id of a message's conversation."""
 _KEYS = ("id", "conversation_id", "uuid")
-"""Columns that are a conversation's id."""
+"""Columns for a conversation's id."""
 
 Cells = dict[str, Any]
 
 
 def conversations(data: bytes, beside: Mapping[str, bytes], source: str) -> list[Cells]:
-    """Every conversation, `{"conversation": its row, "messages": its rows}`, in the order of the
-    tables; messages whose conversation has no row come last, each conversation by its id.
+    """All conversations as `{"conversation": row, "messages": rows}`, in the order of the tables.
+    Messages whose conversation has no row come last, grouped by its id.
 
     Raises:
-        InvalidTranscript: it is damaged, or has no such tables.
+        InvalidTranscript: the database is damaged, or does not have these tables.
     """
     with TemporaryDirectory(prefix="compact-chats-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / "chats.db"
@@ -61,26 +61,26 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
             what += "; it is a store of compact, which --store opens"
         raise InvalidTranscript(source, what, is_foreign=True)
     records = list(_rows(db, "SELECT * FROM conversations"))
-    said = list(_rows(db, "SELECT * FROM messages"))
-    link = _column(said, _LINKS, "messages", source)
+    messages = list(_rows(db, "SELECT * FROM messages"))
+    link = _column(messages, _LINKS, "messages", source)
     key = _column(records, _KEYS, "conversations", source)
-    found: dict[Any, Cells] = {
+    chats: dict[Any, Cells] = {
         record[key]: {"conversation": record, "messages": []} for record in records
     }
-    for row in said:
+    for row in messages:
         owner = row[link]
-        if owner not in found:
-            found[owner] = {"conversation": {key: owner}, "messages": []}
-        found[owner]["messages"].append(row)
-    return list(found.values())
+        if owner not in chats:
+            chats[owner] = {"conversation": {key: owner}, "messages": []}
+        chats[owner]["messages"].append(row)
+    return list(chats.values())
 
 
 def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
-    """The logs of the program `llm`, whose rows hold a prompt and a response each, as messages."""
+    """The logs of the program `llm`. Each of its rows has a prompt and a response."""
     listed = (
         db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
     )
-    found: dict[Any, Cells] = {
+    chats: dict[Any, Cells] = {
         key: {"conversation": {"id": key, "name": name, "model": model}, "messages": []}
         for key, name, model in listed
     }
@@ -91,7 +91,7 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
     system: object = None
     for row in _rows(db, "SELECT * FROM responses ORDER BY datetime_utc, rowid"):
         key, own = row.get("conversation_id"), row["id"]
-        chat = found.setdefault(key, {"conversation": {"id": key}, "messages": []})["messages"]
+        chat = chats.setdefault(key, {"conversation": {"id": key}, "messages": []})["messages"]
         system = None if not chat else system
         texts = {
             name: "\n\n".join(
@@ -104,21 +104,21 @@ def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
             )
             for name in ("system", "prompt")
         }
-        said: list[Cells] = [
+        turns: list[Cells] = [
             {**each, "role": "tool"} for each in beside.get(("tool_results", own), ())
         ]
         if texts["system"] and texts["system"] != system:
-            said.insert(0, {"role": "system", "content": texts["system"]})
+            turns.insert(0, {"role": "system", "content": texts["system"]})
         system = texts["system"]
         if texts["prompt"]:
-            said.append({"role": "user", "content": texts["prompt"]})
+            turns.append({"role": "user", "content": texts["prompt"]})
         calls = beside.get(("tool_calls", own))
-        said.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
+        turns.append({**row, "role": "assistant", "content": row["response"], "tool_calls": calls})
         chat += [
             {**each, "id": f"{own}-{n}", "timestamp": row.get("datetime_utc")}
-            for n, each in enumerate(said)
+            for n, each in enumerate(turns)
         ]
-    return found
+    return chats
 
 
 _LLM_BESIDE = {
@@ -130,11 +130,11 @@ _LLM_BESIDE = {
         for name in ("system", "prompt")
     },
 }
-"""A table beside the responses of `llm` → how its rows are read."""
+"""Table of `llm` with further data of a response → its query."""
 
 
 def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:
-    """The rows of a query by the names of their columns, in lower case."""
+    """The rows of a query by lower-case column name."""
     cursor = db.execute(sql)
     names: list[str] = []
     for row in cursor:
@@ -143,10 +143,10 @@ def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:
 
 
 def _column(rows: list[Cells], names: tuple[str, ...], table: str, source: str) -> str:
-    """The first of the columns that the rows have.
+    """The first of these columns that the rows have.
 
     Raises:
-        InvalidTranscript: they have none of them.
+        InvalidTranscript: they have none.
     """
     if not rows:
         return names[0]

@@ -1,27 +1,23 @@
-"""Reading Claude Code sessions: JSON Lines of events, of which the `user` and `assistant` rows are
-the conversation.
+"""Claude Code sessions: JSON Lines of events. The `user` and `assistant` rows are the conversation.
 
-What is decided here:
+Decisions:
 
-- Rows come in log order. Where a prompt was edited or rewound, `parentUuid` branches; every branch
-  is kept, as the person wrote it. A row whose `uuid` was already seen is a retry and left out.
-- Neighbouring rows of one reply (same `message.id`) are one message, and so are rows that go on
-  after the result of one of several parallel calls: a provider wants the calls together. Other
-  pieces with results between them stay apart and share their `reply_id`. Parts keep the row's own
-  block as `raw`, so that a writer finds the row again.
-- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent's conversation: left out where
-  the file has others. Rows that
-  the tool made up in the assistant's name (`<synthetic>`: an API error, "No response requested.")
-  were said by no model: both left out.
-- An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
-  where no message stands before it in the file; else it is left out, because we recompress from
-  originals.
-- A prompt that was typed while the model worked is a message of the person
-  (`claude_code_queue`). What the tool recorded of a person's answers to its questions
-  (`toolUseResult`) is kept as the message's `said`.
-- `active` takes what follows the last boundary, its summary as a checkpoint.
+- Rows come in log order. An edited or rewound prompt branches the log (`parentUuid`). Every branch
+  is kept. A row with a known `uuid` is a retry and left out.
+- Neighbouring rows of one reply (same `message.id`) are one message. So are rows that go on after
+  the result of one of several parallel calls: a provider wants the calls together. Other pieces
+  with results between them stay apart and share a `reply_id`. Parts keep the row's block as `raw`,
+  so that a writer finds the row again.
+- `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent and are left out, unless the
+  file has nothing else. Rows that the tool wrote in the assistant's name (`<synthetic>`: an API
+  error, "No response requested.") are left out.
+- An earlier summary (`isCompactSummary`) is a checkpoint where no message stands before it.
+  Otherwise it is left out: compact summarizes originals, not summaries.
+- A prompt that was typed while the model worked is a message of the person (`claude_code_queue`).
+  The person's answers to the tool's questions (`toolUseResult`) become the message's `said`.
+- `active` starts at the last boundary, with its summary as a checkpoint.
 
-Writing lives in `claude_code_writing`.
+`claude_code_writing` writes such files.
 """
 
 from __future__ import annotations
@@ -44,6 +40,7 @@ from compact.transcripts.transcript import (
     Container,
     Row,
     Transcript,
+    has_type,
     time_of,
 )
 
@@ -53,10 +50,10 @@ _OTHER_EVENTS = frozenset(
     ("queue-operation", "attachment", "custom-title", "ai-title", "last-prompt")
 )
 _SPOKEN = ("user", "assistant")
-"""Types of rows that are messages."""
+"""Types of message rows."""
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
-"""How the names of tools begin that are not the program's own."""
+"""Prefix of the names of tools that are not the program's own."""
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
 _PERSON = MessageMetadata(source="person")
@@ -77,24 +74,20 @@ def read(
         InvalidTranscript: naming the line of a row that is no event or holds no valid message.
     """
     log = _Log(document.source)
-    rows = log.checked(document.rows, _has_type, "an event with a type")
+    rows = log.checked(document.rows, has_type, "an event with a type")
     log.takes_sidechain = all(_is_side(row) for _, row in rows if row["type"] in _SPOKEN)
-    start = _last_boundary(rows) if active else 0
+    bounds = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
+    start = bounds[-1] if active and bounds else 0
     for number, row in rows[start:]:
         log.attempt(partial(log.take, number, row))
     log.finish()
-    notes = (*log.notes(), *document.notes)
-    if active and not start:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
+    return log.transcript(
+        document,
+        NAME,
+        after=(NO_BOUNDARY,) * (active and not start),
         wire="anthropic",
-        messages=tuple(log.messages),
         title=_title(rows),
         session_id=_last_of(rows, "sessionId") or _last_of(rows, "session_id"),
-        rows=log.rows,
-        notes=notes,
         container=Container(
             fields={"last_uuid": _last_of(rows, "uuid")},
             original=None if start else document.data,
@@ -115,58 +108,48 @@ def _is_event(row: object) -> bool:
     )
 
 
-def _has_type(row: Row) -> bool:
-    return isinstance(row.get("type"), str)
-
-
 def _is_side(row: Row) -> bool:
-    """Whether a row is of a sub-agent's conversation."""
+    """Whether a row belongs to a sub-agent."""
     return bool(row.get("isSidechain") or row.get("parent_tool_use_id"))
 
 
-def _last_boundary(rows: list[tuple[int, dict[str, Any]]]) -> int:
-    found = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
-    return found[-1] if found else 0
-
-
 def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
-    """The last title given to this session; `summary` rows at the head may belong to others."""
+    """The session's last title. `summary` rows at the head may belong to other sessions."""
     title: str | None = None
-    known = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
+    uuids = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
     for _, row in rows:
-        given = row.get("customTitle") or row.get("aiTitle")
-        if row["type"] == "summary" and str(row.get("leafUuid")) in known:
-            given = row.get("summary")
-        title = given if isinstance(given, str) else title
+        own = row.get("customTitle") or row.get("aiTitle")
+        if row["type"] == "summary" and str(row.get("leafUuid")) in uuids:
+            own = row.get("summary")
+        title = own if isinstance(own, str) else title
     return title
 
 
 def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
-    """The last text that a row has there."""
-    found = (row.get(key) for _, row in reversed(rows))
-    return next((each for each in found if isinstance(each, str)), None)
+    """The last text under this key."""
+    values = (row.get(key) for _, row in reversed(rows))
+    return next((each for each in values if isinstance(each, str)), None)
 
 
 @dataclass(slots=True)
 class _Log(Collected):
-    """Builds messages from rows as they come."""
-
     _numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _queue: Queue = field(default_factory=Queue)
     _seen: set[str] = field(default_factory=set)
     _reply: list[tuple[int, Row]] = field(default_factory=list)
     _later: list[Message] = field(default_factory=list)
-    """Results that came before the reply they belong to was whole."""
+    """Results that came before the rest of the reply with their calls."""
     _has_originals: bool = False
     takes_sidechain: bool = False
-    """Whether the file is a sub-agent's own: all that is said in it is."""
+    """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row."""
         if row["type"] not in _SPOKEN:
             self.left_out[f"{row['type']} row"] += 1
             if not row.get("isSidechain"):
-                self._queue.take(number, row, self._count())
+                before = len(self.messages) + bool(self._reply) + len(self._later)
+                self._queue.take(number, row, before)
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -175,7 +158,7 @@ class _Log(Collected):
         if reason:
             self.left_out[f"{reason} row"] += 1
             return
-        said = _said(row.pop("toolUseResult", None), message)
+        said = _answers_in(row.pop("toolUseResult", None), message)
         if isinstance(row.get("uuid"), str):
             self._seen.add(row["uuid"])
         if row["type"] == "assistant" and (self._continues(message) or self._reopened(message)):
@@ -188,7 +171,7 @@ class _Log(Collected):
             self._finish_reply(said)
 
     def finish(self) -> None:
-        """Finish the last reply, and put the prompts of the queue in their places."""
+        """Finish the last reply, and insert the prompts of the queue."""
         self._finish_reply()
         typed = self._queue.placed(self.messages, self.rows)
         for at, number, row in reversed(typed):
@@ -196,37 +179,33 @@ class _Log(Collected):
             self.messages.insert(at, message)
             self.rows[message.id] = (row,)
 
-    def _count(self) -> int:
-        """How many messages there are, that of the reply at hand among them."""
-        return len(self.messages) + bool(self._reply) + len(self._later)
-
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
-        """Make one message of the rows of a reply."""
+        """Make one message of the rows of the open reply."""
         if not self._reply:
             return
         message = self._message(self._reply)
         if words := person_text(message):
             self._queue.repeat(words)
         if said := said or self._refusals(message):
-            known = message.metadata.model_copy(update={"said": said})
-            message = message.model_copy(update={"metadata": known})
+            metadata = message.metadata.model_copy(update={"said": said})
+            message = message.model_copy(update={"metadata": metadata})
         self.messages += [message, *self._later]
         self.rows[message.id] = tuple(row for _, row in self._reply)
         self._numbers[message.id] = tuple(number for number, _ in self._reply)
         self._reply, self._later = [], []
 
     def _refusals(self, message: Message) -> tuple[PersonWords, ...]:
-        """The reasons of refusals that the program wrote into results of its own tools; what a tool
-        of somebody else's failed with may look like one.
+        """The person's reasons for refusals, from results of the program's own tools. Errors of
+        other tools may only look like a refusal.
         """
-        found = [
+        refusals = [
             replace(words, call_id=result.call_id)
             for result in message.tool_results
             for words in refusal_in(result)
         ]
-        asked = (call for each in self.messages[-20:] for call in each.tool_calls)
-        names = {call.id: call.name for call in asked} if found else {}
-        return tuple(x for x in found if not names.get(x.call_id, "").startswith(_OTHERS))
+        calls = (call for each in self.messages[-20:] for call in each.tool_calls)
+        names = {call.id: call.name for call in calls} if refusals else {}
+        return tuple(x for x in refusals if not names.get(x.call_id, "").startswith(_OTHERS))
 
     def _message(self, rows: Sequence[tuple[int, Row]]) -> Message:
         number, first = rows[0]
@@ -244,12 +223,11 @@ class _Log(Collected):
         return message.model_copy(update=update)
 
     def _continues(self, message: dict[str, Any]) -> bool:
-        if not self._reply or not message.get("id"):
-            return False
-        return bool(self._reply[-1][1]["message"].get("id") == message["id"])
+        last = self._reply[-1][1]["message"].get("id") if self._reply else None
+        return bool(last and last == message.get("id"))
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Whether it goes on the last reply, whose calls still wait; that is at hand again then."""
+        """Whether the row continues the last reply, whose calls wait. Opens it again."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1
@@ -277,23 +255,22 @@ class _Log(Collected):
 
 
 def _is_by_a_program(row: Row) -> bool:
-    """Whether a row in a person's name says that a program wrote it."""
     origin = row.get("origin")
     return isinstance(origin, dict) and origin.get("kind", "human") not in ("human", "user")
 
 
-def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
-    """A person's answers as the tool recorded them beside its one result."""
+def _answers_in(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
+    """A person's answers, as recorded beside the row's one result."""
     blocks = message.get("content")
     if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:
         return ()
     call_id = str(blocks[0].get("tool_use_id")) if isinstance(blocks[0], dict) else ""
-    found = said_of(recorded.get("answers"), recorded.get("annotations"))
-    return tuple(replace(each, call_id=call_id) for each in found if each.words)
+    answers = said_of(recorded.get("answers"), recorded.get("annotations"))
+    return tuple(replace(each, call_id=call_id) for each in answers if each.words)
 
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """One message of the rows of a reply; the last row's usage is the reply's."""
+    """The message of a reply's rows. The last row's usage counts."""
     if len(messages) == 1:
         return messages[0]
     blocks: list[Any] = []

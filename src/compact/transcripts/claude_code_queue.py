@@ -1,13 +1,13 @@
-"""Prompts that a person typed while the model worked, in Claude Code sessions.
+"""Claude Code: prompts that a person typed while the model worked.
 
-The file holds them as `queue-operation` rows, not as messages. `enqueue` says what was typed.
-`remove` means that the model was given it in the middle of its turn, for which newer files also
-hold a `queued_command` attachment; `dequeue` that a turn began with it, whose user row follows;
-`popAll` that the person took it back to change it.
+The file has them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove` means
+that the model got it in the middle of a turn; newer files have a `queued_command` attachment too.
+`dequeue` means that a turn began with it; its user row follows. `popAll` means that the person took
+it back for a change.
 
-Each prompt the model was given, or was never taken from the queue, becomes one message of a person:
-where it left the queue, at the first place after it where a conversation may be cut. One that a
-user row there repeats is that row.
+A prompt that the model got, or that never left the queue, becomes one message of the person. It
+stands where it left the queue, at the first later place where a conversation may be cut. A prompt
+that a user row repeats is that row.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from compact.transcripts.transcript import Row
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "queue.transcripts.compact")
 _NOT_OF_USERS = frozenset(("type", "attachment", "operation", "content", "reason"))
-"""Keys of such rows that a user row does not have."""
+"""Keys of queue rows that a user row does not have."""
 
 
 @dataclass(slots=True)
 class _Prompt:
-    """What was typed, the row that says so, and where it left the queue."""
-
     text: str
     row: Row
     number: int
@@ -41,45 +39,45 @@ class _Prompt:
 
 @dataclass(slots=True)
 class Queue:
-    """The prompts of a file, as its rows come."""
+    """The queued prompts of a file."""
 
     _waiting: list[_Prompt] = field(default_factory=list)
     _left: list[_Prompt] = field(default_factory=list)
 
     def take(self, number: int, row: Row, at: int) -> None:
-        """Take a row that is no message; `at` messages came before it."""
+        """Take a row that is no message. `at` messages came before it."""
         content = row.get("content")
-        said = content if isinstance(content, str) else None
+        text = content if isinstance(content, str) else None
         match row.get("operation"):
-            case "enqueue" if said is not None:
-                self._waiting.append(_Prompt(said, row, number))
+            case "enqueue" if text is not None:
+                self._waiting.append(_Prompt(text, row, number))
             case "dequeue":
-                self._leave(said, at, began_a_turn=True)
+                self._leave(text, at, began_a_turn=True)
             case "remove":
-                self._leave(said, at)
+                self._leave(text, at)
             case "popAll":
                 self._waiting = [p for p in self._waiting if not spoken_text(p.text)]
             case _ if row["type"] == "attachment":
                 self._take_attachment(number, row, at)
 
     def _take_attachment(self, number: int, row: Row, at: int) -> None:
-        given = row.get("attachment")
-        if not isinstance(given, dict) or given.get("type") != "queued_command":
+        attachment = row.get("attachment")
+        if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
             return
-        if given.get("commandMode", "prompt") != "prompt":
+        if attachment.get("commandMode", "prompt") != "prompt":
             return
-        said = _text_of(given.get("prompt"))
-        known = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == said.strip()]
-        if known:
-            prompt = known[-1]
+        text = _text_of(attachment.get("prompt"))
+        queued = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == text.strip()]
+        if queued:
+            prompt = queued[-1]
             self._leave(prompt.text, at)
         else:
-            prompt = _Prompt(said, row, number, at)
+            prompt = _Prompt(text, row, number, at)
             self._left.append(prompt)
-        prompt.row = {**row, "timestamp": given.get("timestamp", row.get("timestamp"))}
+        prompt.row = {**row, "timestamp": attachment.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
-        """Take the prompt that says this from the queue, else the oldest."""
+        """Take the prompt with this text from the queue, else the oldest."""
         for index, prompt in enumerate(self._waiting):
             if said is None or prompt.text == said:
                 prompt.at, prompt.began_a_turn = at, began_a_turn
@@ -87,16 +85,16 @@ class Queue:
                 return
 
     def repeat(self, text: str) -> None:
-        """Take prompts from the queue that a message of the person says."""
+        """Remove the prompts that this message of the person contains."""
         self._waiting = [p for p in self._waiting if not _says(text, p.text)]
 
     def placed(
         self, messages: Sequence[Message], rows: Mapping[str, tuple[Row, ...]]
     ) -> list[tuple[int, int, dict[str, Any]]]:
-        """The prompts that are messages of their own: before which message each stands, its line,
-        and the user row that the tool would have written for it.
+        """The prompts that become messages: the index of the message behind each, its line, and its
+        user row.
         """
-        found = list[tuple[int, int, dict[str, Any]]]()
+        placed = list[tuple[int, int, dict[str, Any]]]()
         for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
             at = len(messages) if prompt.at is None else min(prompt.at, len(messages))
             if not _words(prompt.text) or _is_repeated(prompt, messages[at:]):
@@ -104,8 +102,8 @@ class Queue:
             while not may_cut_before(messages, at):
                 at += 1
             near = rows.get(messages[max(0, at - 1)].id, ()) if messages else ()
-            found.append((at, prompt.number, _row(prompt, near[-1] if near else {})))
-        return sorted(found, key=lambda each: each[:2])
+            placed.append((at, prompt.number, _row(prompt, near[-1] if near else {})))
+        return sorted(placed, key=lambda each: each[:2])
 
 
 def _text_of(prompt: object) -> str:
@@ -116,13 +114,13 @@ def _text_of(prompt: object) -> str:
 
 
 def _words(text: str) -> str:
-    """What a person said in a prompt; a command alone is nothing said."""
+    """A person's words in a prompt. A command alone has none."""
     words = spoken_text(text)
     return "" if words.startswith("/") and len(words.split()) == 1 else words
 
 
 def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
-    """Whether the person's next message, before the model said anything, is this prompt."""
+    """Whether the person's next message, before any reply, is this prompt."""
     for message in after:
         match speaker_of(message):
             case "assistant":
@@ -133,20 +131,20 @@ def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
 
 
 def _says(text: str, prompt: str) -> bool:
-    """Whether the lines of a prompt stand in a text."""
+    """Whether the prompt is in the text as whole lines."""
     return bool(prompt.strip()) and f"\n{prompt.strip()}\n" in f"\n{text.strip()}\n"
 
 
 def _row(prompt: _Prompt, near: Row) -> dict[str, Any]:
-    """The user row that the tool would have written for the prompt."""
+    """The user row that Claude Code would have written for the prompt."""
     common = {k: v for k, v in near.items() if k in COMMON}
     own = {k: v for k, v in prompt.row.items() if k not in _NOT_OF_USERS}
-    made = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")
+    own_uuid = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")
     return {
         "parentUuid": None,
         **common,
         **own,
         "type": "user",
         "message": {"role": "user", "content": prompt.text},
-        "uuid": own.get("uuid") or str(made),
+        "uuid": own.get("uuid") or str(own_uuid),
     }

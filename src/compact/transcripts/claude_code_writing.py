@@ -1,13 +1,13 @@
-"""Writing Claude Code sessions: a new self-contained file in the tool's own shape.
+"""Writes Claude Code sessions: a complete new file in Claude Code's format.
 
-A `compact_boundary` row, one summary row, then the kept rows in log order with their uuids,
-re-parented into one chain, without progress, snapshot and raw-result data. Everything follows from
-the input: uuids are made from the content, the boundary carries the time of the last kept row.
-Without a summary there is no boundary: just the rows.
+A `compact_boundary` row, one summary row, then the kept rows in log order with their uuids, as one
+chain of parents, without progress, snapshots and raw results. The output depends on the input only:
+new uuids are made from the content, and the boundary has the time of the last kept row. Without a
+summary there is no boundary.
 
-The shape equals the boundaries found in real sessions; resuming such a file in the tool itself was
-not tried. In the tool's shape the summary is the first thing after the boundary, so messages kept
-from before it come after it.
+The boundary has the shape of boundaries in real sessions. Nobody has tried to resume such a file.
+In this shape the summary comes directly after the boundary, so kept messages from before it come
+after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compact.transcripts.transcript import Row, Transcript
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "transcripts.compact")
 COMMON = ("isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "slug")
-"""What every row of a session has."""
+"""Keys that every row of a session has."""
 _DEFAULTS: Mapping[str, Any] = {
     "isSidechain": False,
     "userType": "external",
@@ -40,8 +40,8 @@ _WRITER = Anthropic()
 def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int) -> str:
     """The messages as Claude Code JSON Lines.
 
-    `pre_tokens`: tokens of the context before compression, for the boundary row. Several
-    checkpoints become the one summary row, their texts joined by an empty line.
+    `pre_tokens` are the tokens of the context before compression, for the boundary row. Several
+    checkpoints become one summary row, with an empty line between their texts.
     """
     checkpoints = [m for m in messages if m.metadata.source == "checkpoint"]
     kept = [m for m in messages if m.metadata.source != "checkpoint"]
@@ -54,7 +54,7 @@ def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: i
 
 
 def _template(transcript: Transcript, kept: Sequence[Message]) -> tuple[Row, str]:
-    """What every row of a session has in common, and the time, from the last kept row."""
+    """The common keys of the session's rows, and the time of the last kept row."""
     for message in reversed(kept):
         rows = transcript.rows.get(message.id)
         if rows:
@@ -69,7 +69,7 @@ def _moment(message: Message) -> str:
 
 @dataclass(slots=True)
 class _File:
-    """The rows written so far, each the child of the one before."""
+    """The new rows. Each is the child of the row before it."""
 
     transcript: Transcript
     template: Row
@@ -78,7 +78,7 @@ class _File:
     uuids: set[str] = field(default_factory=set)
 
     def add_boundary(self, checkpoints: Sequence[Message], pre_tokens: int) -> None:
-        """The boundary row and its summary row."""
+        """Add the boundary row and its summary row."""
         text = "\n\n".join(m.text for m in checkpoints)
         boundary = {
             "parentUuid": None,
@@ -112,7 +112,7 @@ class _File:
         )
 
     def add_message(self, message: Message) -> None:
-        """The rows of one message, with changed blocks where it was edited."""
+        """Add the rows of a message, with changed blocks where it was edited."""
         rows = self.transcript.rows.get(message.id)
         if rows is None:
             self._append(self._new_row(message))
@@ -124,7 +124,6 @@ class _File:
             self._append({**kept, "parentUuid": self.written[-1]["uuid"] if self.written else None})
 
     def _new_row(self, message: Message) -> dict[str, Any]:
-        """A row for a message that no row of the file holds."""
         wire = _WRITER.render([message])[0]
         row = {
             "parentUuid": self.written[-1]["uuid"] if self.written else None,
@@ -143,14 +142,14 @@ class _File:
         self.written.append(row)
 
     def _new_uuid(self, kind: str, text: str) -> str:
-        """Made of the content and the place, so that the same input gives the same bytes."""
+        """Made from content and place: the same input gives the same bytes."""
         place = f"{self.template.get('sessionId')}/{kind}/{len(self.written)}"
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return str(uuid.uuid5(_NAMESPACE, f"{place}/{digest}"))
 
 
 def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of a changed message with what is left of their blocks; none where none is."""
+    """The rows of an edited message with their remaining blocks. Rows without any are left out."""
     if isinstance(message.content, str):
         yield {**rows[0], "message": {**rows[0]["message"], "content": message.content}}
         return
@@ -162,19 +161,19 @@ def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _parts_by_row(parts: Sequence[Part], rows: Sequence[Row]) -> list[list[Part]]:
-    """Which row each part came from, by its own block; a new part stays with the part before it."""
+    """The parts of each row, matched by their blocks. A new part goes with the part before it."""
     contents = (row["message"].get("content") for row in rows)
     blocks = [
         (index, block)
         for index, content in enumerate(contents)
         for block in (content if isinstance(content, list) else ())
     ]
-    found: list[list[Part]] = [[] for _ in rows]
+    by_row: list[list[Part]] = [[] for _ in rows]
     current = start = 0
     for part in parts:
         for at in range(start, len(blocks)):
             if part.raw == blocks[at][1]:
                 current, start = blocks[at][0], at + 1
                 break
-        found[current].append(part)
-    return found
+        by_row[current].append(part)
+    return by_row

@@ -1,22 +1,21 @@
-"""Reading the `conversations.json` of a Claude account's export: a list of conversations,
-`{uuid, name, chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
+"""The `conversations.json` of a Claude account's export: a list of conversations, `{uuid, name,
+chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
 
-What is decided here:
+Decisions:
 
-- A reply holds its calls and their results in one content: they become replies and tool messages in
-  that order. Where calls have no ids, the oldest waiting one of that tool is answered.
-- The text that the export has of an attachment is a message of its own behind the person's,
-  `injected`. Of other files it has names only: they are told in brackets, and counted.
+- A reply has its calls and their results in one content. They become replies and tool messages in
+  the same order. A result without an id answers the oldest waiting call to its tool.
+- The text of an attachment becomes a message behind the person's, `injected`. Other files have only
+  names: these stand in brackets, counted.
 - Where messages name their parents, the branch of the current message (else of the last one) is the
   conversation. Messages of other branches are left out, counted.
-- `text` says again what `content` says: it is read where there is no content.
+- `text` repeats `content`. It is read only where there is no content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from compact.errors import InvalidTranscript
@@ -24,7 +23,7 @@ from compact.json_text import write_json
 from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, choose, objects_in, rows_at, values_of
 from compact.transcripts.pairing import INJECTED, Paired, unknown_role
-from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
 
 NAME = "claude_export"
 _FILE = "file, of which only the name is kept|files, of which only the names are kept"
@@ -32,12 +31,12 @@ _SENDERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a first value is a conversation with chat messages."""
+    """Whether one of the first values is a conversation with chat messages."""
     return any(_is_conversation(value) for value in values_of(document)[:20])
 
 
 def titles(document: Document) -> list[str | None]:
-    """The names of the conversations, in the order of their numbers."""
+    """The conversations' names, in their order."""
     values = values_of(document)
     return [text_or(value.get("name")) if isinstance(value, dict) else None for value in values]
 
@@ -45,7 +44,7 @@ def titles(document: Document) -> list[str | None]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file; `active` changes nothing, these files know no boundaries.
+    """One conversation of the file. These files have no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the message that is wrong.
@@ -54,22 +53,22 @@ def read(
     value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
     rows = rows_at(value, "chat_messages", source=document.source)
     chat = _Chat(document.source)
-    branch = _branch(rows, value.get("current_leaf_message_uuid"))
+    messages = [row if isinstance(row, dict) else {} for row in rows]
+    ids = [each if isinstance(each := row.get("uuid"), str) else None for row in messages]
+    parents = [str(row.get("parent_message_uuid")) for row in messages]
+    branch = branch_of(ids, parents, value.get("current_leaf_message_uuid"))
     for index in branch:
         chat.take(index, rows[index])
     left = len(rows) - len(branch)
     chat.finish()
     other = "message of another branch" if left == 1 else "messages of other branches"
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(chat.messages),
+    return chat.transcript(
+        document,
+        NAME,
+        before=[f"{left} {other}"] if left else (),
         title=text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("uuid")),
-        rows=chat.rows,
-        notes=(*([f"{left} {other}"] if left else ()), *chat.notes(), *document.notes),
         conversations=len(values),
     )
 
@@ -78,33 +77,13 @@ def _is_conversation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
 
 
-def _branch(rows: Sequence[object], current: object) -> list[int]:
-    """The positions of the messages of one branch; of all where they do not name their parents."""
-    places = {
-        row["uuid"]: i
-        for i, row in enumerate(rows)
-        if isinstance(row, dict) and isinstance(row.get("uuid"), str)
-    }
-    parents = [row.get("parent_message_uuid") if isinstance(row, dict) else None for row in rows]
-    if len(places) < len(rows) or not any(str(parent) in places for parent in parents):
-        return list(range(len(rows)))
-    at = places.get(current, len(rows) - 1) if isinstance(current, str) else len(rows) - 1
-    found: dict[int, None] = {}
-    while at not in found:
-        found[at] = None
-        at = places.get(str(parents[at]), at)
-    return list(reversed(found))
-
-
 @dataclass(slots=True)
 class _Chat(Paired):
-    """Makes messages of the rows as they come."""
-
     def take(self, index: int, row: object) -> None:
         """Take one message.
 
         Raises:
-            InvalidTranscript: it has no sender that is known, or a content that is no list.
+            InvalidTranscript: it has no known sender, or its content is no list.
         """
         path = f"chat_messages[{index}]"
         sender = row.get("sender") if isinstance(row, dict) else None
@@ -115,7 +94,7 @@ class _Chat(Paired):
         if content is not None and not isinstance(content, list):
             raise InvalidTranscript(self.source, f"{path}.content: expected a list of blocks")
         blocks = objects_in(content)
-        if not any(self._says_something(block) for block in blocks):
+        if all(block.get("type") == "text" and not block.get("text") for block in blocks):
             blocks = [{"type": "text", "text": row.get("text")}]
         before = len(self.messages)
         self._blocks(sender, blocks, row)
@@ -123,11 +102,8 @@ class _Chat(Paired):
         if len(self.messages) == before:
             self.left_out["empty message"] += 1
 
-    def _says_something(self, block: Row) -> bool:
-        return block.get("type") != "text" or bool(block.get("text"))
-
     def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
-        """The blocks as messages: what is said up to a result, and the results."""
+        """Blocks up to a result are one message. Each result is a message."""
         parts: list[Part] = []
         for block in blocks:
             match block:
@@ -154,26 +130,29 @@ class _Chat(Paired):
         self._say(sender, parts, row)
 
     def _result(self, block: Row, row: Row) -> None:
-        known = block.get("tool_use_id")
-        asked = self.known(known) or self.asked_of(block.get("name"))
-        said = block.get("content")
-        if isinstance(said, list):
-            texts = [each.get("text") if isinstance(each, dict) else each for each in said]
+        call_id = block.get("tool_use_id")
+        call = self.call_by_id(call_id) or self.waiting_call(block.get("name"))
+        output = block.get("content")
+        if isinstance(output, list):
+            texts = [each.get("text") if isinstance(each, dict) else each for each in output]
             text = "\n".join(
                 text if isinstance(text, str) else write_json(each)
-                for text, each in zip(texts, said, strict=True)
+                for text, each in zip(texts, output, strict=True)
             )
         else:
-            text = said if isinstance(said, str) else "" if said is None else write_json(said)
+            text = (
+                output if isinstance(output, str) else "" if output is None else write_json(output)
+            )
         result = ToolResult("", text, is_error=block.get("is_error") is True)
-        self.answer(asked, result, row, time=_time(block.get("stop_timestamp"), row))
+        time = time_of(block.get("stop_timestamp")) or time_of(row.get("created_at"))
+        self.answer(call, result, row, time=time)
 
     def _attached(self, row: Row) -> None:
-        """The texts of a message's attachments."""
         for each in objects_in(row.get("attachments")):
             text = text_or(each.get("extracted_content"))
-            said = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
-            self.say("user", [said], row, time=_time(None, row), metadata=INJECTED)
+            part = Text(f"[attached {each.get('file_name') or 'text'}]\n{text or ''}".rstrip())
+            time = time_of(row.get("created_at"))
+            self.say("user", [part], row, time=time, metadata=INJECTED)
 
     def _say(self, sender: str, parts: list[Part], row: Row) -> None:
         if not parts:
@@ -182,9 +161,5 @@ class _Chat(Paired):
         if sender not in _SENDERS:
             self.left_out[unknown_role(sender)] += 1
             more["metadata"] = INJECTED
-        self.say(_SENDERS.get(sender, "user"), parts, row, time=_time(None, row), **more)
-
-
-def _time(value: object, row: Row) -> datetime | None:
-    """The time of a block, else that of its message."""
-    return time_of(value) or time_of(row.get("created_at"))
+        time = time_of(row.get("created_at"))
+        self.say(_SENDERS.get(sender, "user"), parts, row, time=time, **more)

@@ -1,17 +1,17 @@
-"""Reading OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`, of which the
-`response_item` rows are the conversation, as items of the Responses API. Older ones are the items
-themselves, behind a head.
+"""OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`. The `response_item` rows
+are the conversation, as items of the Responses API. Older files have the items themselves, behind a
+head.
 
-What is decided here:
+Decisions:
 
-- All other rows are the program's own records, or say again what an item says: left out, counted.
-- A `user` item is a person's where a `user_message` event holds the same words. Any other one was
-  put there by the program (instructions of a repository, the environment): `injected`. In a file
-  without such events the words alone decide.
-- A `compacted` row is left out where its originals are in the file, that is behind other items.
-  With `active`, and where nothing stands before it, what it kept takes their place: its
-  `replacement_history`, else what the program itself went on from: the instructions, the person's
-  messages and the summary. The summary is a checkpoint.
+- All other rows are the program's own records, or repeat an item. They are left out, counted.
+- A `user` item is a person's where a `user_message` event has the same text. The program wrote the
+  others (instructions of a repository, the environment): `injected`. In a file without such events
+  the text alone decides.
+- A `compacted` row behind other items is left out: its originals are in the file. With `active`, or
+  where nothing stands before it, its contents replace them: the `replacement_history`, else what
+  the program itself continues with: the instructions, the person's messages and the summary. The
+  summary is a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcri
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
 _TYPED = (None, "plain")
-"""Kinds of `user_message` events, where they have one, that hold what a person typed."""
+"""Values of `kind` of `user_message` events that a person typed, where they have one."""
 _PARSER = Responses()
 
 
@@ -51,9 +51,7 @@ def _is_record(row: Row) -> bool:
 
 
 def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is written today: older files have the items themselves, and records without a
-    type.
-    """
+    """A row in today's form. Older files have bare items, and records without a type."""
     if "payload" in row or row.get("type") in _TYPES:
         return row
     if "type" in row:
@@ -68,38 +66,31 @@ def read(
     """The file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the line of a row that is no record, or of an item that is wrong.
+        InvalidTranscript: names the line of a wrong row or item.
     """
     rollout = _Rollout(document.source, active=active)
     for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
         rollout.attempt(partial(rollout.take, number, _enveloped(row)))
     rollout.finish()
-    notes = (*rollout.notes(), *document.notes)
-    if active and not rollout.left_out["compacted row"]:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
+    return rollout.transcript(
+        document,
+        NAME,
+        after=(NO_BOUNDARY,) * (active and not rollout.left_out["compacted row"]),
         wire="responses",
-        messages=tuple(rollout.messages),
         model=rollout.model,
         session_id=rollout.session_id,
-        rows=rollout.rows,
-        notes=notes,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """An item, and the row that it stands in."""
-
     raw: Any
     number: int
     row: Row
 
     @property
     def role(self) -> object:
-        """The role, where it is a message."""
+        """The role of a message."""
         return self.raw.get("role") if isinstance(self.raw, dict) else None
 
     @property
@@ -107,14 +98,12 @@ class _Item:
         """The texts of its content."""
         content = self.raw.get("content")
         parts = content if isinstance(content, list) else [{"text": content}]
-        found = (part.get("text") for part in parts if isinstance(part, dict))
-        return {text.strip() for text in found if isinstance(text, str)}
+        texts = (part.get("text") for part in parts if isinstance(part, dict))
+        return {text.strip() for text in texts if isinstance(text, str)}
 
 
 @dataclass(slots=True)
 class _Rollout(Collected):
-    """Collects the items of the rows as they come."""
-
     active: bool = False
     model: str | None = None
     session_id: str | None = None
@@ -126,7 +115,7 @@ class _Rollout(Collected):
         """Take one row.
 
         Raises:
-            InvalidTranscript: it lacks its payload.
+            InvalidTranscript: it has no payload.
         """
         match row:
             case {"type": "response_item", "payload": {"type": "ghost_snapshot"}}:
@@ -138,9 +127,9 @@ class _Rollout(Collected):
                 self._compact(number, row, payload)
             case {"type": "response_item" | "compacted"}:
                 raise InvalidTranscript(self.source, "the row has no payload", line=number)
-            case {"type": "event_msg", "payload": {"type": "user_message", "message": str(said)}}:
+            case {"type": "event_msg", "payload": {"type": "user_message", "message": str(text)}}:
                 if row["payload"].get("kind") in _TYPED:
-                    self._typed.add(said.strip())
+                    self._typed.add(text.strip())
             case {"type": "session_meta", "payload": {"id": str(own)}}:
                 self.session_id = self.session_id or own
             case {"type": "turn_context", "payload": {"model": str(model)}}:
@@ -148,29 +137,25 @@ class _Rollout(Collected):
         self.left_out[f"{row['type']} row"] += 1
 
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
-        """Put what a compaction kept in the place of the items before it, where that is asked."""
+        """Replace the items before a compaction with what it kept, where that is wanted."""
         summary = payload.get("message")
-        told = isinstance(summary, str) and bool(summary.strip())
+        has_summary = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
         if self._items and not self.active:
             return
         if isinstance(kept, list):
             self._items = [_Item(raw, number, row) for raw in kept]
         else:
-            said = [item for item in self._items if item.role in ("user", "developer")]
-            self._items = [item for item in said if not item.texts & self._summaries]
-            if told:
+            messages = [item for item in self._items if item.role in ("user", "developer")]
+            self._items = [item for item in messages if not item.texts & self._summaries]
+            if has_summary:
                 raw = {"type": "message", "role": "user", "content": summary}
                 self._items.append(_Item(raw, number, row))
-        if told:
+        if has_summary:
             self._summaries.add(str(summary).strip())
 
     def finish(self) -> None:
-        """Make messages of the items.
-
-        Raises:
-            InvalidTranscript: naming the line of an item that is wrong.
-        """
+        """Make messages of the items."""
         for item in self._items:
             self.attempt(partial(self._add, item))
 
@@ -184,7 +169,7 @@ class _Rollout(Collected):
         self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
-        """Who made an item of the role `user`; None where the file does not tell."""
+        """Who wrote an item of the role `user`. None where the file does not show it."""
         if item.texts & self._summaries:
             return "checkpoint"
         if not self._typed:

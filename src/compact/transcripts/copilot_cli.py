@@ -1,16 +1,16 @@
-"""Reading Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`, of
-which the messages and the ends of tool calls are the conversation.
+"""Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`. The messages
+and the ends of tool calls are the conversation.
 
-What is decided here:
+Decisions:
 
-- A person's words are those they typed (`content`); what the program sent with them
-  (`transformedContent`: the time, reminders) stays in the row. Messages that somebody else than the
-  person sent (`source`), notifications and texts that were selected somewhere are `injected`.
-- Results stand behind their calls, whatever came between. What was run without being asked for by a
-  reply is a call of its own.
-- Events of a sub-agent (`parentToolCallId`, `agentId`) belong to its conversation: left out.
+- A person's text is what they typed (`content`). What the program added (`transformedContent`: the
+  time, reminders) stays in the row. Messages from another `source`, notifications and selected
+  texts are `injected`.
+- Results stand behind their calls, whatever came between. A tool that ran without a reply's request
+  gets a call of its own.
+- Events of a sub-agent (`parentToolCallId`, `agentId`) are left out.
 - A summary (session.compaction_complete) is left out where its originals are in the file. With
-  `active`, and where nothing stands before it, it is a checkpoint.
+  `active`, or where nothing stands before it, it is a checkpoint.
 - All other events are the program's own records: left out, counted.
 """
 
@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from compact.errors import InvalidTranscript
-from compact.messages.messages import MessageMetadata, Part, Text, Thinking, ToolResult
+from compact.messages.messages import Part, Text, Thinking, ToolResult
 from compact.transcripts.documents import Document, objects_in
 from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
 from compact.transcripts.transcript import (
@@ -38,7 +38,7 @@ _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is an event whose type has two names, with data."""
+    """Whether the first row is an event with data and a type of two names."""
     match document.rows:
         case [(_, {"type": str(kind), "data": dict(), "id": str()}), *_]:
             return "." in kind
@@ -63,19 +63,14 @@ def read(
     log.finish()
     starts = [row["data"] for _, row in rows if row["type"] == "session.start"]
     head: Row = starts[0] if starts else {}
-    notes = (*newer_than(_VERSION, head.get("version")), *log.notes(), *document.notes)
-    if active and not bounds:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(log.messages),
+    return log.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, head.get("version")),
+        after=(NO_BOUNDARY,) * (active and not bounds),
         title=log.title,
         model=log.model,
         session_id=text_or(head.get("sessionId")),
-        rows=log.rows,
-        notes=notes,
     )
 
 
@@ -84,18 +79,15 @@ def _is_event(row: Row) -> bool:
 
 
 def _summary(row: Row) -> str | None:
-    """The summary that a compaction ended with."""
     return text_or(row["data"].get("summaryContent")) if row["type"] == _COMPACTED else None
 
 
 @dataclass(slots=True)
 class _Events(Paired):
-    """Makes messages of the events as they come."""
-
     model: str | None = None
     title: str | None = None
     _asked: set[str] = field(default_factory=set)
-    """The ids of calls that were seen."""
+    """Ids of known calls."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one event.
@@ -110,13 +102,12 @@ class _Events(Paired):
             return
         match row["type"]:
             case "user.message":
-                source = data.get("source")
-                mark = PERSON if source in (None, "", "user") else INJECTED
-                self._said("user", number, row, mark)
+                mark = PERSON if data.get("source") in (None, "", "user") else INJECTED
+                self._input("user", number, row, metadata=mark)
             case "system.message":
-                self._said("system", number, row, None)
+                self._input("system", number, row)
             case "system.notification":
-                self._said("user", number, row, INJECTED)
+                self._input("user", number, row, metadata=INJECTED)
             case "assistant.message":
                 self._reply(number, row)
             case "tool.execution_start" | "tool.user_requested":
@@ -126,7 +117,7 @@ class _Events(Paired):
             case _:
                 self._other(row)
 
-    def _said(self, role: str, number: int, row: Row, metadata: MessageMetadata | None) -> None:
+    def _input(self, role: str, number: int, row: Row, **more: object) -> None:
         text = self._content(number, row)
         parts: list[Part] = [Text(text)] if text else []
         shown: list[Part] = []
@@ -138,8 +129,7 @@ class _Events(Paired):
             parts.append(Text(f"[attached {name}]"))
             self.left_out["attachment, of which only the name is kept|"
                           "attachments, of which only the names are kept"] += 1  # fmt: skip
-        marked = {} if metadata is None else {"metadata": metadata}
-        self._say(role, parts, row, **marked)
+        self._say(role, parts, row, **more)
         if shown:
             self._say("user", shown, row, metadata=INJECTED)
 
@@ -150,7 +140,6 @@ class _Events(Paired):
         return content
 
     def _reply(self, number: int, row: Row) -> None:
-        """A reply with its reasoning and its calls."""
         data = row["data"]
         self.model = text_or(data.get("model")) or self.model
         parts: list[Part] = []
@@ -158,36 +147,34 @@ class _Events(Paired):
             parts.append(Thinking(thought, text_or(data.get("reasoningOpaque"))))
         if text := self._content(number, row):
             parts.append(Text(text))
-        for asked in objects_in(data.get("toolRequests")):
-            known = asked.get("toolCallId")
-            self._asked.add(str(known))
-            parts.append(self.call(known, asked.get("name"), asked.get("arguments")))
+        for request in objects_in(data.get("toolRequests")):
+            call_id = request.get("toolCallId")
+            self._asked.add(str(call_id))
+            parts.append(self.call(call_id, request.get("name"), request.get("arguments")))
         self._say("assistant", parts, row)
 
     def _start(self, row: Row) -> None:
-        """A call begins: one that no reply asked for is said here."""
+        """The begin of a call. A call that no reply asked for becomes a message here."""
         data = row["data"]
-        known = data.get("toolCallId")
-        if str(known) in self._asked:
+        call_id = data.get("toolCallId")
+        if str(call_id) in self._asked:
             self.left_out[f"{row['type']} event"] += 1
             return
-        self._asked.add(str(known))
-        call = self.call(known, data.get("toolName"), arguments_text(data.get("arguments")))
+        self._asked.add(str(call_id))
+        call = self.call(call_id, data.get("toolName"), arguments_text(data.get("arguments")))
         self._say("assistant", [call], row)
 
     def _complete(self, row: Row) -> None:
-        """A call ends."""
         data = row["data"]
         result, error = data.get("result"), data.get("error")
-        said = result.get("content") if isinstance(result, dict) else result
-        if data.get("success") is False or (error and said is None):
-            said = error.get("message") if isinstance(error, dict) else error
-        text = said if isinstance(said, str) else "" if said is None else arguments_text(said)
-        made = ToolResult("", text, is_error=data.get("success") is False)
-        self.answer(data.get("toolCallId"), made, row, time=time_of(row.get("timestamp")))
+        value = result.get("content") if isinstance(result, dict) else result
+        if data.get("success") is False or (error and value is None):
+            value = error.get("message") if isinstance(error, dict) else error
+        text = value if isinstance(value, str) else "" if value is None else arguments_text(value)
+        answer = ToolResult("", text, is_error=data.get("success") is False)
+        self.answer(data.get("toolCallId"), answer, row, time=time_of(row.get("timestamp")))
 
     def _other(self, row: Row) -> None:
-        """A record of the program's own."""
         summary = _summary(row)
         if summary and all(message.role == "system" for message in self.messages):
             self._say("user", [Text(summary)], row, metadata=CHECKPOINT)

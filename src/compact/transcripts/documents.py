@@ -1,9 +1,9 @@
-"""From bytes to JSON values or text, with a clear reason and a line number when that fails.
+"""Loads a file as JSON values or text. Errors name the reason and the line.
 
-A file is one of four documents: one JSON value, JSON values line by line, text, or a SQLite
-database with chats. Nothing here knows what the values mean: that is for the format modules. orjson
-parses; Python's json takes over where orjson would refuse or change something valid (lone surrogate
-escapes, integers beyond 64 bits). NaN and Infinity are refused by both.
+A file is one of four documents: one JSON value, JSON Lines, text, or a SQLite database with chats.
+The format modules interpret the values. orjson parses. Python's json takes over where orjson would
+refuse or change valid input: lone surrogate escapes, integers beyond 64 bits. Both refuse NaN and
+Infinity.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
           ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
-"""How texts in UTF-16 begin."""
+"""First bytes of texts in UTF-16 → the encoding."""
 LARGEST_FILE = 500_000_000
 """Bytes of the largest file that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's content. `source` is its name in errors, `data` its complete lines, and `rows` pairs
-    JSON values with the numbers of their lines, counted from 1. `notes` say what was left out.
+    """A loaded file. `source` is its name in errors, `data` its complete lines. `rows` are pairs of
+    a line number from 1 and a JSON value. `notes` say what was left out.
     """
 
     source: str
@@ -45,7 +45,7 @@ class Document:
 
 
 class JsonValue(Document):
-    """A file that is one JSON value."""
+    """A file with one JSON value."""
 
     __slots__ = ()
 
@@ -56,20 +56,20 @@ class JsonValue(Document):
 
 
 class JsonLines(Document):
-    """A file with one JSON value a line. `data` are the complete lines."""
+    """A file with one JSON value a line. `data` has the complete lines."""
 
     __slots__ = ()
 
 
 class PlainText(Document):
-    """A file that is no JSON: UTF-8, without a mark at its beginning."""
+    """A file that is no JSON: UTF-8 without a byte order mark."""
 
     __slots__ = ()
 
 
 class Database(Document):
-    """A SQLite file with chats in it: `rows` are its conversations, each with its messages, as
-    `transcripts.chats` reads them.
+    """A SQLite file with chats. `rows` are its conversations with their messages
+    (`transcripts.chats`).
     """
 
     __slots__ = ()
@@ -79,7 +79,7 @@ Kind = Literal["JSON", "text", "a database"]
 
 
 def kind_of(document: Document) -> Kind:
-    """What kind of file a document is, in words."""
+    """The document's kind, for errors."""
     match document:
         case PlainText():
             return "text"
@@ -90,17 +90,17 @@ def kind_of(document: Document) -> Kind:
 
 
 def json_object(document: Document) -> Mapping[str, Any]:
-    """The document's one JSON object; empty where it is none."""
+    """The document's JSON object. Empty where it has another value."""
     if isinstance(document, JsonValue) and isinstance(document.value, dict):
         return document.value
     return {}
 
 
 def rows_at(value: object, key: str, *, source: str) -> list[Any]:
-    """The list of that key.
+    """The list under this key.
 
     Raises:
-        InvalidTranscript: there is none.
+        InvalidTranscript: there is no list.
     """
     rows = value.get(key) if isinstance(value, dict) else None
     if not isinstance(rows, list):
@@ -109,12 +109,12 @@ def rows_at(value: object, key: str, *, source: str) -> list[Any]:
 
 
 def objects_in(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; of anything else none."""
+    """The objects of a list. Empty for any other value."""
     return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
 
 
 def values_of(document: Document) -> list[Any]:
-    """The values of a file that may hold several: those of its list, else those of its lines."""
+    """The items of a file's list, else the values of its lines."""
     if isinstance(document, JsonValue) and isinstance(document.value, list):
         return document.value
     return [value for _, value in document.rows]
@@ -127,11 +127,11 @@ def choose(
     source: str,
     titles: Callable[[], Sequence[str | None]] = tuple,
 ) -> Item:
-    """The conversation of that number, counted from 1; without a number, the only one. `titles`
-    gives theirs, for whoever has to choose.
+    """The conversation with this number, counted from 1. Without a number, the only one. `titles`
+    gives the titles for the error where a number is needed.
 
     Raises:
-        InvalidTranscript: none or several without a number, or no such number.
+        InvalidTranscript: the file has none, several and no number, or not this number.
         InvalidArgument: it is no number.
     """
     count = len(items)
@@ -143,7 +143,7 @@ def choose(
         raise InvalidTranscript(
             source,
             f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
-            + _told(titles()),
+            + _listed(titles()),
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -153,25 +153,23 @@ def choose(
     return items[number - 1]
 
 
-def _told(titles: Sequence[str | None]) -> str:
-    """The first titles of a file, in one line; nothing where none has a title."""
+def _listed(titles: Sequence[str | None]) -> str:
+    """The first titles in one line. Empty where there are none."""
     if not any(titles):
         return ""
     shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
     cut = [title if len(title) <= 40 else f"{title[:39]}…" for title in shown]
-    told = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
-    return f": {told}{', …' * (len(titles) > 10)}"
+    listed = ", ".join(f"{number} {title}" for number, title in enumerate(cut, 1))
+    return f": {listed}{', …' * (len(titles) > 10)}"
 
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
-    """Read a path, or take bytes as they are. `source` names them in errors (default: the path).
-    What SQLite keeps beside a database is looked for beside the path, or beside the file of bytes
-    that `source` names.
+    """Load a path or bytes. `source` is the name in errors (default: the path). A database's log is
+    looked for beside the path, or beside the file that `source` names.
 
     Raises:
-        InvalidTranscript: missing, a directory, empty, binary, not UTF-8, or JSON that is broken
-        elsewhere than in the
-            last line of a JSON Lines file.
+        InvalidTranscript: the file is missing, a directory, empty, binary, not UTF-8 or broken
+            JSON. A broken last line of JSON Lines is no error.
     """
     name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
@@ -189,7 +187,7 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
 
 
 def _is_whole(row: tuple[int, Any]) -> bool:
-    """Whether all texts of a row are whole characters."""
+    """Whether the row has no lone surrogate."""
     try:
         orjson.dumps(row[1])
     except (TypeError, ValueError) as error:
@@ -198,11 +196,11 @@ def _is_whole(row: tuple[int, Any]) -> bool:
 
 
 def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
-    """A file's text as UTF-8, without the zero bytes that a cut write leaves at its end; and what
-    was mended, in words.
+    """The text as UTF-8, without zero bytes that a cut write left at its end; and notes on the
+    repairs.
 
     Raises:
-        InvalidTranscript: it is binary data, or a mixture.
+        InvalidTranscript: it is or contains binary data.
     """
     order = next((order for marks, order in _UTF16 if content.startswith(marks)), None)
     if order is not None:
@@ -231,7 +229,6 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _text_document(content: bytes, name: str) -> Document:
-    """The document of a text."""
     body = content.removeprefix(_BOM)
     first = body.lstrip()[:1]
     if first == b"{":
@@ -249,7 +246,6 @@ def _text_document(content: bytes, name: str) -> Document:
 
 
 def _database(content: bytes, name: str, path: str) -> Document:
-    """The chats of a database; what was written to it last may stand in a file beside it."""
     from compact.transcripts import chats  # SQLite is loaded where there is something to read
 
     beside = {
@@ -259,11 +255,10 @@ def _database(content: bytes, name: str, path: str) -> Document:
 
 
 def bytes_of(path: Path, name: str) -> bytes:
-    """What a file holds.
+    """The contents of a file.
 
     Raises:
-        InvalidTranscript: it cannot be read, or is larger than any conversation; `name` is its
-            name there.
+        InvalidTranscript: it cannot be read, or is too large. `name` is its name there.
     """
     try:
         with path.open("rb") as stream:
@@ -275,10 +270,10 @@ def bytes_of(path: Path, name: str) -> bytes:
 
 
 def all_of(stream: BinaryIO, name: str) -> bytes:
-    """What a stream holds to its end; one that has none is given up.
+    """The contents of a stream, up to `LARGEST_FILE`.
 
     Raises:
-        InvalidTranscript: it is larger than any conversation.
+        InvalidTranscript: it is larger.
     """
     data = bytearray()
     while piece := stream.read(1 << 20):
@@ -290,7 +285,7 @@ def all_of(stream: BinaryIO, name: str) -> bytes:
 
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:
-    """One object, or one a line: the latter where the first line is complete and others follow."""
+    """One object, or JSON Lines where the first line is complete and others follow."""
     numbered = enumerate(body.split(b"\n"), 1)
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
     exact = _HUGE_INTEGER.search(body) is not None
@@ -314,22 +309,22 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
 
 
 def _values(line: bytes, *, exact: bool) -> list[object]:
-    """The value of a line, or its objects where several stand on it."""
+    """The value of a line, or its objects where it has several."""
     try:
         return [_parse(line, exact=exact)]
     except json.JSONDecodeError as error:
         if not error.msg.startswith("Extra data") or b"\r{" in line:
             raise
         decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-        text, at, found = error.doc.strip(), 0, []
+        text, at, values = error.doc.strip(), 0, []
         while at < len(text):
             try:
                 value, at = decoder.raw_decode(text, at)
             except ValueError:
                 raise error from None
-            found.append(value)
+            values.append(value)
             at += len(text[at:]) - len(text[at:].lstrip())
-        return found
+        return values
 
 
 def _is_object(line: bytes) -> bool:
@@ -340,7 +335,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _is_cut(line: bytes, error: ValueError) -> bool:
-    """Whether a broken line looks like the beginning of a complete one."""
+    """Whether a broken line looks like the begin of a complete one."""
     if not line.lstrip().startswith(b"{"):
         return False
     if isinstance(error, UnicodeDecodeError):
@@ -363,7 +358,7 @@ def _whole(body: bytes, name: str) -> object:
 
 
 def _parse(data: bytes, *, exact: bool) -> object:
-    """One JSON value. `exact` keeps integers beyond 64 bits."""
+    """Parse one JSON value. `exact` keeps integers beyond 64 bits."""
     place = 0
     try:
         value: object = orjson.loads(data)
@@ -405,9 +400,9 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
         reason = "its lines end in CR alone, as on old Macs: save it with LF"
     elif isinstance(error, json.JSONDecodeError):
         column = f" at column {error.colno}"
-        said = error.msg.removesuffix(" at")
+        message = error.msg.removesuffix(" at")
         near = error.doc[error.pos : error.pos + 40].splitlines()[:1]
-        reason = f"broken JSON: {said}{column}" + (f", before {near[0]!r}" if near else "")
+        reason = f"broken JSON: {message}{column}" + (f", before {near[0]!r}" if near else "")
     else:
         reason = f"broken JSON: {error}"
     raise InvalidTranscript(name, reason, line=line) from None

@@ -1,16 +1,16 @@
-"""Reading the session files of an older assistant: `{sessionId, startTime, lastActivity, model,
-provider, messages: [{role, parts, timestamp}], toolCalls, metadata}`; and those of its successor,
-whose messages have a `content` and which tells of its checkpoints.
+"""Session files of an older assistant: `{sessionId, startTime, lastActivity, model, provider,
+messages: [{role, parts, timestamp}], toolCalls, metadata}`. Those of its successor have messages
+with a `content`, and checkpoints.
 
-What is decided here:
+Decisions:
 
-- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each is
-  put at its time: behind the last message that is no later, as a reply that calls and its result.
-  A call that a message makes itself is made once, its result taken from there.
-- Summaries of checkpoints stand before the messages, as checkpoints.
-- The messages are kept in the order of the file; what its times say decides nothing else.
-- Roles and parts: see `roles`. The other keys are in the container's fields, as `record`; the
-  counts in them are not believed.
+- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each goes
+  behind the last message that is no later, as a reply with the call, and its result. A call that is
+  also in a message appears once, with the result from `toolCalls`.
+- Summaries of checkpoints come before the messages, as checkpoints.
+- Messages keep the order of the file.
+- Roles and parts: see `roles`. The other keys are in the container's fields, as `record`. Counts in
+  them are not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Text, ToolResult
 from compact.transcripts.documents import Document, json_object, objects_in, rows_at
 from compact.transcripts.pairing import CHECKPOINT
-from compact.transcripts.roles import ByRole, call_ids, made_result
+from compact.transcripts.roles import ByRole, call_ids, result_of
 from compact.transcripts.transcript import Container, Row, Transcript, text_or, time_of
 
 NAME = "legacy_session"
@@ -33,7 +33,7 @@ _OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object with a session id, and messages with roles and parts."""
+    """Whether the value is an object with a session id and messages with roles and parts."""
     value = json_object(document)
     if not isinstance(value.get("sessionId"), str) or not isinstance(value.get("messages"), list):
         return False
@@ -46,38 +46,33 @@ def recognizes(document: Document) -> bool:
 
 
 def _checkpoints(value: Row) -> list[dict[str, Any]]:
-    """The checkpoints that a session tells of."""
-    known = value.get("metadata")
-    beside = known.get("checkpoints") if isinstance(known, dict) else None
+    metadata = value.get("metadata")
+    beside = metadata.get("checkpoints") if isinstance(metadata, dict) else None
     return objects_in(beside) or objects_in(value.get("checkpoints"))
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation; `active` changes nothing, these files know no boundaries.
+    """The file's one conversation. These files have no boundaries, so `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message or the call that is wrong.
+        InvalidTranscript: names the wrong message or call.
     """
     value = json_object(document)
     session = ByRole(document.source)
     rows = rows_at(value, "messages", source=document.source)
-    say_summaries(session, _checkpoints(value))
+    add_summaries(session, _checkpoints(value))
     take_messages(session, rows, calls=value.get("toolCalls"))
     session.finish()
-    known = ("messages", "toolCalls")
-    record = {key: each for key, each in value.items() if key not in known}
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    consumed = ("messages", "toolCalls")
+    record = {key: each for key, each in value.items() if key not in consumed}
+    return session.transcript(
+        document,
+        NAME,
         title=text_or(value.get("title")) or text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("sessionId")),
-        rows=session.rows,
-        notes=session.notes(),
         container=Container(fields={"record": record}),
     )
 
@@ -85,19 +80,21 @@ def read(
 def take_messages(
     session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
 ) -> None:
-    """Take these messages, and the calls that stand beside them at their times.
+    """Take these messages, and insert the calls beside them at their times.
 
     Raises:
-        InvalidTranscript: naming the message or the call that is wrong.
+        InvalidTranscript: names the wrong message or call.
     """
-    asked = _asked(session.source, calls)
+    beside = _calls_beside(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
     latest = _latest(times)
-    own = {known: at for at, row in enumerate(rows) for known in call_ids(row)}
+    own = {call_id: at for at, row in enumerate(rows) for call_id in call_ids(row)}
     behind: dict[int, list[Row]] = {}
-    for call in asked:
+    for call in beside:
         at = own.get(str(call.get("id")))
-        at = _place(time_of(call.get("timestamp")), latest) if at is None else at
+        if at is None:  # behind the last message that is no later; without a time at the end
+            time = time_of(call.get("timestamp"))
+            at = max(0, bisect_right(latest, time) - 1) if time else len(rows)
         behind.setdefault(at, []).append(call)
     for index, row in enumerate(rows):
         place = f"{path}[{index}]"
@@ -105,12 +102,14 @@ def take_messages(
             raise InvalidTranscript(session.source, f"{place}: expected an object")
         content = row["parts"] if "parts" in row else row.get("content")
         session.take(row.get("role"), content, row, place=place, time=times[index])
-        _say_calls(session, behind.get(index, ()), own)
-    _say_calls(session, behind.get(len(rows), ()), own)
+        _add_calls(session, behind.get(index, ()), own)
+    _add_calls(session, behind.get(len(rows), ()), own)
 
 
-def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
-    """Say the summaries of these rows, as checkpoints: a text each, or a message that holds one."""
+def add_summaries(session: ByRole, rows: Iterable[Row]) -> None:
+    """Add the summaries of these rows as checkpoints. A summary is a text, or an object with a
+    text.
+    """
     for row in rows:
         summary = row.get("summary")
         if isinstance(summary, dict):
@@ -120,8 +119,7 @@ def say_summaries(session: ByRole, rows: Iterable[Row]) -> None:
             session.say("user", [Text(text)], row, time=time, metadata=CHECKPOINT)
 
 
-def _asked(source: str, calls: object) -> list[dict[str, Any]]:
-    """The calls beside the messages, in the order of their times."""
+def _calls_beside(source: str, calls: object) -> list[dict[str, Any]]:
     if calls is None:
         return []
     if not isinstance(calls, list):
@@ -133,41 +131,32 @@ def _asked(source: str, calls: object) -> list[dict[str, Any]]:
 
 
 def _latest(times: Sequence[datetime | None]) -> list[datetime]:
-    """For each message the earliest time of it and of those behind it: these only ascend."""
-    found: list[datetime] = []
+    """For each message the earliest time of it and of all later ones. The list is ascending."""
+    latest: list[datetime] = []
     last = datetime.max.replace(tzinfo=UTC)
     for time in reversed(times):
         last = min(last, time or last)
-        found.append(last)
-    return found[::-1]
+        latest.append(last)
+    return latest[::-1]
 
 
-def _place(time: datetime | None, latest: Sequence[datetime]) -> int:
-    """The message behind which a call stands: the last that is no later, or the first. A call
-    without a time stands at the end.
-    """
-    if time is None:
-        return len(latest)
-    return max(0, bisect_right(latest, time) - 1)
-
-
-def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
-    """Each call that no message made as a reply of its own, and its result behind it. `own` are the
-    ids of those that messages made.
+def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
+    """Add calls that no message made, each as a reply, with its result behind it. `own` are the ids
+    of the messages' own calls.
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
-        made = session.known(call.get("id")) if str(call.get("id")) in own else None
-        if made is None:
+        tool_call = session.call_by_id(call.get("id")) if str(call.get("id")) in own else None
+        if tool_call is None:
             arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
-            made = session.call(call.get("id"), call.get("name"), arguments)
-            session.say("assistant", [made], call, time=time)
+            tool_call = session.call(call.get("id"), call.get("name"), arguments)
+            session.say("assistant", [tool_call], call, time=time)
         if (result := _result(call)) is not None:
-            session.answer(made, result, call, time=time)
+            session.answer(tool_call, result, call, time=time)
 
 
 def _result(call: Row) -> ToolResult | None:
-    """What came of a call: its result, else the error that it failed with, else None."""
+    """A call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
-    said = call.get("error") if call.get("result") is None else call["result"]
-    return None if said is None else made_result(said, {**call, "is_error": failed})
+    output = call.get("error") if call.get("result") is None else call["result"]
+    return None if output is None else result_of(output, {**call, "is_error": failed})

@@ -1,14 +1,14 @@
-"""Reading snapshots of an older assistant: a session's id, one of the snapshot's own, a purpose or
-a summary, and the messages at that time.
+"""Snapshots of an older assistant: the id of a session and of the snapshot, a purpose or a summary,
+and the messages at that time.
 
-Three shapes are known, and read alike: flat `messages`; `userMessages` and `archivedUserMessages`
-beside `messages`; and all of it in a `conversationState`. What is decided here:
+Three shapes are read alike: flat `messages`; `userMessages` and `archivedUserMessages` beside
+`messages`; and all of it in a `conversationState`. Decisions:
 
-- Summaries in it (`checkpoints[].summary`, a `summary` of its own) stand before the messages, as
+- Summaries (`checkpoints[].summary`, and its own `summary`) come before the messages, as
   checkpoints: their originals are not in the file.
-- The person's messages that were kept beside the others come at their times; one with the id of
-  another, or that says at the same time what another says, is there once. Of the archived ones
-  some have no role, and a `summary` that is their first hundred characters.
+- The person's messages from the other lists come at their times. Messages with the same id, or with
+  the same role, text and time, appear once. Some archived messages have no role, and their first
+  hundred characters as `summary`.
 - The goals, and all other keys, are in the container's fields, as `record`.
 """
 
@@ -21,36 +21,37 @@ from typing import Any
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
 from compact.transcripts.documents import Document, json_object, objects_in
-from compact.transcripts.legacy_session import say_summaries, take_messages
+from compact.transcripts.legacy_session import add_summaries, take_messages
 from compact.transcripts.roles import ByRole
 from compact.transcripts.transcript import Container, Row, Transcript, newer_than, text_or, time_of
 
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
-"""Where the messages stand, if not in the snapshot itself."""
+"""Keys for the object with the messages, where that is not the snapshot itself."""
 BEGINNING = 100
-"""Characters of an archived message that such programs keep."""
+"""Characters that such programs keep of an archived message."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
-_TOLD = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
+_MARKS = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
-"""Keys that tell a snapshot from a session."""
+"""Keys of a snapshot that a session does not have."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object with two ids, of itself and of a session, and messages."""
+    """Whether the value is an object with an id, a session's id and messages."""
     value = json_object(document)
-    if not (_id_of(value) and _session_of(value) and _lists(_state(value))):
+    own_id = text_or(value.get("id")) or text_or(value.get("snapshotId"))
+    if not (own_id and _session_of(value) and _lists(_state(value))):
         return False
     match value:
         case {"timestamp": _, "messages": [{"role": _, "parts": _}, *_]}:
             return "lastActivity" not in value
-    return bool(set(_TOLD) & value.keys())
+    return bool(set(_MARKS) & value.keys())
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The messages of that time; `active` changes nothing.
+    """The messages at that time. `active` changes nothing.
 
     Raises:
         InvalidTranscript: naming the message that is wrong.
@@ -58,7 +59,7 @@ def read(
     value = json_object(document)
     state = _state(value)
     session = ByRole(document.source)
-    say_summaries(session, (*objects_in(state.get("checkpoints")), value))
+    add_summaries(session, (*objects_in(state.get("checkpoints")), value))
     for name in _lists(state):
         if not isinstance(state[name], list):
             raise InvalidTranscript(document.source, f"{name}: expected a list of messages")
@@ -68,27 +69,24 @@ def read(
     if cut := sum(len(row["summary"]) >= BEGINNING for row in rows if _is_beginning(row)):
         words = "of which only the beginning is kept"
         session.left_out[f"message {words}|messages {words}"] = cut
-    rows = [_whole(row) for row in rows]
+    rows = [
+        {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
+        for row in rows
+    ]
     take_messages(session, rows, calls=state.get("toolCalls") or value.get("toolCalls"))
     session.finish()
     record = {key: each for key, each in value.items() if key not in (*_LISTS, "toolCalls")}
     purpose = text_or(value.get("purpose")) or "snapshot"
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, value.get("version")),
+        after=_goals(state),
         title=f"{purpose} of {_session_of(value)}",
         model=text_or(value.get("model")),
         session_id=_session_of(value),
-        rows=session.rows,
-        notes=(*newer_than(_VERSION, value.get("version")), *session.notes(), *_goals(state)),
         container=Container(fields={"record": record}),
     )
-
-
-def _id_of(value: Row) -> str | None:
-    return text_or(value.get("id")) or text_or(value.get("snapshotId"))
 
 
 def _session_of(value: Row) -> str | None:
@@ -96,7 +94,7 @@ def _session_of(value: Row) -> str | None:
 
 
 def _state(value: Row) -> Row:
-    """The object that the messages stand in."""
+    """The object with the messages."""
     for name in _STATES:
         state = value.get(name)
         if isinstance(state, dict) and _lists(state):
@@ -109,7 +107,7 @@ def _lists(state: Mapping[str, Any]) -> list[str]:
 
 
 def _in_order(state: Row) -> tuple[list[Any], int]:
-    """The messages of all lists by their times, and how many were in two of them."""
+    """The messages of all lists by their times, and the number of duplicates between the lists."""
     rows: list[Any] = []
     seen: set[str] = set()
     repeated = 0
@@ -134,7 +132,7 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
 
 
 def _is_beginning(row: object) -> bool:
-    """Whether a row tells of a message by its beginning."""
+    """Whether a row has only the begin of a message."""
     match row:
         case {"role": _} | {"content": _}:
             return False
@@ -143,19 +141,14 @@ def _is_beginning(row: object) -> bool:
     return False
 
 
-def _whole(row: Any) -> Any:  # noqa: ANN401 - what JSON carries
-    """The message that a row stands for."""
-    return {**row, "role": "user", "content": row["summary"]} if _is_beginning(row) else row
-
-
 def _keys(row: object) -> set[str]:
-    """By what a message is known to be the same as one of another list."""
+    """Two messages with a common key are the same."""
     if not isinstance(row, dict):
         return set()
     if own := text_or(row.get("id")):
         return {own}
-    said = row["parts"] if "parts" in row else row.get("content")
-    return {write_json([row.get("role"), said, row.get("timestamp")])}
+    content = row["parts"] if "parts" in row else row.get("content")
+    return {write_json([row.get("role"), content, row.get("timestamp")])}
 
 
 def _goals(state: Row) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
-"""Reading chats that programs keep as Markdown without any marks but headings: Aider's history and
-Cursor's exports.
+"""Chats in Markdown with headings only: Aider's history and Cursor's exports.
 
-What is decided here:
+Decisions:
 
-- A line says whose text begins. Aider ends a person's lines and its own with two spaces: a reply
-  that has such a heading or a quotation of its own does not.
-- What Aider said itself (`> …`: costs, commits, files) is an observation.
-- All chats of a history are one conversation; a note counts them.
+- A line shows whose text begins. Aider ends a person's lines and its own with two spaces. Headings
+  and quotations in replies do not end so.
+- Aider's own lines (`> …`: costs, commits, files) are observations.
+- All chats of a history are one conversation. A note counts them.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from compact.transcripts.pairing import OBSERVATION
 from compact.transcripts.transcript import Collected, Transcript, time_of
 
 _BEGINNING = 400
-"""Characters of a file's beginning in which its mark is looked for."""
+"""Characters at a file's begin that are searched for its mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownChats:
-    """How a program's Markdown is told, and what a line of each speaker looks like."""
+    """How to recognize a program's Markdown and the lines of each speaker."""
 
     name: str
     mark: re.Pattern[str]
-    """What stands near the beginning; its group `title`, if any."""
+    """Stands near the file's begin. May have a group `title`."""
     line: re.Pattern[str]
-    """A line that tells who speaks: its groups `user`, `assistant`, `tool`, `time`, of which one
-    holds what is said on that very line, or nothing."""
+    """A speaker's line. Of its groups `user`, `assistant`, `tool`, `time` one matches. It holds the
+    text on that line, or nothing."""
     model: re.Pattern[str] | None = None
     returns: bool = False
-    """Whether a line without a mark is the model's again."""
+    """Whether a line without a mark belongs to the model again."""
 
 
 AIDER = MarkdownChats(
@@ -57,7 +56,7 @@ CURSOR = MarkdownChats(
 
 
 def recognizes(shape: MarkdownChats, document: Document) -> bool:
-    """Whether the text begins as that program's does."""
+    """Whether the text begins like that program's."""
     return isinstance(document, PlainText) and _head(shape, document) is not None
 
 
@@ -68,38 +67,35 @@ def read(
     conversation: int | None = None,
     active: bool = False,
 ) -> Transcript:
-    """The file's one conversation; `active` changes nothing.
+    """The file's one conversation. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: nobody says anything.
+        InvalidTranscript: it has no turn.
     """
     text, head = document.data.decode(), _head(shape, document)
-    found = Collected(document.source)
+    chat = Collected(document.source)
     time: datetime | None = None
     chats = 0
-    for who, said, line in _turns(shape, text.replace("\r\n", "\n").split("\n")):
+    for who, words, line in _turns(shape, text.replace("\r\n", "\n").split("\n")):
         row = {"line": line, "who": who}
         if who == "time":
-            time, chats = time_of(said.strip()) or time, chats + 1
+            time, chats = time_of(words.strip()) or time, chats + 1
         elif who == "tool":
-            found.say("user", [Text(said)], row, time=time, metadata=OBSERVATION)
+            chat.say("user", [Text(words)], row, time=time, metadata=OBSERVATION)
         elif who:
-            found.say(who, [Text(said)], row, time=time)
+            chat.say(who, [Text(words)], row, time=time)
         else:
-            found.left_out["line before the first turn|lines before the first turn"] += 1
-    if not found.messages:
+            chat.left_out["line before the first turn|lines before the first turn"] += 1
+    if not chat.messages:
         raise InvalidTranscript(document.source, "holds no messages: nobody says anything")
     model = shape.model.search(text) if shape.model else None
     more = (f"{chats} chats, one behind the other",) if chats > 1 else ()
-    return Transcript(
-        source=document.source,
-        format=shape.name,
-        wire="chat_completions",
-        messages=tuple(found.messages),
+    return chat.transcript(
+        document,
+        shape.name,
+        before=more,
         title=head["title"] if head and "title" in shape.mark.groupindex else None,
         model=model[1] if model else None,
-        rows=found.rows,
-        notes=(*more, *found.notes(), *document.notes),
     )
 
 
@@ -108,19 +104,19 @@ def _head(shape: MarkdownChats, document: Document) -> re.Match[str] | None:
 
 
 def _turns(shape: MarkdownChats, lines: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Who says what, and the line where that begins, counted from 1."""
-    who, said, begins = "", list[str](), 1
+    """Speaker, text and first line (from 1) of each turn."""
+    who, body, begins = "", list[str](), 1
     for number, line in enumerate(lines, 1):
         match = shape.line.fullmatch(line)
-        told = match.groupdict().items() if match else ()
+        groups = match.groupdict().items() if match else ()
         plain = ("assistant" if shape.returns and line.strip() else who, line)
-        now, text = next(((name, said) for name, said in told if said is not None), plain)
+        now, text = next(((name, body) for name, body in groups if body is not None), plain)
         is_heading = bool(match) and not shape.returns
         if now != who or is_heading:
-            yield from _turn(who, said, begins)
-            who, said, begins = now, [], number
-        said.append("" if is_heading else text)
-    yield from _turn(who, said, begins)
+            yield from _turn(who, body, begins)
+            who, body, begins = now, [], number
+        body.append("" if is_heading else text)
+    yield from _turn(who, body, begins)
 
 
 def _turn(who: str, said: list[str], begins: int) -> Iterator[tuple[str, str, int]]:

@@ -1,24 +1,22 @@
-"""Reading OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
+"""OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
 
-What is decided here:
+Decisions:
 
-- The parts of a person's message that the program wrote (`synthetic`: files it read, notes) are a
-  message of their own, `injected`. A command that starts a sub-agent (`subtask`) is the person's,
-  the prompt made of it the program's.
-- Tool parts carry their results: they become tool messages after the reply.
+- Parts of a person's message that the program wrote (`synthetic`: files it read, notes) become an
+  `injected` message. A command that starts a sub-agent (`subtask`) is the person's, the prompt made
+  of it the program's.
+- Tool parts have their results. They become tool messages behind the reply.
 - Marks of steps, snapshots and patches are the program's records: left out, counted.
 - A summary of the program (`info.summary`) is left out where its originals are in the file. With
-  `active`, and where nothing stands before it, it is a checkpoint. `active` shows outputs that
+  `active`, or where nothing stands before it, it is a checkpoint. `active` shows outputs that
   OpenCode has cleared as the model sees them.
-- What was undone (`info.revert`) is in the file still, and read; a note says so.
+- Undone messages (`info.revert`) are still in the file. They are read, and a note says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Image, Part, Text, Thinking, ToolCall, ToolResult
@@ -28,16 +26,16 @@ from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
-"""Files whose contents OpenCode puts beside them, as text of its own."""
+"""Files whose contents OpenCode adds as a text part."""
 _NAMED = (
     "attached file, of which only the name is kept|attached files, of which only the names are kept"
 )
 _CLEARED = "[Old tool result content cleared]"
-"""What OpenCode sends in place of an output it has cleared."""
+"""What OpenCode sends in place of a cleared output."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object whose messages have an info and parts."""
+    """Whether the value is an object with messages of an info and parts."""
     value = json_object(document)
     match value.get("messages"):
         case [{"info": dict(), "parts": list()}, *_]:
@@ -66,22 +64,17 @@ def read(
     for index, row in enumerate(rows[start:], start):
         session.take(index, row)
     session.finish()
-    notes = session.notes()
+    notes = [NO_BOUNDARY] * (active and not bounds)
     if isinstance(info.get("revert"), dict):
         undone = info["revert"].get("messageID")
-        notes = (*notes, f"what follows {undone} was undone by the person, and is in the file")
-    if active and not bounds:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+        notes.insert(0, f"what follows {undone} was undone by the person, and is in the file")
+    return session.transcript(
+        document,
+        NAME,
+        after=notes,
         title=text_or(info.get("title")),
         model=session.model,
         session_id=text_or(info.get("id")),
-        rows=session.rows,
-        notes=notes,
     )
 
 
@@ -94,8 +87,6 @@ def _is_summary(row: object) -> bool:
 
 @dataclass(slots=True)
 class _ExportedSession(Paired):
-    """Makes messages of the rows as they come."""
-
     active: bool = False
     model: str | None = None
 
@@ -103,11 +94,11 @@ class _ExportedSession(Paired):
         """Take one row.
 
         Raises:
-            InvalidTranscript: it has no role that is known, or parts that are none.
+            InvalidTranscript: it has no known role, or no valid parts.
         """
         path = f"messages[{index}]"
-        found = row if isinstance(row, dict) else {}
-        info, parts = found.get("info"), found.get("parts")
+        fields = row if isinstance(row, dict) else {}
+        info, parts = fields.get("info"), fields.get("parts")
         role = info.get("role") if isinstance(info, dict) else None
         if info is None or role not in ("user", "assistant") or not isinstance(parts, list):
             reason = f"{path}: expected an info with the role user or assistant, and parts"
@@ -116,40 +107,39 @@ class _ExportedSession(Paired):
             if not isinstance(part, dict) or not isinstance(part.get("type"), str):
                 raise InvalidTranscript(self.source, f"{path}.parts[{number}].type: needs one")
         if role == "user":
-            self._user(info, parts, found)
-        elif _is_summary(found):
-            self._summary(info, parts, found)
+            self._user(info, parts, fields)
+        elif _is_summary(fields):
+            self._summary(info, parts, fields)
         else:
-            self._reply(info, parts, found)
+            self._reply(info, parts, fields)
 
     def _user(self, info: Row, parts: list[Row], row: Row) -> None:
-        """What a person wrote, and then what the program wrote for them."""
-        said: list[Part] = []
-        made: list[Part] = []
+        """The person's parts, then the parts that the program wrote for them."""
+        own_parts: list[Part] = []
+        added: list[Part] = []
         for part in parts:
             match part:
                 case {"type": "text", "ignored": True}:
                     self.left_out["ignored text part"] += 1
                 case {"type": "text", "text": str(text)}:
-                    (made if part.get("synthetic") else said).append(Text(text))
+                    (added if part.get("synthetic") else own_parts).append(Text(text))
                 case {"type": "file"}:
-                    said.append(self._file(part))
+                    own_parts.append(self._file(part))
                 case {"type": "subtask", "prompt": str(prompt)}:
-                    said.append(Text(f"/{part.get('command') or part.get('agent') or 'task'}"))
-                    made.append(Text(prompt))
+                    own_parts.append(Text(f"/{part.get('command') or part.get('agent') or 'task'}"))
+                    added.append(Text(prompt))
                 case _:
                     self.left_out[f"{part['type']} part"] += 1
         own, time = self.own_id(info.get("id")), _time(info)
-        if said:
-            self.say("user", said, row, time=time, metadata=PERSON, **own)
+        if own_parts:
+            self.say("user", own_parts, row, time=time, metadata=PERSON, **own)
             own = {}
-        if made:
-            self.say("user", made, row, time=time, metadata=INJECTED, **own)
+        if added:
+            self.say("user", added, row, time=time, metadata=INJECTED, **own)
         if not parts:
             self.left_out["empty message"] += 1
 
     def _summary(self, info: Row, parts: list[Row], row: Row) -> None:
-        """What the program itself wrote in place of what is before it."""
         if self.messages:
             self.left_out["earlier summary|earlier summaries"] += 1
             return
@@ -158,38 +148,37 @@ class _ExportedSession(Paired):
         self.say("user", texts, row, time=_time(info), metadata=CHECKPOINT, **own)
 
     def _reply(self, info: Row, parts: list[Row], row: Row) -> None:
-        """A reply, and the results of its calls after it."""
         self.model = text_or(info.get("modelID")) or self.model
-        said: list[Part] = []
-        asked: list[tuple[ToolCall, Row]] = []
+        pieces: list[Part] = []
+        calls: list[tuple[ToolCall, Row]] = []
         for part in parts:
             match part:
                 case {"type": "text", "text": str(text)}:
-                    said.append(Text(text))
+                    pieces.append(Text(text))
                 case {"type": "reasoning", "text": str(text)}:
-                    said.append(Thinking(text))
+                    pieces.append(Thinking(text))
                 case {"type": "file"}:
-                    said.append(self._file(part))
+                    pieces.append(self._file(part))
                 case {"type": "tool", "state": dict(state)}:
                     call = self.call(part.get("callID"), part.get("tool"), state.get("input"))
-                    said.append(call)
-                    asked.append((call, state))
+                    pieces.append(call)
+                    calls.append((call, state))
                 case _:
                     self.left_out[f"{part['type']} part"] += 1
-        if not said:
+        if not pieces:
             self.left_out["empty reply|empty replies"] += 1
             return
-        self.say("assistant", said, row, time=_time(info), **self.own_id(info.get("id")))
-        for call, ran in asked:
+        self.say("assistant", pieces, row, time=_time(info), **self.own_id(info.get("id")))
+        for call, ran in calls:
             if (result := self._result(ran)) is not None:
-                self.answer(call, result, row, time=_ended(ran))
+                self.answer(call, result, row, time=_time(ran, "end"))
 
     def _result(self, state: Row) -> ToolResult | None:
-        """What the tool gave back; None while it runs."""
+        """The tool's output. None while it runs."""
         match state:
             case {"status": "error"}:
                 return ToolResult("", str(state.get("error") or ""), is_error=True)
-            case {"status": "completed"} if self.active and _times(state).get("compacted"):
+            case {"status": "completed", "time": {"compacted": time}} if self.active and time:
                 return ToolResult("", _CLEARED)
             case {"status": "completed"}:
                 shown = [self._file(part) for part in objects_in(state.get("attachments"))]
@@ -198,7 +187,7 @@ class _ExportedSession(Paired):
         return None
 
     def _file(self, part: Row) -> Part:
-        """A file that somebody attached: a picture as such, of any other its name."""
+        """A picture, or the name of any other file."""
         url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
         if kind.startswith("image/") and url:
             return image_of(url)
@@ -207,14 +196,6 @@ class _ExportedSession(Paired):
         return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
 
 
-def _times(row: Row) -> Mapping[str, Any]:
-    found = row.get("time")
-    return found if isinstance(found, dict) else {}
-
-
-def _time(info: Row) -> datetime | None:
-    return time_of(_times(info).get("created"))
-
-
-def _ended(state: Row) -> datetime | None:
-    return time_of(_times(state).get("end"))
+def _time(row: Row, key: str = "created") -> datetime | None:
+    times = row.get("time")
+    return time_of(times.get(key)) if isinstance(times, dict) else None

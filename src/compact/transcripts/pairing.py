@@ -1,9 +1,9 @@
-"""Collecting the messages of formats that are no provider's: each result stands behind its call.
+"""Collects messages of formats that are no provider's, and puts each result behind its call.
 
-Such files tell calls and results apart by ids of their own, by their order, or not at all. What
-comes out is what every provider takes: a call has an id of its own, its result follows it, and no
-call is answered twice. What makes no such pair is kept for what it says: a result without a call is
-an observation, a further result of a call goes on the first.
+Such files match calls and results by their own ids, by order, or not at all. The outcome is valid
+for every provider: each call has its own id, its result follows it, and no call has two. The rest
+is kept as text: a result without a call becomes an observation, a further result of a call joins
+the first.
 """
 
 from __future__ import annotations
@@ -32,30 +32,32 @@ OBSERVATION = MessageMetadata(source="observation")
 
 @dataclass(slots=True)
 class Paired(Collected):
-    """Messages as they come, their calls and results paired when it is finished."""
+    """Collects messages. `finish` pairs their calls and results."""
 
-    _known: dict[str, ToolCall] = field(default_factory=dict)
-    """The file's id of a call → the last call that has it."""
+    _calls_by_id: dict[str, ToolCall] = field(default_factory=dict)
+    """The file's id of a call → the last call with it."""
     _waiting: dict[str, ToolCall] = field(default_factory=dict)
-    """Our id of a call → the call that nobody answered yet."""
+    """compact's id of a call → the call without a result so far."""
     _ids: set[str] = field(default_factory=set)
     _block: set[str] = field(default_factory=set)
-    """The calls of the last reply, as long as nothing but their results came behind it."""
+    """The calls of the last reply, while only their results came behind it."""
     _last: ToolCall | None = None
-    """The call whose result came last, likewise."""
+    """The call of the last result, while nothing else came behind it."""
     _late: dict[str, Message] = field(default_factory=dict)
-    """The call → its result, where something else came between."""
+    """Call → its result, where other messages came between."""
     _further: dict[str, list[tuple[ToolResult, Row]]] = field(default_factory=dict)
 
     def own_id(self, value: object) -> dict[str, str]:
-        """The file's id of a message, as `more` of `say`; nothing where it has none of its own."""
+        """The file's id of a message as keyword argument for `say`. Empty where it has none, or one
+        that is used.
+        """
         is_own = isinstance(value, str) and value and value not in self.rows
         return {"id": str(value)} if is_own else {}
 
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Take a message that is no result. What makes calls is a reply, whatever it says it is."""
+        """Add a message that is no result. One with calls becomes a reply, whatever its role."""
         self._block = {part.id for part in parts if isinstance(part, ToolCall)}
         if self._block and role != "assistant":
             role = "assistant"
@@ -64,23 +66,22 @@ class Paired(Collected):
         self._last = None
 
     def call(self, known: object, name: object, arguments: object) -> ToolCall:
-        """A call, to be said by the reply that is next. `known` is the file's id of it."""
-        given = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
-        call_id = given if given not in self._ids else f"{given}-{len(self._ids) + 1}"
+        """Make a call for the next reply. `known` is the file's id of it."""
+        own = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
+        call_id = own if own not in self._ids else f"{own}-{len(self._ids) + 1}"
         named = name if isinstance(name, str) and name else "tool"
-        made = ToolCall(call_id, named, arguments_text(arguments))
+        call = ToolCall(call_id, named, arguments_text(arguments))
         self._ids.add(call_id)
-        self._known[given] = self._waiting[call_id] = made
-        return made
+        self._calls_by_id[own] = self._waiting[call_id] = call
+        return call
 
-    def known(self, known: object) -> ToolCall | None:
-        """The last call that the file knows by that id."""
-        return self._known.get(known) if isinstance(known, str) else None
+    def call_by_id(self, call_id: object) -> ToolCall | None:
+        """The last call with this id in the file."""
+        return self._calls_by_id.get(call_id) if isinstance(call_id, str) else None
 
-    def asked_of(self, tool: object = None) -> ToolCall | None:
-        """The call that a result answers which names no call: the oldest to that tool that waits,
-        or to any if no tool is told; else the one whose result came just before. Tools are the same
-        up to the first dot of their names.
+    def waiting_call(self, tool: object = None) -> ToolCall | None:
+        """The call for a result that names none: the oldest waiting call to the tool, or to any
+        tool; else the call of the result just before. Tool names are compared up to the first dot.
         """
         head = tool.partition(".")[0] if isinstance(tool, str) else None
         for call in self._waiting.values():
@@ -90,8 +91,8 @@ class Paired(Collected):
             return self._last
         return None
 
-    def just_asked(self) -> ToolCall | None:
-        """The call of the last reply that waits, if nothing but results came behind it."""
+    def last_call(self) -> ToolCall | None:
+        """A waiting call of the last reply, while only results came behind it."""
         return next((self._waiting[x] for x in self._block if x in self._waiting), None)
 
     def answer(
@@ -102,10 +103,10 @@ class Paired(Collected):
         *,
         time: datetime | None = None,
     ) -> None:
-        """Take the result of a call, or of the one that the file knows by that id; the result's own
-        id and name are filled in.
+        """Add the result of a call, or of the call with this id in the file. Fills in the result's
+        id and name.
         """
-        call = self.known(asked) if isinstance(asked, str) else asked
+        call = self.call_by_id(asked) if isinstance(asked, str) else asked
         if not isinstance(call, ToolCall):
             parts: list[Part] = [Text(result.text), *result.images]
             self.say("user", parts, row, time=time, metadata=OBSERVATION)
@@ -115,15 +116,15 @@ class Paired(Collected):
             self._further.setdefault(call.id, []).append((result, row))
             self.left_out[_FURTHER] += 1
         else:
-            made = replace(result, call_id=call.id, name=call.name)
-            Collected.say(self, "tool", [made], row, time=time)
+            filled = replace(result, call_id=call.id, name=call.name)
+            Collected.say(self, "tool", [filled], row, time=time)
             if call.id not in self._block:
                 self._late[call.id] = self.messages.pop()
         self._last = call
 
     def finish(self) -> None:
-        """Put results behind their calls, further ones on the first, and count the calls that
-        nobody answered.
+        """Move results behind their calls, join further ones with the first, and count calls
+        without a result.
         """
         if self._waiting:
             self.left_out[_WITHOUT_OUTPUT] += len(self._waiting)
@@ -133,7 +134,7 @@ class Paired(Collected):
             self.messages = [self._whole(message) for message in self.messages]
 
     def _in_place(self) -> list[Message]:
-        """The messages, late results behind the results that came at once."""
+        """The messages, with late results behind those that came at once."""
         placed: list[Message] = []
         behind: list[Message] = []
         for message in self.messages:
@@ -146,11 +147,11 @@ class Paired(Collected):
         return placed + behind
 
     def _whole(self, message: Message) -> Message:
-        """A message of a result with the further ones of its call."""
+        """A result's message, joined with the further results of its call."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):
-                said = dict.fromkeys([first.text, *(each.text for each, _ in more)])
-                texts = texts_of([*said])
+                unique = dict.fromkeys([first.text, *(each.text for each, _ in more)])
+                texts = texts_of([*unique])
                 images = [image for each, _ in more for image in each.images]
                 result = replace(first, text="\n\n".join(texts), images=(*first.images, *images))
                 self.rows[message.id] = (*self.rows[message.id], *(row for _, row in more))
@@ -170,13 +171,13 @@ _WITHOUT_OUTPUT = "tool call without output|tool calls without output"
 
 
 def unknown_role(role: str) -> str:
-    """What is counted for a message whose role nobody knows."""
+    """The key of `left_out` for a message with an unknown role."""
     kept = f"of the role {role!r}, kept as injected"
     return f"message {kept}|messages {kept}"
 
 
 def arguments_text(value: object) -> str:
-    """The arguments of a call as JSON: those that are none yet are one text, `input`."""
+    """The arguments of a call as JSON. A text that is no JSON object becomes `input`."""
     if isinstance(value, str):
         try:
             is_json = isinstance(json.loads(value), dict)
@@ -191,11 +192,11 @@ def arguments_text(value: object) -> str:
 
 
 def image_of(url: object) -> Image:
-    """An image by its address, which may hold the image itself."""
+    """An image by its address, which may be a data URL."""
     raw = {"type": "image_url", "image_url": {"url": str(url)}}
     return Image(raw=raw)
 
 
 def texts_of(values: Sequence[object]) -> list[str]:
-    """Those of the values that are texts and not empty."""
+    """The values that are non-empty texts."""
     return [x for x in values if isinstance(x, str) and x]

@@ -1,16 +1,17 @@
-"""Reading sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`, of which
-the `message` entries are the conversation.
+"""Sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`. The `message`
+entries are the conversation.
 
-What is decided here:
+Decisions:
 
-- Entries come in log order; where the person went back, every branch is kept. `active` takes the
+- Entries come in log order. Where the person went back, every branch is kept. `active` takes the
   branch that ends in the last entry.
-- A command that the person ran themselves (`bashExecution`) is theirs, its output an observation.
-- What extensions put in (`custom_message`, role `custom`) and summaries of a branch that was left
-  are `injected`.
-- A `compaction` is left out where its originals are in the file, that is behind other messages.
-  With `active`, and where nothing stands before it, it is a checkpoint; `active` goes on with the
-  first entry that it kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
+- A command that the person ran (`bashExecution`) is the person's message. Its output is an
+  observation.
+- Messages of extensions (`custom_message`, role `custom`) and summaries of abandoned branches are
+  `injected`.
+- A `compaction` behind other messages is left out: its originals are in the file. With `active`, or
+  where nothing stands before it, it is a checkpoint. `active` goes on with the first entry that it
+  kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
 - Replies without content (aborted, failed), and all other entries, are left out and counted.
 """
 
@@ -37,6 +38,7 @@ from compact.transcripts.transcript import (
     NO_BOUNDARY,
     Row,
     Transcript,
+    has_type,
     newer_than,
     text_or,
     time_of,
@@ -45,14 +47,14 @@ from compact.transcripts.transcript import (
 NAME, _VERSION = "pi", 3
 _SUMMARIES = {"branchSummary": INJECTED, "compactionSummary": CHECKPOINT}
 _OTHERS = ("custom", "hookMessage")
-"""Roles of what extensions put in."""
+"""Roles of messages from extensions."""
 
 Entry = tuple[int, dict[str, Any]]
-"""An entry and its line."""
+"""A line number and the entry."""
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is the head of a session, or an entry with a message."""
+    """Whether the first row is the head of a session, or a message entry."""
     match document.rows:
         case [(_, {"type": "session", "id": str(), "cwd": str()}), *_]:
             return True
@@ -70,34 +72,25 @@ def read(
         InvalidTranscript: naming the line of a row that is no entry, or of a message that is wrong.
     """
     session = _Entries(document.source)
-    entries = session.checked(document.rows, _has_type, "an entry with a type")
+    entries = session.checked(document.rows, has_type, "an entry with a type")
     rows, has_boundary = _active(entries) if active else (entries, True)
     for number, row in rows:
         session.attempt(partial(session.take, number, row))
     session.finish()
     head = entries[0][1] if entries else {"type": ""}
-    notes = (*newer_than(_VERSION, head.get("version")), *session.notes(), *document.notes)
-    if not has_boundary:
-        notes = (*notes, NO_BOUNDARY)
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
+        before=newer_than(_VERSION, head.get("version")),
+        after=(NO_BOUNDARY,) * (not has_boundary),
         title=session.title,
         model=session.model,
         session_id=text_or(head.get("id")) if head["type"] == "session" else None,
-        rows=session.rows,
-        notes=notes,
     )
 
 
-def _has_type(row: Row) -> bool:
-    return isinstance(row.get("type"), str)
-
-
 def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
-    """The entries that a model is still shown, and whether there was a compaction."""
+    """The entries that a model still sees, and whether there was a compaction."""
     path = _branch(entries)
     bounds = [i for i, (_, row) in enumerate(path) if row["type"] == "compaction"]
     if not bounds:
@@ -105,40 +98,33 @@ def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
     at = bounds[-1]
     boundary = path[at][1]
     first, index = boundary.get("firstKeptEntryId"), boundary.get("firstKeptEntryIndex")
-    kept = at
+    kept, first_row = at, None
+    if isinstance(index, int) and 0 <= index < len(entries):
+        first_row = entries[index][1]  # the head of the session has number 0
     for i, (_, row) in enumerate(path[:at]):
-        is_first = row.get("id") == first if first else row is _entry_at(entries, index)
+        is_first = row.get("id") == first if first else row is first_row
         kept = min(kept, i) if is_first else kept
     between = [each for each in path[kept:at] if each[1]["type"] != "compaction"]
     return [path[at], *between, *path[at + 1 :]], True
 
 
-def _entry_at(entries: Sequence[Entry], index: object) -> Row | None:
-    """The entry of that number, the head of the session being number 0."""
-    if isinstance(index, int) and 0 <= index < len(entries):
-        return entries[index][1]
-    return None
-
-
 def _branch(entries: Sequence[Entry]) -> list[Entry]:
-    """The branch of the last entry; all entries of an older file, which has none."""
+    """The branch of the last entry. An older file without branches gives all entries."""
     by_id = {row["id"]: (n, row) for n, row in entries if isinstance(row.get("id"), str)}
     if not any("parentId" in row for _, row in entries):
         return list(entries)
-    found: list[Entry] = []
+    path: list[Entry] = []
     seen: set[str] = set()
     at: object = entries[-1][1].get("id")
     while isinstance(at, str) and at in by_id and at not in seen:
         seen.add(at)
-        found.append(by_id[at])
+        path.append(by_id[at])
         at = by_id[at][1].get("parentId")
-    return found[::-1]
+    return path[::-1]
 
 
 @dataclass(slots=True)
 class _Entries(Paired):
-    """Makes messages of the entries as they come."""
-
     model: str | None = None
     title: str | None = None
 
@@ -171,7 +157,6 @@ class _Entries(Paired):
         self.left_out[f"{row['type']} entry|{row['type']} entries"] += 1
 
     def _message(self, number: int, role: str, message: Row, row: Row) -> None:
-        """Take one message."""
         match role:
             case "user":
                 parts = self._parts(message.get("content"), number)
@@ -189,8 +174,8 @@ class _Entries(Paired):
             case "branchSummary" | "compactionSummary" if not (
                 role == "compactionSummary" and self.messages
             ):
-                said = Text(str(message.get("summary") or ""))
-                self._say("user", [said], row, metadata=_SUMMARIES[role])
+                part = Text(str(message.get("summary") or ""))
+                self._say("user", [part], row, metadata=_SUMMARIES[role])
             case "compactionSummary":
                 self.left_out["earlier summary|earlier summaries"] += 1
             case _:
@@ -200,7 +185,6 @@ class _Entries(Paired):
                 self._say("user", parts, row, metadata=INJECTED)
 
     def _say(self, role: str, parts: Sequence[Part], row: Row, **more: object) -> None:
-        """A message by its entry."""
         if not parts:
             self.left_out[f"empty {role} message"] += 1
             return
@@ -216,24 +200,23 @@ class _Entries(Paired):
         self.answer(message.get("toolCallId"), result, row, time=time_of(row.get("timestamp")))
 
     def _parts(self, content: object, number: int) -> list[Part]:
-        """The parts of a content."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
         if not isinstance(content, list) or len(objects_in(content)) < len(content):
             raise InvalidTranscript(
                 self.source, "message.content: expected text or a list of parts", line=number
             )
-        found: list[Part] = []
+        parts: list[Part] = []
         for part in content:
             match part:
                 case {"type": "text", "text": str(text)}:
-                    found += [Text(text)] if text else []
+                    parts += [Text(text)] if text else []
                 case {"type": "thinking", "thinking": str(text)}:
-                    found.append(Thinking(text, text_or(part.get("thinkingSignature"))))
+                    parts.append(Thinking(text, text_or(part.get("thinkingSignature"))))
                 case {"type": "toolCall"}:
-                    found.append(self.call(part.get("id"), part.get("name"), part.get("arguments")))
+                    parts.append(self.call(part.get("id"), part.get("name"), part.get("arguments")))
                 case {"type": "image", "data": str(data)}:
-                    found.append(image_of(f"data:{part.get('mimeType')};base64,{data}"))
+                    parts.append(image_of(f"data:{part.get('mimeType')};base64,{data}"))
                 case _:
                     self.left_out[f"{part.get('type')} part"] += 1
-        return found
+        return parts

@@ -1,17 +1,16 @@
-"""What roles, parts, calls and results are called in files whose format is no provider's.
+"""The names of roles, parts, calls and results in formats that are no provider's.
 
-Programs name the same few things differently. What is decided here:
+Programs name the same few things differently. Decisions:
 
-- Roles are taken for what they mean (`model`, `human`, `gpt`, `function`). One that nobody knows is
-  kept as an injected message of the user's side, with the role in its metadata (`original_role`).
-- Parts name their kind (`type`, `kind`, `part_kind`, `block_type`), or are an object of one key
-  that is the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Letters' case, `-` and `_` do not count.
-- A call has its id, name and arguments in itself or in one object of it, and may have its result
-  with it. Where no key for arguments is known, all other keys are the arguments.
-- A message may say by its role that it is a call, or a result. Results without an id belong to the
-  oldest call that waits, of a tool of that name where one is told.
-- Parts that nobody knows are kept as their text where they have one, else as their JSON. Of files
-  only the name is kept.
+- Many names mean the same role (`model`, `human`, `gpt`, `function`). A message of an unknown role
+  becomes an injected one of the user, with the role in its metadata (`original_role`).
+- A part names its kind (`type`, `kind`, `part_kind`, `block_type`), or is an object with one key,
+  the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Letters' case, `-` and `_` do not count.
+- A call has its id, name and arguments in its keys or in one inner object, and perhaps its result.
+  Without a known key for arguments, all other keys are the arguments.
+- A role may mean that the message is a call, or a result. A result without an id belongs to the
+  oldest waiting call, of its tool where it names one.
+- An unknown part is kept as its text, else as its JSON. Of files only the name is kept.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _ROLES: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""A role without its signs → what it means."""
+"""Role without signs → meaning."""
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
@@ -74,47 +73,55 @@ _KINDS: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""The kind of a part without its signs → what it is."""
+"""Kind of a part without signs → meaning."""
 _KIND = ("type", "kind", "part_kind", "block_type")
 _BODIES = ("function", "functionCall", "toolCall", "tool_call", "toolInvocation", "toolResult",
            "run", "value", "functionResponse", "source", "image_url", "imageUrl",
            "additional_kwargs")  # fmt: skip
-"""Keys of an object that holds what an object says."""
+"""Keys for an inner object with an object's contents."""
 _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "tool_use_id",
             "toolUseID", "toolUseId", "tool_id")  # fmt: skip
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_input", "tool_kwargs", "params",
               "raw_input")  # fmt: skip
-_CAME = ("content", "result", "output", "response", "aggregated_output", "errorText", "tool_return")
-"""Keys of what a tool gave back."""
-_SAID = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
+_OUTPUTS = (
+    "content",
+    "result",
+    "output",
+    "response",
+    "aggregated_output",
+    "errorText",
+    "tool_return",
+)
+"""Keys for a tool's output."""
+_TEXTS = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
-"""Keys of what a part or a message says."""
+"""Keys for the text of a part or a message."""
 _BESIDE = ("toolCalls", "tool_calls", "toolInvocations", "tool_uses", "tools_used", "function_call")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts", "thought", "reasoningText")
-_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_CAME, *_BODIES, "id", "status", "state",
-                  "index", "step", "signature", "thoughtSignature", "is_input_complete",
+_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
+                  "state", "index", "step", "signature", "thoughtSignature", "is_input_complete",
                   "timestamp", "exit_code", "providerExecuted", "invalid"))  # fmt: skip
-"""Keys of a call that are no arguments."""
+"""Keys of a call that are not arguments."""
 _FAILED = ("error", "failed", "cancelled", "output-error")
 _FILE = "file, of which only the name is kept|files, of which only the names are kept"
 
 
 def sign_free(name: object) -> str:
-    """A name in lower case, without `-`, `_` and spaces."""
+    """The name in lower case, without `-`, `_` and spaces."""
     return str(name).lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def role_means(role: object) -> str | None:
-    """What a role means: `user`, `assistant`, `system`, `developer`, `call`, `result`, `thought`;
-    None where nobody knows it.
+    """The meaning of a role: `user`, `assistant`, `system`, `developer`, `call`, `result` or
+    `thought`. None for an unknown role.
     """
     return _ROLES.get(sign_free(role)) if isinstance(role, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A result where it stands, and the call or the file's id of it."""
+    """A result in its place, with its call or the file's id of it."""
 
     call: object
     result: ToolResult
@@ -122,7 +129,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class ByRole(Paired):
-    """Messages of any role as they come."""
+    """Collects messages of any role."""
 
     def take(
         self,
@@ -134,11 +141,11 @@ class ByRole(Paired):
         time: datetime | None,
         means: str | None = None,
     ) -> None:
-        """Take the message of a row. `means` is what its role means, where the file's format says
-        it; besides what `role_means` gives, `injected` and `checkpoint`.
+        """Take the message of a row. `means` is the meaning of its role, where the format gives it.
+        Besides those of `role_means` it may be `injected` or `checkpoint`.
 
         Raises:
-            InvalidTranscript: naming what is wrong at that place.
+            InvalidTranscript: names what is wrong at that place.
         """
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
@@ -148,58 +155,58 @@ class ByRole(Paired):
             case "call":
                 if not any(isinstance(piece, ToolCall) for piece in pieces):
                     thoughts = [piece for piece in pieces if isinstance(piece, Thinking)]
-                    said = [piece for piece in pieces if not isinstance(piece, Thinking)]
-                    pieces = [*thoughts, *self._called(said, row)]
-                self._say_all("assistant", pieces, row, time)
+                    rest = [piece for piece in pieces if not isinstance(piece, Thinking)]
+                    pieces = [*thoughts, *self._call_of_role(rest, row)]
+                self._add_all("assistant", pieces, row, time)
             case "result":
-                self._result_of(pieces, row, time)
+                self._take_result(pieces, row, time)
             case "thought":
                 text = _texts(pieces)
-                self._say_all("assistant", [Thinking(text)] if text else [], row, time)
+                self._add_all("assistant", [Thinking(text)] if text else [], row, time)
             case "user" | "system" | "developer" | "assistant" as own:
-                self._say_all(own, pieces, row, time)
+                self._add_all(own, pieces, row, time)
             case "injected" | "checkpoint" as source:
                 mark = INJECTED if source == "injected" else CHECKPOINT
-                self._say_all("user", pieces, row, time, metadata=mark)
+                self._add_all("user", pieces, row, time, metadata=mark)
             case _:
                 self.left_out[unknown_role(role)] += 1
                 mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
-                self._say_all("user", pieces, row, time, metadata=mark)
+                self._add_all("user", pieces, row, time, metadata=mark)
 
     def _all_of(
         self, content: object, row: Row, place: str, meaning: str | None
     ) -> list[Part | _Answer]:
-        """What a message says: its reasoning, its content, and the calls beside it that are not in
-        it.
-        """
+        """The reasoning, the content, and the calls beside the content."""
         if meaning == "result" and isinstance(content, dict):
-            content = said_in(content)
+            content = text_in(content)
         pieces = self._pieces(content, place)
         if meaning != "thought" and not any(isinstance(piece, Thinking) for piece in pieces):
             pieces = [*self._thoughts_beside(row), *pieces]
-        made = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
+        call_ids = {piece.id for piece in pieces if isinstance(piece, ToolCall)}
         for each in _calls_beside(row):
-            if _id(each) not in made or not _id(each):
-                pieces += self._calling(each)
+            if _id(each) not in call_ids or not _id(each):
+                pieces += self._call_in(each)
         return pieces
 
-    def _result_of(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
-        """A message that is a result by its role: all that it says, where it holds none itself."""
+    def _take_result(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
+        """Take a message whose role says that it is a result. Without a result in its content all
+        of it is the result.
+        """
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
         parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
         if calls:
-            self._say_all("assistant", calls, row, time)
+            self._add_all("assistant", calls, row, time)
         answers = [piece for piece in pieces if isinstance(piece, _Answer)]
         if not answers:
             whole = _flat(row)
-            if not parts and (said := _first(whole, _CAME)) is not None:
-                parts = self._parts_of(said)
+            if not parts and (output := _first(whole, _OUTPUTS)) is not None:
+                parts = self._parts_of(output)
             answers.append(_Answer(_text(_first(whole, _CALL_ID)), _result(parts, whole)))
         elif parts:
-            self._say_all("user", parts, row, time, metadata=OBSERVATION)
-        self._say_all("user", answers, row, time)
+            self._add_all("user", parts, row, time, metadata=OBSERVATION)
+        self._add_all("user", answers, row, time)
 
-    def _say_all(
+    def _add_all(
         self,
         role: str,
         pieces: Sequence[Part | _Answer],
@@ -207,7 +214,7 @@ class ByRole(Paired):
         time: datetime | None,
         **more: object,
     ) -> None:
-        """What was said up to each result as a message, and the results where they stand."""
+        """Pieces up to a result are one message. Each result is a message."""
         if not pieces:
             self.left_out["empty message"] += 1
         parts: list[Part] = []
@@ -219,17 +226,19 @@ class ByRole(Paired):
                 self.say(role, parts, row, time=time, **self.own_id(row.get("id")), **more)
                 parts = []
             if piece is not None:
-                asked = piece.call if isinstance(piece.call, ToolCall) else self.known(piece.call)
-                call = asked or self.asked_of(piece.result.name) or self.asked_of()
+                call = (
+                    piece.call if isinstance(piece.call, ToolCall) else self.call_by_id(piece.call)
+                )
+                call = call or self.waiting_call(piece.result.name) or self.waiting_call()
                 self.answer(call, piece.result, row, time=time)
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _called(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
-        """The call that a message of that role is."""
+    def _call_of_role(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
+        """The call of a message whose role says that it is one."""
         text = _texts(pieces)
         if not text:
-            return self._calling(row)
+            return self._call_in(row)
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -238,66 +247,64 @@ class ByRole(Paired):
         named = {"id": _first(whole, _CALL_ID), "name": _first(whole, _TOOL)}
         if isinstance(value, dict) and {*_ARGUMENTS, "tool"} & value.keys():
             named["name"] = value.get("tool") or named["name"]
-            return self._calling({**named, **value})
-        return self._calling({**named, "arguments": text})
+            return self._call_in({**named, **value})
+        return self._call_in({**named, "arguments": text})
 
-    def _calling(self, value: Row) -> list[Part | _Answer]:
-        """A call, wherever its name and its arguments stand; and its result, where it has one."""
+    def _call_in(self, value: Row) -> list[Part | _Answer]:
+        """A call, and its result where the same object has it."""
         whole = _flat(value)
         kind = _kind(whole)
-        known = _text(_first(whole, _CALL_ID) or whole.get("id"))
+        call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
         name = _first(whole, _TOOL) or (kind or "").removeprefix("tool-")
         if (server := text_or(whole.get("server"))) and isinstance(name, str):
             name = f"{server}__{name}"
-        given = next((whole[k] for k in _ARGUMENTS if k in whole), None)
-        if given is None:
-            given = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
-        call = self.call(known, name, given)
-        came = next((whole[k] for k in _CAME if whole.get(k) is not None), None)
-        if came is None and whole.get("status") in _FAILED:
-            came = whole.get("error", "")
-        if came is None or kind == "result":
+        arguments = next((whole[k] for k in _ARGUMENTS if k in whole), None)
+        if arguments is None:
+            arguments = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
+        call = self.call(call_id, name, arguments)
+        output = next((whole[k] for k in _OUTPUTS if whole.get(k) is not None), None)
+        if output is None and whole.get("status") in _FAILED:
+            output = whole.get("error", "")
+        if output is None or kind == "result":
             return [call]
-        return [call, _Answer(call, _result(self._parts_of(came), whole))]
+        return [call, _Answer(call, _result(self._parts_of(output), whole))]
 
     # --- parts ------------------------------------------------------------------------------------
 
     def _thoughts_beside(self, row: Row) -> list[Part | _Answer]:
-        """The reasoning that stands beside a message's content."""
         value = next((row[key] for key in _THOUGHTS if row.get(key)), None)
         each = [value] if isinstance(value, str | dict) else value
-        found = (
-            [said_in(x) for x in each if isinstance(x, str | dict)]
+        texts = (
+            [text_in(x) for x in each if isinstance(x, str | dict)]
             if isinstance(each, list)
             else []
         )
-        return [Thinking(text) for text in found if text]
+        return [Thinking(text) for text in texts if text]
 
     def _parts_of(self, value: object) -> list[Part]:
-        """What a tool gave back, as parts."""
-        text = said_in(value)
+        text = text_in(value)
         pictures = [x for x in objects_in(value) if _KINDS.get(sign_free(_kind(x))) == "picture"]
-        shown = [part for x in pictures for part in self._shown(x)]
+        shown = [part for x in pictures for part in self._file(x)]
         return [*([Text(text)] if text else []), *shown]
 
     def _pieces(self, content: object, place: str) -> list[Part | _Answer]:
-        """What a content says, and the results in it, in their order."""
+        """The parts and results of a content, in order."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
         listed = content.get("parts", [content]) if isinstance(content, dict) else content
         if not isinstance(listed, list):
             kind = type(content).__name__
             raise InvalidTranscript(self.source, f"{place}: expected text or parts, got {kind}")
-        found: list[Part | _Answer] = []
+        pieces: list[Part | _Answer] = []
         for index, each in enumerate(listed):
             if isinstance(each, str):
-                found += [Text(each)] if each else []
+                pieces += [Text(each)] if each else []
             elif isinstance(each, dict):
-                found += self._piece(_tagged(each))
+                pieces += self._piece(_tagged(each))
             elif each is not None:
                 reason = f"{place}[{index}]: expected a part, got {type(each).__name__}"
                 raise InvalidTranscript(self.source, reason)
-        return found
+        return pieces
 
     def _piece(self, part: dict[str, Any]) -> list[Part | _Answer]:
         kind = _kind(part)
@@ -308,28 +315,28 @@ class ByRole(Paired):
             means = "call"
         match means:
             case "call":
-                return self._calling(part)
+                return self._call_in(part)
             case "result":
                 whole = _flat(part)
-                said = next((whole[k] for k in _CAME if k in whole), whole.get("value", ""))
-                known = _text(_first(whole, _CALL_ID) or whole.get("id"))
-                return [_Answer(known, _result(self._parts_of(said), whole))]
+                output = next((whole[k] for k in _OUTPUTS if k in whole), whole.get("value", ""))
+                call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
+                return [_Answer(call_id, _result(self._parts_of(output), whole))]
             case "thought":
-                thought = said_in(part)
+                thought = text_in(part)
                 mark = text_or(part.get("signature"))
                 return [Thinking(thought, mark)] if thought else []
             case "picture":
-                return [*self._shown(part)]
+                return [*self._file(part)]
             case "sealed":
                 self.left_out["piece of sealed reasoning|pieces of sealed reasoning"] += 1
                 return []
         return [*self._other(part, kind, is_text=means == "text")]
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
-        """A text, or a part that nobody knows."""
-        text = next((part[k] for k in _SAID if isinstance(part.get(k), str | dict)), None)
+        """A text, or a part of an unknown kind."""
+        text = next((part[k] for k in _TEXTS if isinstance(part.get(k), str | dict)), None)
         if isinstance(text, dict):
-            text = said_in(text) if is_text else None
+            text = text_in(text) if is_text else None
         if isinstance(text, str):
             if not is_text:
                 self.left_out[f"part of the type {kind}, kept as its text|"
@@ -343,8 +350,8 @@ class ByRole(Paired):
                       f"parts of the type {kind}, kept as JSON"] += 1  # fmt: skip
         return [Text(write_json(part))]
 
-    def _shown(self, part: Row) -> list[Part]:
-        """A picture; of any other file its name."""
+    def _file(self, part: Row) -> list[Part]:
+        """A picture, or the name of any other file."""
         whole = _flat(part)
         data = _first(whole, ("data", "base64", "bytes", "image"))
         kind = _first(whole, ("mimeType", "media_type", "mediaType", "mime_type", "format", "mime"))
@@ -361,33 +368,33 @@ class ByRole(Paired):
 
 
 def call_ids(row: object) -> Iterator[str]:
-    """The ids of the calls that a message makes."""
+    """The ids of a message's calls."""
     if not isinstance(row, dict):
         return
     content = row.get("parts") if "parts" in row else row.get("content")
     parts = (_tagged(part) for part in objects_in(content))
     calls = (part for part in parts if _KINDS.get(sign_free(_kind(part))) == "call")
     for call in (*_calls_beside(row), *calls):
-        if known := _id(call):
-            yield known
+        if call_id := _id(call):
+            yield call_id
 
 
-def made_result(said: object, row: Row) -> ToolResult:
-    """What a tool said, as a result."""
+def result_of(said: object, row: Row) -> ToolResult:
+    """A tool's output as a result."""
     failed = str(row.get("status")) in _FAILED or row.get("state") in _FAILED
     marked = any(row.get(key) is True for key in ("is_error", "isError"))
-    return ToolResult("", said_in(said), text_or(_first(row, _TOOL)), failed or marked)
+    return ToolResult("", text_in(said), text_or(_first(row, _TOOL)), failed or marked)
 
 
-def said_in(value: object) -> str:
-    """What a value says, in words: a text, those of a list, the one that an object wraps; else its
+def text_in(value: object) -> str:
+    """The text of a value: a text, the texts of a list, or the one text of an object. Otherwise its
     JSON.
     """
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list):
         if all(isinstance(x, str | dict) for x in value):
-            texts = [said_in(x) for x in value if _KINDS.get(sign_free(_kind_of(x))) != "picture"]
+            texts = [text_in(x) for x in value if _KINDS.get(sign_free(_kind_of(x))) != "picture"]
             return "\n".join(text for text in texts if text)
         return write_json(value)
     if not isinstance(value, dict):
@@ -397,21 +404,23 @@ def said_in(value: object) -> str:
     value = _tagged(value)
     if isinstance(value.get("subject"), str):
         return "\n".join(filter(None, (value["subject"], text_or(value.get("description")))))
-    for key in ("llmContent", "functionResponse", "parts", *_SAID, *_CAME):
+    for key in ("llmContent", "functionResponse", "parts", *_TEXTS, *_OUTPUTS):
         if key in value and (isinstance(value[key], str) or _wraps(value, key)):
-            return said_in(value[key])
+            return text_in(value[key])
     return write_json(value)
 
 
 def _wraps(value: Row, key: str) -> bool:
-    """Whether an object says nothing but what it has at that key."""
+    """Whether the object has no other contents than at that key."""
     others = {k for k, v in value.items() if k != key and v not in (None, "", [], {}, False, True)}
     return others <= {*_KIND, *_CALL_ID, *_TOOL, "id", "status", "state", "annotations", "index",
                       "signature", "success"}  # fmt: skip
 
 
 def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its kind: one that names none, by the key that is one, or by what it has."""
+    """The part with its kind. Without one the kind comes from a key that is a kind, or from the
+    other keys.
+    """
     if _kind(part) is not None:
         return dict(part)
     for key, value in part.items():
@@ -419,7 +428,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
         if means and (means != "text" or sign_free(key) in ("text", "mention")):
             body = value if isinstance(value, dict) else {"text": value}
             return {**{k: v for k, v in part.items() if k != key}, **body, "type": key}
-    if part.keys() & {*_CALL_ID} and part.keys() & {*_CAME}:
+    if part.keys() & {*_CALL_ID} and part.keys() & {*_OUTPUTS}:
         return {**part, "type": "tool_result"}
     if "name" in part and part.keys() & {*_ARGUMENTS}:
         return {**part, "type": "tool_call"}
@@ -427,20 +436,20 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Row) -> dict[str, Any]:
-    """An object with what stands in its one body among its own keys."""
-    found = dict(value)
+    """The object with the contents of its inner objects among its keys."""
+    flat = dict(value)
     for key in _BODIES:
-        body = found.get(key)
+        body = flat.get(key)
         if isinstance(body, dict) and (key != "value" or "name" in body):
-            del found[key]
-            found = {**found, **{k: v for k, v in _flat(body).items() if v is not None}}
-    return found
+            del flat[key]
+            flat = {**flat, **{k: v for k, v in _flat(body).items() if v is not None}}
+    return flat
 
 
 def _result(parts: Sequence[Part], row: Row) -> ToolResult:
     images = tuple(part for part in parts if isinstance(part, Image))
-    made = made_result(_texts(parts), row)
-    return ToolResult("", made.text, made.name, made.is_error, images=images)
+    result = result_of(_texts(parts), row)
+    return ToolResult("", result.text, result.name, result.is_error, images=images)
 
 
 def _texts(pieces: Sequence[Part | _Answer]) -> str:
@@ -448,11 +457,10 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 
 
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
-    """The calls that stand beside a message's content."""
     more = row.get("additional_kwargs")
     facts = {**more, **row} if isinstance(more, dict) else row
-    found = next((facts[key] for key in _BESIDE if facts.get(key)), None)
-    return objects_in([found] if isinstance(found, dict) else found)
+    calls = next((facts[key] for key in _BESIDE if facts.get(key)), None)
+    return objects_in([calls] if isinstance(calls, dict) else calls)
 
 
 def _id(value: Row) -> str | None:
@@ -461,7 +469,7 @@ def _id(value: Row) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """An id as text: some are numbers."""
+    """An id as text. Some files have numbers."""
     return str(value) if isinstance(value, int) else text_or(value)
 
 

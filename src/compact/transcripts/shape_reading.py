@@ -1,16 +1,16 @@
-"""Reading a file by a row of data that says where its messages lie (`shapes`).
+"""Reads a file as a row of `shapes` describes it.
 
-A path is keys with dots between; `*` are all items of a list or values of an object, `-1` a place
-in a list, `versions@selected` the item of the list `versions` whose place the key `selected` has;
-`a|b` is the first of two that is there. A mark is paths with spaces between that must all be there:
-`!a` must not, `a=x|y` must have one of these values. Letters' case does not count in values.
+A path is keys with dots between. `*` is all items of a list or values of an object, `-1` an index.
+`versions@selected` is the item of the list `versions` at the index in the key `selected`. `a|b` is
+the first of two that exists. A mark is paths with spaces between. All of them must exist. `!a` must
+not exist, `a=x|y` must have one of these values. Letters' case in values does not count.
 
-What is decided here:
+Decisions:
 
-- Rows that are not messages are left out, counted by their role or type.
+- Rows that are no messages are left out, counted by their role or type.
 - Of a tree the branch that ends in the current row, else in the last one, is the conversation.
-- Each text of a row that no message says is counted: ids, names and single words are no texts.
-- One odd row is left out and told; where not more rows are right than odd, the file is refused.
+- Texts of a row that reach no message are counted. Ids, names and single words are no texts.
+- An odd row is left out with a note. A file without more right rows than odd ones is refused.
 """
 
 from __future__ import annotations
@@ -28,73 +28,74 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.transcripts.documents import Document, JsonLines, choose, objects_in
 from compact.transcripts.roles import ByRole, role_means
-from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
 
 _LOOKED_AT = 40
-"""Items of a list that are looked at to tell a shape."""
+"""Items of a list that are checked to recognize a shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """Where a kind of file has its conversations, and what their messages are called."""
+    """Where a format has its conversations, and the names in their messages."""
 
     name: str
     title: str
     marks: tuple[str, ...]
-    """What a conversation is known by: one of these marks."""
+    """A conversation has one of these marks."""
     chats: tuple[str, ...] = ("",)
-    """Paths at which the file's conversations may lie; the first where one is found is taken."""
+    """Paths of the file's conversations. The first with one counts."""
     group: str = ""
-    """What rows of one conversation have in common, where the file has rows of several."""
+    """The path of the conversation's id in a row, where rows of several are mixed."""
     rows: str = "messages|"
-    """Where a conversation has its messages; `""` is the conversation itself, a list."""
+    """The messages of a conversation. `""` is the conversation itself, a list."""
     nested: str = ""
-    """Where a row has further rows, a list; they stand behind it."""
+    """A row's list of further rows. They stand behind it."""
     body: str = ""
-    """Where a row has its message; the row's own keys count too."""
+    """The message in a row. The row's own keys count too."""
     role: str = "role"
     roles: tuple[tuple[str, ...], ...] = ()
-    """A mark of a row, what its role means (`roles.ByRole.take`; nothing: left out), and where its
-    text is, if elsewhere than at `text`."""
+    """A mark of a row, the meaning of its role (`roles.ByRole.take`; empty: left out), and the path
+    of its text, where that is not `text`."""
     others: str | None = None
-    """What every other role means, where not what it is called."""
+    """The meaning of all other roles. None: what the name means."""
     first: str | None = None
-    """What the role of the first message means."""
+    """The meaning of the first message's role."""
     text: str = "content"
     turns: tuple[tuple[str, str], ...] = ()
-    """Where a row says several things: what each role means, and the path of its text."""
+    """For a row with several messages: the meaning of each role, and the path of its text."""
     also: tuple[tuple[str, str], ...] = ()
-    """A key as calls and results have it, and where a row has it."""
+    """A known key of calls and results, and its path in a row."""
     results: str = ""
-    """Where a row has the results of its calls."""
+    """The results of a row's calls."""
     attached: str = ""
-    """Where a row has texts that the program put beside the person's."""
+    """Texts in a row that the program added for the person."""
     system: str = ""
-    """Where a conversation has its system prompt."""
+    """The system prompt of a conversation."""
     name_at: str = "title|name"
     model: str = "model|*.model"
     session: str = "sessionId|session_id|id|*.sessionId|*.session_id"
     time: str = "timestamp|createdAt|created_at|created|ts|create_time|time"
     tree: tuple[str, str, str] = ("", "", "")
-    """A row's id, its parent's id, and where the conversation has the id of the current row."""
+    """The paths of a row's id and its parent's id, and of the current row's id in the conversation.
+    """
     newer: str = ""
-    """By what a row takes the place of an earlier one."""
+    """The path of a row's id. A row replaces an earlier row with the same id."""
     undone: str = ""
-    """Where a row has the id of the first of those that it takes back."""
+    """In a row, the id of the first of the rows that it takes back."""
 
 
 # --- paths and marks ------------------------------------------------------------------------------
 
 
 def all_at(value: object, path: str, most: int | None = None) -> Iterator[Any]:
-    """What stands at the first alternative of a path where something does; nothing is None. `most`
-    items of each list are looked at.
+    """The values at the first alternative of a path that has one. None and empty values do not
+    count. Only `most` items of each list are visited.
     """
     for each in path.split("|"):
-        found = _walk(value, each.split(".") if each else [], most)
-        if (first := next(found, None)) is not None:
+        values = _walk(value, each.split(".") if each else [], most)
+        if (first := next(values, None)) is not None:
             yield first
-            yield from found
+            yield from values
             return
 
 
@@ -122,7 +123,7 @@ def _walk(value: Any, keys: Sequence[str], most: int | None) -> Iterator[Any]:  
 
 
 def first_at(value: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The first of `all_at`; None where there is none."""
+    """The first of `all_at`, or None."""
     return next(all_at(value, path), None) if path else None
 
 
@@ -135,10 +136,10 @@ def _has_one(value: object, mark: str) -> bool:
     if mark.startswith("!"):
         return not _has_one(value, mark[1:])
     path, _, wanted = mark.partition("=")
-    found = all_at(value, path, _LOOKED_AT)
+    values = all_at(value, path, _LOOKED_AT)
     if not wanted:
-        return next(found, None) is not None
-    return any(str(each).lower() in wanted.lower().split("|") for each in found)
+        return next(values, None) is not None
+    return any(str(each).lower() in wanted.lower().split("|") for each in values)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def recognizes(shape: FileShape, document: Document) -> bool:
 
 
 def titles(shape: FileShape, document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     chats = _chats(shape, document) or [_root(document)]
     return [text_or(first_at(chat, shape.name_at)) for chat in chats]
 
@@ -158,57 +159,53 @@ def titles(shape: FileShape, document: Document) -> list[str | None]:
 def read(
     shape: FileShape, document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file; `active` changes nothing.
+    """One conversation of the file. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     chats = _chats(shape, document) or [_root(document)]
     chat = choose(
         chats, conversation, source=document.source, titles=lambda: titles(shape, document)
     )
-    found = _ShapedChat(document.source, shape=shape)
+    collected = _ShapedChat(document.source, shape=shape)
     if (system := first_at(chat, shape.system)) is not None:
-        found.take("system", system, {}, place=shape.system, time=None)
-    at, rows = _rows_of(shape, chat, found.left_out)
+        collected.take("system", system, {}, place=shape.system, time=None)
+    at, rows = _rows_of(shape, chat, collected.left_out)
     for index, row in enumerate(rows):
-        found.attempt(partial(found.take_row, row, f"{at or 'rows'}[{index}]"))
-    found.finish()
-    return Transcript(
-        source=document.source,
-        format=shape.name,
-        wire="chat_completions",
-        messages=tuple(found.messages),
+        collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
+    collected.finish()
+    return collected.transcript(
+        document,
+        shape.name,
         title=text_or(first_at(chat, shape.name_at)),
         model=text_or(first_at(chat, shape.model)),
         session_id=text_or(first_at(chat, shape.session)),
-        rows=found.rows,
-        notes=(*found.notes(), *document.notes),
         conversations=len(chats),
     )
 
 
 def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
-    """The file's conversations, so many of them; none where it is of another shape."""
+    """The file's conversations, at most `most` of a list. Empty for another shape."""
     roots = [_root(document)]
     if len(document.rows) == 1 and b"\n" not in document.data.strip():
         roots.append(roots[:])  # one line, of those of which a file may have many
     for root in roots:
         for path in shape.chats:
-            found = list(_walk(root, path.split(".") if path else [], most))
-            if any(has(chat, mark) for chat in found[:_LOOKED_AT] for mark in shape.marks):
-                return [part for chat in found for part in _parts_of(shape, chat)]
+            chats = list(_walk(root, path.split(".") if path else [], most))
+            if any(has(chat, mark) for chat in chats[:_LOOKED_AT] for mark in shape.marks):
+                return [part for chat in chats for part in _parts_of(shape, chat)]
     return []
 
 
 def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
-    """The file's value, or the list of those of its lines."""
+    """The file's value, or the list of its lines' values."""
     values = [value for _, value in document.rows]
     return values if isinstance(document, JsonLines) else values[0]
 
 
 def _parts_of(shape: FileShape, chat: object) -> list[Any]:
-    """The conversations whose rows stand among each other."""
+    """Splits mixed rows into their conversations."""
     if not shape.group:
         return [chat]
     parts: dict[str, list[Any]] = {}
@@ -221,23 +218,26 @@ def _parts_of(shape: FileShape, chat: object) -> list[Any]:
 
 
 def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
-    """The rows that are the conversation, in its order, and the path where they lie."""
+    """The path of the conversation's rows, and the rows in order."""
     paths = shape.rows.split("|")
     at = next((path for path in paths if any(_listed(chat, path))), paths[0])
-    found = list(_listed(chat, at))
+    rows = list(_listed(chat, at))
     if shape.nested:
-        found = [each for row in found for each in _unfolded(row, shape.nested)]
+        rows = [each for row in rows for each in _unfolded(row, shape.nested)]
     if shape.newer:
-        found = _latest(found, shape, left_out)
+        rows = _latest(rows, shape, left_out)
     if shape.tree[0]:
-        found = _branch(found, shape.tree, first_at(chat, shape.tree[2]), left_out)
-    times = [time for row in found if (time := time_of(first_at(row, shape.time)))]
-    is_backwards = len(times) == len(found) > 1 and times == sorted(set(times), reverse=True)
-    return at, found[::-1] if is_backwards else found
+        ids, parents = ([str(first_at(row, path)) for row in rows] for path in shape.tree[:2])
+        branch = branch_of(ids, parents, first_at(chat, shape.tree[2]))
+        left_out["message of another branch|messages of other branches"] += len(ids) - len(branch)
+        rows = [rows[at] for at in branch]
+    times = [time for row in rows if (time := time_of(first_at(row, shape.time)))]
+    is_backwards = len(times) == len(rows) > 1 and times == sorted(set(times), reverse=True)
+    return at, rows[::-1] if is_backwards else rows
 
 
 def _listed(chat: object, path: str) -> Iterator[Any]:
-    """The rows at a path: those of lists, those of an object by ids."""
+    """The rows at a path: of lists, or of an object by ids."""
     for value in _walk(chat, path.split(".") if path else [], None):
         if isinstance(value, list):
             yield from value
@@ -254,45 +254,26 @@ def _unfolded(row: object, nested: str) -> Iterator[Any]:
 
 
 def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> list[Any]:
-    """The rows as they were written last, each in its first place."""
-    found: dict[str, Any] = {}
+    """The newest version of each row, at the place of its first version."""
+    rows_by_id: dict[str, Any] = {}
     for index, row in enumerate(rows):
-        known = first_at(row, shape.newer)
-        found[str(known) if known is not None else f"row {index}"] = row
+        row_id = first_at(row, shape.newer)
+        rows_by_id[str(row_id) if row_id is not None else f"row {index}"] = row
         back = first_at(row, shape.undone)
-        if isinstance(back, str) and back in found:
-            keys = list(found)
+        if isinstance(back, str) and back in rows_by_id:
+            keys = list(rows_by_id)
             for key in keys[keys.index(back) :]:
-                is_said = found.pop(key) is not row
+                is_said = rows_by_id.pop(key) is not row
                 left_out["message that was taken back|messages that were taken back"] += is_said
-    return list(found.values())
-
-
-def _branch(
-    rows: Sequence[Any], tree: tuple[str, str, str], current: object, left_out: Counter[str]
-) -> list[Any]:
-    """The rows of one branch; all where they do not name their parents."""
-    ids = {str(first_at(row, tree[0])): at for at, row in enumerate(rows)}
-    parents = [str(first_at(row, tree[1])) for row in rows]
-    if len(ids) < len(rows) or not any(parent in ids for parent in parents):
-        return list(rows)
-    at: int | None = ids.get(str(current), len(rows) - 1)
-    found: dict[int, None] = {}
-    while at is not None and at not in found:
-        found[at] = None
-        at = ids.get(parents[at])
-    left_out["message of another branch|messages of other branches"] += len(rows) - len(found)
-    return [rows[at] for at in reversed(found)]
+    return list(rows_by_id.values())
 
 
 @dataclass(slots=True)
 class _ShapedChat(ByRole):
-    """Makes messages of the rows as they come."""
-
     shape: FileShape = field(kw_only=True)
-    _told: list[str] = field(default_factory=list)
-    """What the messages of the row at hand say."""
-    _all_told: set[str] = field(default_factory=set)
+    _texts: list[str] = field(default_factory=list)
+    """The texts of the open row's messages."""
+    _all_texts: set[str] = field(default_factory=set)
     _system: object = None
 
     def take_row(self, row: object, place: str) -> None:
@@ -303,7 +284,7 @@ class _ShapedChat(ByRole):
         """
         if not isinstance(row, dict):
             raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
-        self._told = []
+        self._texts = []
         whole = self._merged(row)
         time = time_of(first_at(row, self.shape.time) or first_at(whole, self.shape.time))
         if self.shape.turns:
@@ -315,10 +296,10 @@ class _ShapedChat(ByRole):
             self._take("user", [part], {}, place, time)
         for each in all_at(whole, self.shape.attached) if self.shape.attached else ():
             self._take("injected", each, {}, place, time)
-        self._count_untold(row)
+        self._count_unread(row)
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A row with its body among its keys, and keys by the names that are known."""
+        """The row with its body among its keys, under known names."""
         shape = self.shape
         body = first_at(row, shape.body)
         key = shape.body.partition(".")[0]
@@ -330,14 +311,14 @@ class _ShapedChat(ByRole):
         return whole
 
     def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
-        """Take the message of a row; whether it is one."""
+        """Take the message of a row. Returns whether it is one."""
         shape = self.shape
         named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
         role = next((each for each in named if role_means(each)), None) or next(
             filter(None, named), None
         )
-        told = next((rule for rule in shape.roles if has(whole, rule[0])), None)
-        means = told[1] if told else role_means(role) or shape.others
+        own_rule = next((rule for rule in shape.roles if has(whole, rule[0])), None)
+        means = own_rule[1] if own_rule else role_means(role) or shape.others
         if means == "" or (means is None and role is None):
             kind = text_or(role) or text_or(whole.get("type")) or "other"
             self.left_out[f"{kind} row"] += 1
@@ -346,13 +327,13 @@ class _ShapedChat(ByRole):
         if means == "checkpoint" and self.messages:
             self.left_out["earlier summary|earlier summaries"] += 1
             return False
-        path = told[2] if told and len(told) > 2 else shape.text
+        path = own_rule[2] if own_rule and len(own_rule) > 2 else shape.text
         content = _content(whole, path) if path else None
         self._take(means or role, content, whole, place, time, role=role)
         return True
 
     def _turns(self, whole: dict[str, Any], place: str, time: datetime | None) -> None:
-        """Take each thing that a row says; its calls and its reasoning go with the first reply."""
+        """Take each message of a row. Calls and reasoning go with the first reply."""
         rest = dict(whole)
         for means, path in self.shape.turns:
             content = _content(whole, path)
@@ -367,33 +348,33 @@ class _ShapedChat(ByRole):
         self, means: object, content: object, row: Row, place: str, time: datetime | None,
         role: object = None,
     ) -> None:  # fmt: skip
-        known = str(means) if isinstance(means, str) and means in _MEANINGS else None
-        self.take(role or means, content, row, place=place, time=time, means=known)
+        meaning = str(means) if isinstance(means, str) and means in _MEANINGS else None
+        self.take(role or means, content, row, place=place, time=time, means=meaning)
 
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Take a message, and keep in mind what it says."""
+        """Add a message and keep its texts."""
         for part in parts:
-            self._told += _words_of(part)
+            self._texts += _words_of(part)
         ByRole.say(self, role, parts, row, time=time, **more)
 
     def answer(
         self, asked: object, result: ToolResult, row: Row, *, time: datetime | None = None
     ) -> None:
-        """Take a result, and keep in mind what it says."""
-        self._told.append(result.text)
+        """Add a result and keep its text."""
+        self._texts.append(result.text)
         ByRole.answer(self, asked, result, row, time=time)
 
-    def _count_untold(self, row: Row) -> None:
-        """Count the texts of a row that no message says, by the key they stand at."""
-        told = self._all_told
-        told.update(text.strip() for text in self._told)
-        joined = "\n".join(self._told)
+    def _count_unread(self, row: Row) -> None:
+        """Count the row's texts that reach no message, by their key."""
+        all_texts = self._all_texts
+        all_texts.update(text.strip() for text in self._texts)
+        joined = "\n".join(self._texts)
         for key, value in row.items():
             for text in _texts_in(value if key != self.shape.nested else None):
-                said = text.strip()
-                if said not in told and said not in joined:
+                stripped = text.strip()
+                if stripped not in all_texts and stripped not in joined:
                     self.left_out[f"text of {key!r}, which no message says|"
                                   f"texts of {key!r}, which no message says"] += 1  # fmt: skip
 
@@ -403,11 +384,11 @@ _MEANINGS = frozenset(("user", "assistant", "system", "developer", "call", "resu
 
 
 def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """What stands at a path: what stands at several places as one list."""
-    found = list(all_at(row, path))
-    if len(found) < 2:
-        return found[0] if found else None
-    return [part for each in found for part in (each if isinstance(each, list) else [each])]
+    """The value at a path. Several values become one list."""
+    values = list(all_at(row, path))
+    if len(values) < 2:
+        return values[0] if values else None
+    return [part for each in values for part in (each if isinstance(each, list) else [each])]
 
 
 def _words_of(part: Part) -> Iterator[str]:
@@ -419,7 +400,7 @@ def _words_of(part: Part) -> Iterator[str]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """The texts of a value that are more than a word."""
+    """The texts of a value with more than one word."""
     if isinstance(value, str) and value.startswith("{") and (inner := _json(value)):
         yield from _texts_in(inner)
     elif isinstance(value, str):

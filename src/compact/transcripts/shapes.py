@@ -1,8 +1,8 @@
-"""The shapes of files that are read by `shape_reading`: a row of data each.
+"""The formats that `shape_reading` reads: a row of data each.
 
-A program's format is added here. What a row does not say is as most programs have it: see
-`FileShape`. The shapes are those that the programs write, or describe publicly. What is no known
-program's is read by what it looks like (`guess`).
+To add a program's format, add a row here. The defaults of `FileShape` fit most programs. The shapes
+come from files of the programs or from their public descriptions. `guess` reads files of unknown
+programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compact.transcripts.shape_reading import FileShape
 from compact.transcripts.transcript import Transcript
 
 _TYPED = "human|ai|humanmessage|aimessage|aimessagechunk"
-"""LangChain's types of messages."""
+"""LangChain's message types."""
 
 SHAPES: tuple[FileShape, ...] = (
     FileShape(
@@ -459,27 +459,27 @@ SHAPES: tuple[FileShape, ...] = (
 _ROLE_LIKE = ("role", "sender", "from", "author", "speaker", "type", "who", "source", "kind")
 _TEXT_LIKE = ("content", "text", "message", "body", "value", "parts", "msg", "blocks", "utterance")
 _DEEPEST = 6
-"""Levels of an object in which messages are looked for."""
+"""Levels of an object that are searched for messages."""
 
 
 def guess(document: Document) -> FileShape | None:
     """The shape of a file with exactly one kind of list whose objects have a role and a text."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
-    found = Counter(_message_lists(root, ()))
-    if len(found) != 1:
+    lists = Counter(_message_lists(root, ()))
+    if len(lists) != 1:
         return None
-    (path, role, text), _ = found.popitem()
+    (path, role, text), _ = lists.popitem()
     chats, _, rows = ".".join(path).rpartition("*.") if "*" in path else ("", "", ".".join(path))
     chats = f"{chats}*" if "*" in path else ""
-    said = f"messages at `{rows or 'the list'}`, role in `{role}`, text in `{text}`"
-    return FileShape("guessed", said, (rows or "*",), (chats,), rows=rows, role=role, text=text)
+    title = f"messages at `{rows or 'the list'}`, role in `{role}`, text in `{text}`"
+    return FileShape("guessed", title, (rows or "*",), (chats,), rows=rows, role=role, text=text)
 
 
 def _message_lists(
     value: object, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """The places of lists of messages, and the keys of their roles and texts."""
+    """The paths of lists of messages, with the keys of role and text."""
     if len(path) > _DEEPEST:
         return
     if isinstance(value, list):
@@ -495,10 +495,10 @@ def _message_lists(
 
 
 def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
-    """The keys of the role and the text, where these objects are messages of two sides."""
+    """The keys of role and text, where the objects are messages of a user and an assistant."""
     sides = {"user", "assistant"}
     means = {key: {role_means(row.get(key)) for row in rows} for key in _ROLE_LIKE}
-    role = next((key for key, found in means.items() if sides <= found), None)
+    role = next((key for key, meanings in means.items() if sides <= meanings), None)
     texts = (key for key in _TEXT_LIKE if key != role and any(row.get(key) for row in rows))
     text = next(texts, None)
     return (role, text) if role and text else None
@@ -508,24 +508,24 @@ _NOBODYS = FileShape("guessed", "", ())
 
 
 def recognizes(document: Document) -> bool:
-    """Whether there is such a shape."""
+    """Whether `guess` finds a shape."""
     return guess(document) is not None
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     return shape_reading.titles(guess(document) or _NOBODYS, document)
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of a file of nobody's shape; a note says how it was read.
+    """One conversation of a file of an unknown program. A note says how it was read.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     shape = guess(document) or _NOBODYS
-    found = shape_reading.read(shape, document, conversation=conversation, active=active)
-    told = f"no known format, read by what it looks like: {shape.title}"
-    return replace(found, notes=(told, *found.notes))
+    transcript = shape_reading.read(shape, document, conversation=conversation, active=active)
+    note = f"no known format, read by what it looks like: {shape.title}"
+    return replace(transcript, notes=(note, *transcript.notes))

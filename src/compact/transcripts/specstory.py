@@ -1,15 +1,14 @@
-"""Reading SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
+"""SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
 
-A `<think>` block goes with the turn after it; each `<tool-use>` block becomes a call and its
-result, with ids made of the tool's name and a counter. Sub-agents' turns (sidechain) are left out.
-In sessions that were resumed from another tool the calls of the first part are plain text: those
-that end in an output block become calls too. Claude Code's own summary of an earlier part is left
-out where that part is in the file, and a checkpoint where it is not. What the export does not hold
-(arguments, outputs) cannot be restored; the notes count it. Cursor's export escapes HTML; its tool
-blocks are unescaped.
+A `<think>` block goes with the turn after it. Each `<tool-use>` block becomes a call and its
+result. Their id is the tool's name and a counter. Turns of sub-agents (sidechain) are left out.
+Sessions resumed from another tool have calls as plain text in their first part: texts that end in
+an output block become calls too. Claude Code's summary of an earlier part is left out where that
+part is in the file. Otherwise it is a checkpoint. The export lacks some arguments and outputs. The
+notes count them. Cursor's export escapes HTML. Its tool blocks are unescaped.
 
-Which lines are headings of turns, and which only look like them, is told last: code blocks and tool
-outputs are exported without escapes.
+Code blocks and tool outputs are exported without escapes, so a line in them may look like the
+heading of a turn. `_Quoting` tells them apart.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ _SCRIPT = regex(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n`
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the text has SpecStory's session comment at its head."""
+    """Whether SpecStory's session comment is at the text's head."""
     return isinstance(document, PlainText) and _tool_of(document.data.decode()) is not None
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation; `active` changes nothing, an export has no boundaries.
+    """The file's one conversation. An export has no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: there is no turn.
@@ -76,20 +75,16 @@ def read(
     for turn in turns:
         session.take(turn)
     session.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(session.messages),
+    return session.transcript(
+        document,
+        NAME,
         title=_title_of(text),
-        rows=session.rows,
-        notes=session.notes(),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownTurn:
-    """One heading and the text below it; `line` is the heading's, counted from 1."""
+    """A heading and the text below it. `line` is the heading's, counted from 1."""
 
     who: str
     sidechain: bool
@@ -100,8 +95,6 @@ class MarkdownTurn:
 
 @dataclass(slots=True)
 class _Session(Collected):
-    """Builds messages from turns as they come."""
-
     escaped: bool = False
     _calls: Counter[str] = field(default_factory=Counter)
     _thinking: list[tuple[Part, MarkdownTurn]] = field(default_factory=list)
@@ -122,7 +115,7 @@ class _Session(Collected):
             self._take_agent(turn, body)
 
     def finish(self) -> None:
-        """Reasoning with nothing after it stands alone."""
+        """Reasoning without a reply becomes a message of its own."""
         if self._thinking:
             parts = [part for part, _ in self._thinking]
             turn = self._thinking[-1][1]
@@ -160,26 +153,26 @@ class _Session(Collected):
             if not inside.strip() and not summary and previous == (block["type"], block["name"]):
                 continue
             previous = (block["type"], block["name"])
-            asked, answered = _split(inside, is_write=block["type"] == "write")
-            self._call(turn, block["name"], _arguments(summary, asked, block["type"]), answered)
+            call, output = _split(inside, is_write=block["type"] == "write")
+            self._call(turn, block["name"], _arguments(summary, call, block["type"]), output)
 
     def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
-        """A call that a resumed session holds as text; whether it is one."""
-        asked, answered = _split(body, is_write=body.startswith("```"))
-        if answered is None:
+        """Take a call that a resumed session has as text. Returns whether it is one."""
+        call, output = _split(body, is_write=body.startswith("```"))
+        if output is None:
             return False
-        named = _NAMED.match(asked)
+        named = _NAMED.match(call)
         if named:
             arguments = _arguments("", named["rest"].strip(), "shell")
-            self._call(turn, named["name"], arguments, answered)
+            self._call(turn, named["name"], arguments, output)
             return True
-        if "```text\n" not in body or not (not asked or asked.rstrip().endswith("`")):
+        if "```text\n" not in body or not (not call or call.rstrip().endswith("`")):
             return False
         self.left_out["call whose tool name is a guess|calls whose tool name is a guess"] += 1
-        span = _whole_span(asked)
-        is_shell = _SCRIPT.fullmatch(asked) or (span and span[0])
+        span = _whole_span(call)
+        is_shell = _SCRIPT.fullmatch(call) or (span and span[0])
         name = "shell" if is_shell else "tool"
-        self._call(turn, name, _arguments("", asked, name), answered)
+        self._call(turn, name, _arguments("", call, name), output)
         return True
 
     def _call(self, turn: MarkdownTurn, name: str, arguments: str, answered: str | None) -> None:
@@ -202,7 +195,7 @@ class _Session(Collected):
 
 
 def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
-    """What was asked and what came back: the last output block, where there is one.
+    """The call and its output: the last output block, or None.
 
     Outputs are not escaped and may hold fences of their own, so the output begins at the first
     output fence; what is written to a file comes before the output, so there it is the last one.
@@ -212,15 +205,15 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
         return inside[: answer.start()].strip("\n"), answer["text"]
     end = len(inside) - len(_OUTPUT_END)
     is_closed = inside.endswith(_OUTPUT_END)
-    found = [x for x in _OUTPUT.finditer(inside) if x.end() < end] if is_closed else []
-    if not found:
+    fences = [x for x in _OUTPUT.finditer(inside) if x.end() < end] if is_closed else []
+    if not fences:
         return inside, None
-    begin = found[-1 if is_write else 0]
+    begin = fences[-1 if is_write else 0]
     return inside[: begin.start()].strip("\n"), inside[begin.end() + 1 : end]
 
 
 def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
-    """The tool blocks of a text: how each opens, its summary and what stands in it."""
+    """The opening, the summary and the contents of each tool block."""
     end = 0
     for block in _TOOL.finditer(body):
         _, is_titled, summary = block["titled"].partition("**")
@@ -230,12 +223,12 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
         if closed is None:
             return
         end = closed.end()
-        told = summary.strip().removeprefix("•").strip()
-        yield block, told, body[block.end() : closed.start()].strip("\n")
+        text = summary.strip().removeprefix("•").strip()
+        yield block, text, body[block.end() : closed.start()].strip("\n")
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
-    """What stands above a last line that is one span of code, and the span; else None."""
+    """The text above, and the contents of, a last line that is one code span. None without one."""
     above, _, line = text.rstrip().rpartition("\n")
     line = line.lstrip()
     is_span = len(line) > 1 and line[0] == line[-1] == "`"
@@ -243,13 +236,13 @@ def _whole_span(text: str) -> tuple[str, str] | None:
 
 
 def _arguments(summary: str, asked: str, kind: str) -> str:
-    """The arguments as JSON: the command of a shell, else what the export shows of them."""
+    """The arguments as JSON: a shell's command, else the text that the export has."""
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
     script = _SCRIPT.fullmatch(text)
-    found = (script["description"].strip(), script["span"]) if script else _whole_span(text)
-    if found and kind == "shell":
-        description, values["command"] = found
+    span = (script["description"].strip(), script["span"]) if script else _whole_span(text)
+    if span and kind == "shell":
+        description, values["command"] = span
         if description:
             values["description"] = description
     elif text.strip():
@@ -261,9 +254,9 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
 
 
 def _tool_of(text: str) -> str | None:
-    """The coding tool that a SpecStory file is of; None where the text is none."""
-    found = (_SESSION.match(line.strip()) for line in _head_of(text))
-    return next((match["tool"] for match in found if match), None)
+    """The coding tool of a SpecStory file. None for other texts."""
+    matches = (_SESSION.match(line.strip()) for line in _head_of(text))
+    return next((match["tool"] for match in matches if match), None)
 
 
 def _title_of(text: str) -> str | None:
@@ -275,13 +268,13 @@ def _head_of(text: str) -> list[str]:
 
 
 def _turns_of(text: str) -> list[MarkdownTurn]:
-    """The turns in order. A heading stands alone between empty lines, outside of code and tools."""
+    """The turns in order. A heading stands between empty lines, outside of code and tools."""
     lines = text.replace("\r\n", "\n").split("\n")
-    found = list(_headings(lines))
+    headings = list(_headings(lines))
     turns: list[MarkdownTurn] = []
-    for place, (index, match) in enumerate(found):
-        is_last = place + 1 == len(found)
-        end = len(lines) if is_last else found[place + 1][0]
+    for place, (index, match) in enumerate(headings):
+        is_last = place + 1 == len(headings)
+        end = len(lines) if is_last else headings[place + 1][0]
         body = "\n".join(lines[index + 1 : end]).strip("\n")
         if not is_last and (body == "---" or body.endswith("\n---")):
             body = body[:-3].rstrip("\n")
@@ -313,19 +306,19 @@ def _alone(lines: list[str], index: int) -> bool:
 
 
 class _Quoting:
-    """Whether a line stands inside a tool block or a code block, as far as that can be told."""
+    """Tells whether a line is inside a tool block or a code block."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self.reset()
 
     def reset(self) -> None:
-        """A turn begins."""
+        """Start a turn."""
         self._in_tool = False
         self._depth = 0
 
     def see(self, line: str) -> None:
-        """Take a line that may open or close a block. Code within tool blocks is not followed."""
+        """Take a line that may open or close a block. Code inside tool blocks is ignored."""
         if _TOOL_OPEN.match(line):
             self._in_tool = True
         elif _TOOL_CLOSE.match(line):
@@ -335,7 +328,7 @@ class _Quoting:
             self._depth += 1 if opens else -1
 
     def quoted(self, index: int) -> bool:
-        """Whether the heading at the index is only quoted by what stands around it."""
+        """Whether the heading at the index is quoted."""
         if self._in_tool:
             return self._tool_closes_after(index)
         return self._depth > 0 and self._code_closes_after(index)
@@ -351,8 +344,8 @@ class _Quoting:
     def _code_closes_after(self, index: int) -> bool:
         """Whether the open code block closes below.
 
-        A person's text may open a block and never close it. Then the next fence opens a block of
-        its own: it has a language, or a partner before the next heading.
+        A person may open a block and never close it. Then the next fence opens another block: it
+        has a language, or a partner before the next heading.
         """
         fences = 0
         for line in self._lines[index + 1 :]:

@@ -1,13 +1,13 @@
-"""Reading the SQLite chats of an older assistant: a database with tables `conversations` and
-`messages`, whose rows `transcripts.chats` hands over.
+"""SQLite chats of an older assistant: a database with tables `conversations` and `messages`, which
+`transcripts.chats` reads.
 
-What is decided here:
+Decisions:
 
-- Columns have the names that such programs give them (`content`, `text`, `body`; `timestamp`,
-  `created_at`). Those that nobody knows stay in the rows.
-- Messages come in the order of their times, those of the same time as the table has them.
-- Roles and contents: see `roles`. A content that is a JSON list of parts is read as parts. What
-  `metadata` says of a message (a tool's name, a call's id) is heard where no column says it.
+- Columns have the usual names of such programs (`content`, `text`, `body`; `timestamp`,
+  `created_at`). Unknown columns stay in the rows.
+- Messages come by time. Messages of the same time keep the table's order.
+- Roles and contents: see `roles`. A content that is a JSON list of parts is read as parts. Keys of
+  `metadata` (a tool's name, a call's id) count where no column has them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _MODELS = ("model", "model_name", "model_key", "model_used")
 
 
 def recognizes(document: Document) -> bool:
-    """Whether it is a database: one without the tables is refused when it is loaded."""
+    """Whether it is a database. Loading refuses one without these tables."""
     return isinstance(document, Database)
 
 
 def titles(document: Document) -> list[str | None]:
-    """The titles of the conversations, in the order of their numbers."""
+    """The conversations' titles, in their order."""
     return [_text(value["conversation"], _TITLES) for _, value in document.rows]
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the database; `active` changes nothing.
+    """One conversation of the database. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     values = [value for _, value in document.rows]
     value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
@@ -59,23 +59,19 @@ def read(
         own = {**facts, "id": str(row["id"]) if row.get("id") is not None else None}
         chat.take(_first(row, _ROLES), _content(row), own, place=place, time=_time(row))
     chat.finish()
-    return Transcript(
-        source=document.source,
-        format=NAME,
-        wire="chat_completions",
-        messages=tuple(chat.messages),
+    return chat.transcript(
+        document,
+        NAME,
         title=_text(record, _TITLES),
         model=_model(record, value["messages"]),
         session_id=None if key is None else str(key),
-        rows=chat.rows,
-        notes=(*chat.notes(), *document.notes),
         conversations=len(values),
         container=Container(fields={"record": record}),
     )
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """By their times; a row without one stands behind the row before it."""
+    """By time. A row without a time stays behind the row before it."""
     last = datetime.min.replace(tzinfo=UTC)
     timed: list[tuple[datetime, Row]] = []
     for row in rows:
@@ -89,44 +85,43 @@ def _first(row: Row, names: Sequence[str]) -> object:
 
 
 def _text(row: Row, names: Sequence[str]) -> str | None:
-    return next((found for name in names if (found := text_or(row.get(name)))), None)
+    return next((text for name in names if (text := text_or(row.get(name)))), None)
 
 
 def _time(row: Row) -> datetime | None:
-    return next((found for name in _TIMES if (found := _moment(row.get(name)))), None)
+    return next((time for name in _TIMES if (time := _moment(row.get(name)))), None)
 
 
 def _moment(value: object) -> datetime | None:
-    """A time as such programs write them: text, a number, or a number as text."""
+    """A time as text, as a number, or as a number in text."""
     if isinstance(value, str) and value.replace(".", "", 1).isdigit():
         return time_of(float(value))
     return time_of(value)
 
 
 def _content(row: Row) -> object:
-    """What a message says: a text, or the parts that it is the JSON of."""
+    """The text, or the parts where the text is their JSON."""
     value = _first(row, _CONTENTS)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, str) and value.startswith("[{"):
-        found = _json(value)
-        if isinstance(found, list) and all(isinstance(x, dict) and "type" in x for x in found):
-            return found
+        parts = _json(value)
+        if isinstance(parts, list) and all(isinstance(x, dict) and "type" in x for x in parts):
+            return parts
     return value
 
 
 def _metadata(row: Row) -> Mapping[str, Any]:
-    """What is known of a message beside its content."""
-    found = _json(row.get("metadata"))
-    return found if isinstance(found, dict) else {}
+    metadata = _json(row.get("metadata"))
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _model(record: Row, rows: Sequence[Row]) -> str | None:
-    """The last model that was asked, where the database tells."""
-    told = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
-    return next((model for model in told if model), _text(record, _MODELS))
+    """The last model of the messages, else of the conversation."""
+    models = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
+    return next((model for model in models if model), _text(record, _MODELS))
 
 
 def _json(value: object) -> object:

@@ -1,7 +1,7 @@
-"""The formats, in the order in which they are tried, and what each is recognized by.
+"""The formats, in the order in which they are tried.
 
-The first format that recognizes a document reads it. Each rule looks at a few keys only. Whoever
-reads files of other formats too gives a longer table, as the evaluations do.
+The first format that recognizes a document reads it. A rule checks a few keys only. A caller may
+pass another table, as the evaluations do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.transcripts.transcript import Transcript
 
 
 class Read(Protocol):
-    """How a format reads a document: one conversation, numbered from 1, or its active part."""
+    """Reads one conversation of a document, numbered from 1, or its active part."""
 
     def __call__(
         self, document: Document, *, conversation: int | None = None, active: bool = False
@@ -44,14 +44,14 @@ class Read(Protocol):
         """Read one conversation.
 
         Raises:
-            InvalidTranscript: naming the line or the place, and the reason.
+            InvalidTranscript: names the place and the reason.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One file format: its name, what it is in words, its rule and its reader."""
+    """A file format: its name, its title, its rule and its reader."""
 
     name: str
     title: str
@@ -59,23 +59,21 @@ class Format:
     read: Read
     kind: Kind = "JSON"
     titles: Callable[[Document], Sequence[str | None]] | None = None
-    """The titles of a file's conversations, in the order of their numbers, where it may hold many;
-    found without reading one."""
-
-
-def _shaped(shape: shape_reading.FileShape) -> Format:
-    """The format of a row of `shapes`."""
-    return Format(
-        shape.name,
-        shape.title,
-        partial(shape_reading.recognizes, shape),
-        partial(shape_reading.read, shape),
-        titles=partial(shape_reading.titles, shape),
-    )
+    """The conversations' titles in their order, found without reading a conversation. None where a
+    file has only one."""
 
 
 FORMATS: tuple[Format, ...] = (
-    *map(_shaped, shapes.SHAPES),
+    *(
+        Format(
+            shape.name,
+            shape.title,
+            partial(shape_reading.recognizes, shape),
+            partial(shape_reading.read, shape),
+            titles=partial(shape_reading.titles, shape),
+        )
+        for shape in shapes.SHAPES
+    ),
     Format("claude_code", "Claude Code (JSONL)", claude_code.recognizes, claude_code.read),
     Format("codex_cli", "Codex CLI (JSONL)", codex_cli.recognizes, codex_cli.read),
     Format("copilot_cli", "Copilot CLI (JSONL)", copilot_cli.recognizes, copilot_cli.read),
@@ -144,14 +142,14 @@ FORMATS: tuple[Format, ...] = (
 
 
 def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> Format:
-    """The format of that name.
+    """The format with this name.
 
     Raises:
         InvalidTranscript: there is none.
     """
-    for known in formats:
-        if known.name == name:
-            return known
+    for each in formats:
+        if each.name == name:
+            return each
     names = ", ".join(x.name for x in formats)
     raise InvalidTranscript(source, f"no format is called {name!r}; known are {names}")
 
@@ -163,10 +161,10 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
         InvalidTranscript: no format recognizes it.
     """
     kind = kind_of(document)
-    for known in formats:
-        if known.kind == kind and known.recognizes(document):
-            return known
-    programs = len(formats) - len(_FALLBACKS)
+    for each in formats:
+        if each.kind == kind and each.recognizes(document):
+            return each
+    programs = len(formats) - 2  # "chat" and "guessed" are of no particular program
     reason = (
         f"an unknown format: {_seen(document)}. Looked for: what {programs} programs write "
         "(docs/guides/files.md names them), then any list of objects with a role and a text"
@@ -174,12 +172,8 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
     raise InvalidTranscript(document.source, reason, is_foreign=True)
 
 
-_FALLBACKS = ("chat", "guessed")
-"""Formats that are no program's."""
-
-
 def _seen(document: Document) -> str:
-    """What a file has, in words."""
+    """A short description of a file's contents."""
     if isinstance(document, PlainText):
         lines = document.data.decode().strip().split("\n")
         begins = f"{lines[0][:40]!r}"
@@ -193,7 +187,7 @@ def _seen(document: Document) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a JSON value is: of an object the keys."""
+    """A JSON value's type. For an object its keys."""
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
     keys = [f"{key} ({type(each).__name__})" for key, each in islice(value.items(), 8)]

@@ -1,7 +1,7 @@
-"""The value every reader gives and every writer takes: one conversation and the file it came from;
-and what readers share to build it.
+"""A `Transcript`: one conversation and the file it came from. And `Collected`, with which readers
+build it.
 
-Reading files lives in `reading`, writing them in `writing`.
+`reading` reads files, `writing` writes them.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages import clock_and_ids
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
 
+if TYPE_CHECKING:
+    from compact.transcripts.documents import Document
+
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
 NO_BOUNDARY = "no compaction boundary: active is the whole file"
-"""A note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a file holds its messages, as far as a writer must know it.
+    """How a file holds its messages, for a writer.
 
     `shape`: one JSON value a line, one list, or one object with the key `messages`. `fields`: the
     object's other keys, or what a writer takes over from the file. `indent`: spaces, where the JSON
@@ -43,11 +45,11 @@ class Container:
 class Transcript:
     """One conversation of a file.
 
-    `source` is the file's name as given, `format` a name of its table, `wire` the wire format its
-    messages are written in, `model` the last one that was asked, where the file tells. `rows` maps
-    the id of each message to the rows of the file it was made of. `notes` say in words what was
-    left out or could not be told, each with its count; `conversations` is how many the file holds.
-    `session_id` is the conversation's own id, where the file has one.
+    `source` is the file's name, `format` a name in `table`, `wire` the wire format of its messages,
+    `model` the last model, where the file has it. `rows` maps a message's id to the rows that it
+    was made of. `notes` say what was left out or is uncertain, with counts. `conversations` is the
+    number of conversations in the file. `session_id` is the conversation's own id, where it has
+    one.
     """
 
     source: str
@@ -66,18 +68,18 @@ class Transcript:
 
 @dataclass(slots=True)
 class Collected:
-    """The messages of a file as a reader finds them, and the rows that they are made of."""
+    """Collects the messages of a file, and the rows that they are made of."""
 
     source: str
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many of what were left out; `one|many` where many have no -s."""
+    """What was left out → count. `one|many` where the plural is not with -s."""
     odd: list[InvalidTranscript] = field(default_factory=list)
-    """What is wrong with each row that was left out for it."""
+    """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
-        """Take a row; whether it is right. What is wrong with it is kept in mind."""
+        """Run `take` for a row and keep its error. Returns whether there was none."""
         try:
             take()
         except InvalidTranscript as error:
@@ -91,22 +93,22 @@ class Collected:
         is_row: Callable[[dict[str, Any]], bool],
         what: str,
     ) -> list[tuple[int, dict[str, Any]]]:
-        """The rows that are what they should be; the others are odd."""
-        found: list[tuple[int, dict[str, Any]]] = []
+        """The rows with `is_row`. The others become errors."""
+        right: list[tuple[int, dict[str, Any]]] = []
         for number, row in rows:
             if isinstance(row, dict) and is_row(row):
-                found.append((number, row))
+                right.append((number, row))
             else:
                 self.odd.append(InvalidTranscript(self.source, f"not {what}", line=number))
-        return found
+        return right
 
     def parsed(
         self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
     ) -> Message:
-        """A provider's dictionary as the message that comes next.
+        """A provider's dictionary as the next message.
 
         Raises:
-            InvalidTranscript: naming the line, and the field that is wrong at that place.
+            InvalidTranscript: names the line, and the wrong field at that place.
         """
         try:
             before = reversed(self.messages)
@@ -118,7 +120,7 @@ class Collected:
         raise InvalidTranscript(self.source, reason, line=line)
 
     def add(self, message: Message, *rows: Row) -> None:
-        """Take the next message; one whose id another one has gets an id of its own."""
+        """Add the next message. A repeated id is replaced."""
         if message.id in self.rows:
             message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
         self.messages.append(message)
@@ -127,35 +129,80 @@ class Collected:
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Take a message of these parts, for formats that are no provider's; without a time of its
-        own it has that of the message before it. `more` are other fields of a message.
+        """Add a message of these parts, for formats that are no provider's. Without a time it gets
+        the time of the message before it. `more` are other fields of a message.
         """
         last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
 
+    def transcript(
+        self,
+        document: Document,
+        format: str,
+        *,
+        before: Iterable[str] = (),
+        after: Iterable[str] = (),
+        wire: str = "chat_completions",
+        **facts: Any,  # noqa: ANN401 - other fields of a Transcript
+    ) -> Transcript:
+        """The transcript of the collected messages. `before` and `after` are further notes, `facts`
+        other fields.
+
+        Raises:
+            InvalidTranscript: see `notes`.
+        """
+        return Transcript(
+            document.source,
+            format,
+            wire,
+            tuple(self.messages),
+            rows=self.rows,
+            notes=(*before, *self.notes(), *document.notes, *after),
+            **facts,
+        )
+
     def notes(self) -> tuple[str, ...]:
         """What was left out, in words.
 
         Raises:
-            InvalidTranscript: not more messages are right than rows are odd; it is the first one's.
+            InvalidTranscript: there are not more messages than odd rows. It is the first row's
+                error.
         """
         if self.odd and len(self.odd) >= len(self.messages):
             raise self.odd[0]
-        found: list[str] = []
+        texts: list[str] = []
         for name, count in sorted(self.left_out.items()):
             one, _, many = name.partition("|")
             if count:
-                found.append(f"{count} {one if count == 1 else many or one + 's'}")
+                texts.append(f"{count} {one if count == 1 else many or one + 's'}")
         if self.odd:
             rows, first = "odd row" if len(self.odd) == 1 else "odd rows", self.odd[0]
             at = "" if first.line is None else f"line {first.line}: "
-            found.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
-        return tuple(found)
+            texts.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
+        return tuple(texts)
+
+
+def branch_of(
+    ids: Sequence[str | None], parents: Sequence[str | None], current: object
+) -> list[int]:
+    """Positions of the rows from the root to the current row, else to the last one. All rows where
+    one has no id of its own, or none names a parent.
+    """
+    places = {each: at for at, each in enumerate(ids) if each is not None}
+    if len(places) < len(ids) or not any(parent in places for parent in parents):
+        return list(range(len(ids)))
+    at: int | None = places.get(str(current), len(ids) - 1)
+    path: dict[int, None] = {}
+    while at is not None and at not in path:
+        path[at] = None
+        parent = parents[at]
+        at = None if parent is None else places.get(parent)
+    return list(reversed(path))
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Parts as a message's content: a text where they are one text."""
+    """Parts as a message's content. One text becomes a string."""
     match parts:
         case [Text(text=text)]:
             return text
@@ -164,8 +211,8 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of its ISO form, in UTC where it names no zone, or of the seconds or milliseconds
-    since 1970; None where there is none.
+    """The time of an ISO text, or of seconds or milliseconds since 1970. UTC where there is no
+    zone. None for other values.
     """
     try:
         if isinstance(value, str):
@@ -180,12 +227,17 @@ def time_of(value: object) -> datetime | None:
 
 
 def text_or(value: object) -> str | None:
-    """The value where it is a text that is not empty."""
+    """The value where it is a non-empty text."""
     return value if isinstance(value, str) and value else None
 
 
+def has_type(row: Row) -> bool:
+    """Whether the row has a type."""
+    return isinstance(row.get("type"), str)
+
+
 def newer_than(known: int, version: object) -> tuple[str, ...]:
-    """A note where a file is of a later version of its format than the last known one."""
+    """A note where the file's version of the format is newer than the last known one."""
     number = version.partition(".")[0] if isinstance(version, str) else version
     try:
         is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]

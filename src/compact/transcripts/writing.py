@@ -1,8 +1,8 @@
-"""Writing transcripts: messages back into a file of the kind they came from.
+"""Writes messages into a file of their transcript's kind.
 
-Claude Code sessions come out as Claude Code JSON Lines; plain chat files in the shape they had;
-every other format as JSON Lines, one message a line: Codex CLI rollouts as Responses items, all
-others as chat completions.
+Claude Code sessions become Claude Code JSON Lines. Plain chat files keep their shape. Every other
+format becomes JSON Lines, one message a line: Codex CLI rollouts as Responses items, all others as
+chat completions.
 """
 
 from __future__ import annotations
@@ -16,35 +16,34 @@ from compact.transcripts.transcript import Transcript, content_of
 
 
 def writable(transcript: Transcript) -> Transcript:
-    """The transcript as far as it can be written; a note says what was left out."""
+    """The transcript without what cannot be written. A note says what was left out."""
     if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
-    left = 0
+    removed = 0
     for message in transcript.messages:
         parts = [p for p in message.parts if not isinstance(p, Thinking) or p.raw is not None]
-        left += len(message.parts) - len(parts)
+        removed += len(message.parts) - len(parts)
         if len(parts) == len(message.parts):
             messages.append(message)
         elif parts:
             update = {"content": content_of(parts), "token_count": None}
             messages.append(message.model_copy(update=update))
-    if not left:
+    if not removed:
         return transcript
-    pieces = "piece" if left == 1 else "pieces"
-    note = f"{left} {pieces} of reasoning, which chat completions have no place for"
+    pieces = "piece" if removed == 1 else "pieces"
+    note = f"{removed} {pieces} of reasoning, which chat completions have no place for"
     return replace(transcript, messages=tuple(messages), notes=(*transcript.notes, note))
 
 
 def write(
     transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
 ) -> str:
-    """The messages as the text of a file, in the transcript's own format where that is written.
+    """The messages as the text of a file.
 
-    Messages that are exactly those that were read give the file's text back, byte for byte (a
-    half-written last line is left out), where the format is written. `pre_tokens` is what the
-    context counted before compression, for Claude Code's boundary row; by default a quarter of its
-    characters.
+    Unchanged messages give the file's text back, byte for byte, where the format can be written.
+    Only a half-written last line is left out. `pre_tokens` are the tokens of the context before
+    compression, for Claude Code's boundary row. By default they are a quarter of its characters.
     """
     original = transcript.container.original
     if original is not None and _unchanged(transcript.messages, messages):
@@ -65,7 +64,7 @@ def _unchanged(read: Sequence[Message], given: Sequence[Message]) -> bool:
 
 
 def _estimate(messages: Sequence[Message]) -> int:
-    """Tokens of the messages: their counts where known, else a quarter of their characters."""
+    """Known token counts, else a quarter of the characters."""
     total = 0
     for message in messages:
         if message.token_count is not None:

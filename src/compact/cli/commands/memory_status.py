@@ -9,7 +9,7 @@ from compact.cli.stores import StoreOptions, memory_of, opened
 from compact.cli.told import Styled, Table, Telling
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted
-from compact.memory.memory_status import MemoryStatus
+from compact.memory.memory_manager import MemoryStatus
 
 
 @command

@@ -26,7 +26,7 @@ from compact.cli.told import Aside, Cell, Part, Styled, Table, Telling
 from compact.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.errors import NotFound
 from compact.exchange import migrating
-from compact.exchange.migrated import MigratedConversation, MigrationReport, Outcome
+from compact.exchange.manifest import MigratedConversation, MigrationReport, Outcome
 from compact.exchange.rolling_back import roll_back
 from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
