@@ -1,10 +1,10 @@
-"""Alternation: which messages of a prompt are sent as one, so that user and assistant take turns.
+"""Alternation: which messages are sent as one, so that user and assistant take turns.
 
-Many chat templates, and some servers, refuse two messages of one role side by side. Where those of
-a conversation take turns, so do those of its prompts: what a compression brings together (a
-checkpoint and the message behind it, two messages between which others are not shown) is one
-message on the way out. The history keeps them apart. For a server that refuses any two of one role,
-`in_turns` does the same with what was never in turns.
+Many chat templates and some servers refuse two neighbouring messages of one role. If a conversation
+takes turns, its prompts must do so too. A compression can bring two messages of one role together:
+a checkpoint and the message behind it, or two messages with hidden ones between. Those are joined
+when they are sent; the history keeps them apart. `in_turns` does the same for a server that refuses
+any two neighbours of one role.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from compact.messages.messages import (
 )
 
 Placed = Sequence[tuple[int | None, Message]]
-"""Messages of a prompt, each with its position in the history; None for what compact made."""
+"""Messages of a prompt, each with its position in the history. None marks what compact made."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens set aside for a message that is nothing but a word of these, at most."""
+"""Tokens reserved for one message of the texts below; none of them needs more."""
 NOT_SHOWN = "[left out]"
-"""Stands in for a turn of which nothing is shown, where no two messages can be joined."""
+"""Replaces a turn that is wholly hidden, if its neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
-"""What a user says before a conversation that begins so."""
+"""The user's message before a conversation that the assistant begins."""
 _GAP = "gap-"
 
 
 def side_of(message: Message) -> Side:
-    """Whose turn a message is; a tool's result belongs into the assistant's."""
+    """The side a message belongs to. A tool's result belongs to the assistant's turn."""
     if message.role in SYSTEM_ROLES:
         return "system"
     if message.role == "assistant":
@@ -49,8 +49,8 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Indexes of the messages that are one with the message before them when they are sent: both
-    are of one role, and what stood between them in the history is not shown, or one is ours.
+    """Indexes of the messages that are joined with the message before them when sent. Both are of
+    one role, and either messages between them are hidden or one was made by compact.
     """
     stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
@@ -61,8 +61,8 @@ def seams_of(placed: Placed) -> tuple[int, ...]:
 
 
 def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages, with a word in the place of a turn of which nothing is shown, where joining
-    cannot help: behind a tool's result, around a system message.
+    """The messages, with `NOT_SHOWN` for a hidden turn where joining cannot help: behind a tool's
+    result, or around a system message.
     """
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
@@ -80,17 +80,17 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def is_gap(message: Message) -> bool:
-    """Whether the message is such a word."""
+    """Whether the message is a `NOT_SHOWN` of `with_gaps`."""
     return message.id.startswith(_GAP) and message.content == NOT_SHOWN
 
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
-    """The messages as they are sent, those at the seams joined with the ones before them."""
+    """The messages as they are sent: those at the seams are joined with the ones before them."""
     return [message for _, message in _sent([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The same, each with where the last of what it was joined from stands in the history."""
+    """As `sent`, each message with the position of the last one it was joined from."""
     return _sent(placed, seams_of(placed))
 
 
@@ -110,8 +110,8 @@ def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages for a server that refuses any two of one role side by side: one system message
-    at most, which is the first; then user and assistant by turns, the user first.
+    """The messages for a server that refuses two neighbours of one role. There is at most one
+    system message, and it comes first. Then user and assistant take turns, the user first.
     """
     out: list[tuple[int | None, Message]] = []
     for position, message in placed:
@@ -131,8 +131,8 @@ def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
-    """The messages with calls of tools and their results in words, the results said by the user,
-    for a chat template that knows neither.
+    """The messages with tool calls and results written as text, for a chat template that knows
+    neither. Results become the user's text.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -159,7 +159,7 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 
 
 def lacks_answer(one: Message, other: Message) -> bool:
-    """Whether a user goes on right after a tool's result."""
+    """Whether the user continues right after a tool's result."""
     return side_of(one) == "tool" and side_of(other) == "user"
 
 
@@ -178,15 +178,15 @@ def _with_role(message: Message, role: Role) -> Message:
 
 
 def may_join(one: Message, other: Message) -> bool:
-    """Whether two messages can be one: both a user's, or both the assistant's words."""
+    """Whether two messages can be one: both the user's, or both the assistant's text."""
     if one.role != other.role or one.role not in ("user", "assistant") or one.tool_calls:
         return False
     return one.wire_format != "responses" or all(map(_is_words, (one, other)))
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Two messages of one role as one: their parts in order, all else as the second has it, unless
-    only that one is ours.
+    """Two messages of one role as one. The parts stay in order. Other fields come from the second
+    message, or from the first if compact made it.
     """
     base = first if _is_ours(second) else second
     fields = {**(first.wire or {}), **(second.wire or {})}
@@ -216,8 +216,8 @@ def _is_words(message: Message) -> bool:
 
 
 def _stands(placed: Placed) -> list[int | None]:
-    """Where each message stands in the history; a user message of ours stands where the user's
-    message behind it does.
+    """Positions of the messages. A user message of compact's own gets that of the user message
+    behind it.
     """
     stands = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
@@ -227,15 +227,14 @@ def _stands(placed: Placed) -> list[int | None]:
 
 
 def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
-    """Whether all that stood between two positions is shown, wherever."""
     if one is None or other is None or one == other:
         return False
     return all(i in shown for i in range(min(one, other) + 1, max(one, other)))
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
-    """Whether a turn is missing between two messages that cannot be joined; `out` ends with what
-    stands between them.
+    """Whether a turn is missing between two messages that cannot be joined. `out` ends with the
+    message that stands before `message`.
     """
     if lacks_answer(last, message):
         return True

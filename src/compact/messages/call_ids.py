@@ -1,6 +1,7 @@
-"""Ids of calls that are used again: on the way out every call has one of its own, and its result
-the same. Proxies that count from 0 in each reply give one id to many calls, which providers refuse.
-The history keeps the ids as they came.
+"""Repeated ids of calls: each sent call gets an id of its own, and its result the same.
+
+Proxies that count from 0 in each reply give one id to many calls, which providers refuse. The
+history keeps the original ids.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _FIELDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 
 
 def with_own_ids(messages: Sequence[Message]) -> list[Message]:
-    """The messages; a call whose id an earlier one has gets a number behind it, and the result that
-    answers it the same.
+    """The messages, each call with a unique id: a repeated id gets a number behind it. The result
+    that answers the call gets the same id.
     """
     taken, waiting = set[str](), defaultdict[str, list[str]](list)
     return [_numbered(message, taken, waiting) for message in messages]
@@ -65,7 +66,7 @@ def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
 
 
 def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
-    """The value with the second of each pair where the first one stands, each once and in order."""
+    """The value with each pair's first replaced by its second, once each and in order."""
     if pairs and value == pairs[0][0]:
         return pairs.pop(0)[1]
     if isinstance(value, Mapping):

@@ -40,7 +40,6 @@ class Dumps(Protocol):
 
     def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
         """Its fields, those alone that were sent or given."""
-        ...
 
 
 Given = Message | Mapping[str, Any] | Dumps

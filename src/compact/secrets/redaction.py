@@ -45,7 +45,6 @@ class Finds(Protocol):
 
     def places(self, text: str) -> Iterator[Place]:
         """Where they stand, in no order."""
-        ...
 
 
 class Known(dict[str, str]):
