@@ -1,6 +1,6 @@
-"""Typed events: what compact tells those who listen. How they travel lives in `telemetry`.
+"""Typed events: what compact reports to listeners. `telemetry` delivers them.
 
-Each has a name, a time and a session id; counts are messages or tokens as the field says. A field
+Each has a name, a time and a session id. Counts are messages or tokens, as the field says. A field
 that may quote a conversation is marked with `CONTENT`: `telemetry.event_privacy` keeps it from
 exporters.
 """
@@ -21,11 +21,11 @@ from compact.messages.policy import CompactPolicy
 Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
 CONTENT: JsonDict = {"content": True}
-"""Marks a field whose text may quote a conversation, or a model or server that was told of it."""
+"""Marks a field that may quote a conversation, directly or through a model or server."""
 
 
 class Event(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What every event carries. Its name is that of its class, where it gives no other."""
+    """Fields of every event. The name comes from the class's name unless the class sets one."""
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""
