@@ -63,7 +63,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
     """The message's content and payload. `path` is for errors.
 
     Raises:
-            InvalidMessage: a value cannot be written as JSON; the text says which and where.
+        InvalidMessage: a value cannot be written as JSON; the text says which and where.
     """
     body: dict[str, Any] = {}
     content: str | None = None
@@ -247,7 +247,7 @@ def dump(value: object) -> bytes:
     slower way. Two neighbouring halves of a surrogate pair come back as one character.
 
     Raises:
-            InvalidMessage: a value cannot be written as JSON; the text says which and where.
+        InvalidMessage: a value cannot be written as JSON; the text says which and where.
     """
     data = _fast(value)
     if data is None:

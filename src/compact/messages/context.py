@@ -68,7 +68,7 @@ def sendable(value: object) -> ActiveContext:
     """The value, if it is an active context. For callers without type checks.
 
     Raises:
-            WrongLayer: it is something else; the text says what it is and where to get a context.
+        WrongLayer: it is something else; the text says what it is and where to get a context.
     """
     if isinstance(value, ActiveContext):
         return value

@@ -1,12 +1,12 @@
-"""Settings as the kit's authors type them: other names, sections, and words that stand for values.
+"""The kit's names of settings: other names, sections, and words that stand for values.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}
     storage: {adapter: fs, path: .compact/archive}
     redaction: {enabled: true, pii: true}
 
-All of it is a table. Each source of settings is translated by itself, so that the later one counts.
-Objects under `adapters` stay objects.
+Each source of settings is translated by itself, so that the later source counts. Objects under
+`adapters` stay objects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POLICY: Mapping[str, str] = {
     "roles_never_prune": "roles_never_pruned",
     "hard_cap_buffer": "output_reserve",
 }
-"""Theirs → ours, of what a policy holds."""
+"""Theirs → ours, for fields of a policy."""
 NAMES: Mapping[str, str] = {
     **POLICY,
     "adapters_estimator": "tokenizer",
@@ -39,9 +39,9 @@ NAMES: Mapping[str, str] = {
     "summarization_timeout": "summary_seconds",
     "summarizer_model": "summarizer",
 }
-"""Theirs → ours, of all settings; what stands in a section is joined to its name by `_`."""
+"""Theirs → ours, for all settings. A section and its setting's name are joined by `_`."""
 ARCHIVES = ".compact/archive"
-"""Where `fs` keeps archives where no path is given."""
+"""The archive's folder for `fs` without a path."""
 _EXPORTERS: Mapping[object, Mapping[str, object]] = {
     "console": {"console_events": True},
     "ariadne": {"ariadne_url": ARIADNE},
@@ -61,10 +61,10 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""Theirs → what each word sets where nothing else does; what `false` sets counts in any case."""
+"""Theirs → what each word sets if nothing else sets it. What `false` sets always holds."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
-"""All their names."""
+"""All names of the kit."""
 SECTIONS = ("policy", "telemetry", "storage", "redaction", "adapters")
 PORTS: Mapping[str, type] = {
     "exporter": Exporter,
@@ -72,7 +72,7 @@ PORTS: Mapping[str, type] = {
     "summarizer": Summarizer,
     "estimator": TokenEstimator,
 }
-"""What an adapter may be, and what tells an object that is one."""
+"""Ports of adapters, and the protocol that recognizes one."""
 
 
 class Typed(NamedTuple):
@@ -80,13 +80,13 @@ class Typed(NamedTuple):
 
     settings: dict[str, Any]
     names: dict[str, str]
-    """Ours → theirs, of those that came by another name."""
+    """Ours → theirs, for settings that came by another name."""
     adapters: dict[str, object]
-    """What stays an object, by its port."""
+    """Objects that are adapters, by port."""
 
 
 def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
-    """What somebody gave, by our names; `known` are those. An unknown name stays as it is.
+    """The caller's settings by our names. `known` are our names; an unknown name stays as it is.
 
     Raises:
         InvalidConfig: a setting has two values, or a word means nothing.
@@ -116,7 +116,7 @@ def _set(found: Typed, own: str, value: object, typed: str) -> None:
 
 
 def _flat(given: Mapping[str, Any], known: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Names and values, those of sections as `section.name`, where they have no name of ours."""
+    """Names and values. Those of a section become `section.name`, unless the name is ours."""
     for name, value in given.items():
         if name not in SECTIONS or value is None:
             if name not in SECTIONS:

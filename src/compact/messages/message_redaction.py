@@ -1,7 +1,7 @@
-"""What may be told of a message: the message without secrets.
+"""Redaction of messages.
 
-The one place where a history is redacted, before anything is cut from it, taken down, or shown to a
-summarizer. The history itself stays as it was said.
+The only place where a history is redacted: before anything is cut from it, noted, or shown to a
+summarizer. The history itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compact.secrets.redaction import Known, find_secrets, may_hold, redact
 
 
 def redact_text(text: str, known: Known) -> str:
-    """The text without secrets; what it held is known from then on."""
+    """The text without secrets. Its secrets are added to `known`."""
     places = find_secrets(text, known)
     for place in places:
         known.learn(text[place.start : place.end], place.kind)
@@ -25,9 +25,10 @@ def redact_text(text: str, known: Known) -> str:
 def redact_message(
     message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
 ) -> Message:
-    """The message without secrets, which are known from then on; the same one where it has none.
+    """The message without secrets, which are added to `known`. A message without any is returned as
+    it is.
 
-    What a provider sent is left out of one that has: it is for telling, not for sending.
+    A changed message loses its provider's dictionary, because it is for reading, not for sending.
     """
     said: str | tuple[Part, ...]
     if isinstance(message.content, str):
@@ -46,13 +47,12 @@ def redact_message(
 
 
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
-    """The messages without secrets, also those that a later one gives away."""
+    """The messages without secrets, including those that only a later message reveals."""
     once = [redact_message(message, known) for message in messages]
     return [redact_message(message, known, _redact_known) for message in once] if known else once
 
 
 def _redact_known(text: str, known: Known) -> str:
-    """The same of a text that was redacted before fewer secrets were known."""
     return redact_text(text, known) if may_hold(text, known) else text
 
 
@@ -70,5 +70,4 @@ def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]
 
 
 def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What says which kind of call it is."""
     return {"type": raw["type"]} if raw and "type" in raw else None

@@ -11,11 +11,10 @@ from compact.messages.messages import Message, metadata_in
 def mark_protected(
     item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
 ) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of
-    """The message, marked to stay word for word in every call; of a text, a developer message.
+    """The message, marked to stay word for word in every call. A text becomes a developer message.
     `label` and `meta` are kept with the mark.
 
-    The mark is compact's own and is taken off before a call; who sends a list without compact sends
-    the mark, too.
+    Compact removes its mark before a call. A list that is sent without compact carries the mark.
     """
     marks = {**meta, **({} if label is None else {"label": label}), "protected": True}
     if isinstance(item, Message):

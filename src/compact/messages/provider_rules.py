@@ -1,11 +1,11 @@
-"""What providers demand of a message list, as data, and the check that a list keeps to it.
+"""What providers demand of a message list, as data, and a check of it.
 
 Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
 answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
 `function_call_output`; a `reasoning` item is refused "without its required following item");
 Ollama, "Tool calling" (results follow the message that called); Anthropic "Messages" and "Tool use"
 guides (first message is the user's, consecutive turns of one role are combined, tool results open
-the next user message). Computing where one may cut lives in `messages.boundaries`.
+the next user message). `messages.boundaries` computes legal cuts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ProviderRules:
     """One provider's demands."""
 
     results_adjacent: bool = True
-    """Results come directly after the message that called."""
+    """Results come directly after the message with the calls."""
     has_turns: bool = False
-    """Neighbours of one role are a turn: the user's comes first, and in it results come first."""
+    """Neighbours of one role form a turn. The user's is first, and results open a turn."""
     has_items: bool = False
-    """Calls, results and reasoning are items; after reasoning comes an item of the same reply."""
+    """Calls, results and reasoning are items. Reasoning is followed by an item of its reply."""
 
 
 OPENAI_CHAT = ProviderRules()
@@ -35,7 +35,7 @@ ANTHROPIC = ProviderRules(has_turns=True)
 
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    """Every demand of the provider that the list breaks, in words; empty when it may be sent."""
+    """Every demand of the provider that the list breaks, as text; empty if it may be sent."""
     found = _pairing(messages, rules)
     if rules.has_turns:
         first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
@@ -63,7 +63,6 @@ def is_reasoning(message: Message) -> bool:
 
 
 def _goes_on(messages: Sequence[Message], position: int) -> bool:
-    """Whether the next message is another piece of the same reply."""
     after = messages[position + 1] if position + 1 < len(messages) else None
     if after is None or after.role != "assistant":
         return False

@@ -1,8 +1,8 @@
 """Anthropic messages: `{"role": "user" | "assistant", "content": text | [blocks]}`.
 
-Tool results are blocks of a user message. A role `system` is accepted in the list, for callers that
-keep the system prompt there; providers want it in a field of its own. Where messages came from
-another format, neighbours that the provider would combine are written as one message.
+Tool results are blocks of a user message. A role `system` in the list is accepted for callers that
+keep the system prompt there; providers want it in a separate field. Neighbours from another format
+that the provider would combine are written as one message.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Anthropic(WireFormat):
         return role, self.content_at(raw.get("content"), f"{path}.content")
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """The reply that it is a piece of."""
+        """The id of its reply."""
         reply = raw.get("id")
         return {"reply_id": reply if role == "assistant" and isinstance(reply, str) else None}
 
@@ -70,7 +70,7 @@ class Anthropic(WireFormat):
                 return super().part(raw, path)
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """One dictionary; none of what this format has no place for."""
+        """One dictionary, or none if this format has no place for the message."""
         is_foreign = message.wire_format not in (self.name, None)
         record = {**self.own_fields(message), "role": _role_for(message)}
         if isinstance(message.content, str):
@@ -83,7 +83,7 @@ class Anthropic(WireFormat):
         return [] if is_foreign and not record["content"] else [record]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether the provider would combine them: they are of one role."""
+        """Whether they have one role, so that the provider would combine them."""
         return _role_for(first) == _role_for(second) != "system"
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
@@ -119,7 +119,6 @@ def _role_for(message: Message) -> str:
 
 
 def _is_sealed(part: Part) -> bool:
-    """Whether it is reasoning of which only a seal is there."""
     return isinstance(part, Thinking) and not part.text
 
 
@@ -137,6 +136,5 @@ def _as_blocks(content: object) -> list[Any]:
 
 
 def _text_in(raw: Raw, name: str) -> str | None:
-    """A field's text; None where it holds something else."""
     value = raw.get(name)
     return value if isinstance(value, str) else None

@@ -1,10 +1,10 @@
 """OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
-Content may be a string, null or a list of parts; unknown parts and fields are kept. Reasoning has
-fields of its own, which many servers give and some want back (`THOUGHTS`). The deprecated
-`function_call` and the role `function` are read as a tool call and its result that share the
-function's name as their id. Where messages came from another format, pieces of one reply are
-written as one message, as calls are answered right after it.
+Content may be a string, null or a list of parts. Unknown parts and fields are kept. Reasoning has
+its own fields, which many servers send and some want back (`THOUGHTS`). The deprecated
+`function_call` and the role `function` are read as a tool call and its result; the function's name
+is their id. Pieces of one reply from another format are written as one message, because results
+must follow their calls.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from compact.messages.provider_rules import OPENAI_CHAT
 from compact.messages.tokens import OPENAI_FRAMING
 
 _SAID = ("content", "tool_calls", "refusal", "function_call")
-"""Where a message says something."""
+"""Fields of a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Where a server puts what a model thought: DeepSeek, Kimi, Qwen and llama.cpp the first, vLLM and
+"""Fields of a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
 OpenRouter the next, OpenRouter and MiniMax details as blocks, others the last."""
 
 
@@ -61,7 +61,7 @@ class ChatCompletions(WireFormat):
     image_kind = "image_url"
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content; deprecated roles by the names they have now."""
+        """The role and the content. Deprecated roles get their current names."""
         given = raw.get("role")
         role = self.role_at(INPUT_ROLES.get(str(given), given), path)
         return role, (self._result(raw, path),) if role == "tool" else self._content(raw, path)
@@ -163,7 +163,9 @@ def _time(value: object) -> datetime:
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Reasoning, each field by itself. An empty one beside calls is kept: it may be wanted back."""
+    """Reasoning, one part per field. An empty one beside calls is kept: a server may want it
+    back.
+    """
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

@@ -1,8 +1,9 @@
 """Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls", "tool_name"}`.
 
 Content is always text, images are bare base64, arguments are objects. Results name no call: they
-answer the calls before them, those of the tool they name first, in order. So calls get ids by their
-position, and a result is read with what stands before it. Ids that a newer server gives are kept.
+answer the preceding calls in order, those of the tool they name first. So calls get ids by
+position, and a result is read together with the messages before it. Ids from a newer server are
+kept.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from compact.patterns import regex
 _MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
 """Ids made here. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""How base64 images begin; what begins otherwise is taken for a PNG."""
+"""Beginnings of base64 images. Others count as PNG."""
 
 
 class Ollama(WireFormat):
@@ -61,7 +62,7 @@ class Ollama(WireFormat):
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
     ) -> Message:
-        """Read one dictionary; of a result also the calls before it that it may answer."""
+        """Read one dictionary. A result is read with the calls before it."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):
             return message
@@ -72,7 +73,7 @@ class Ollama(WireFormat):
         return message.model_copy(update={"content": parts})
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content. Calls and results that name no id have an empty one here."""
+        """The role and the content. A call or result without an id gets an empty one."""
         role, text = self.role_at(raw.get("role"), path), raw.get("content")
         if text is not None and not isinstance(text, str):
             raise InvalidMessage(f"{path}.content", f"expected a text, got {type(text).__name__}")
@@ -93,7 +94,6 @@ class Ollama(WireFormat):
         return role, tuple(parts)
 
     def _paired(self, result: ToolResult, position: int, before: Before) -> ToolResult:
-        """The result with the id of the call it answers; one of its own where there is none."""
         if result.call_id:
             return result
         calls: list[ToolCall] = []
@@ -163,7 +163,6 @@ def _call(value: object, path: str) -> ToolCall:
 
 
 def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
-    """The parts of the message there; calls without an id get one by their places."""
     number = count()
     return tuple(
         replace(part, id=part.id or f"call-{position}-{next(number)}")
@@ -174,7 +173,6 @@ def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
 
 
 def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
-    """The call that a result answers, of those that are open."""
     if result.call_id:
         return next((c for c in calls if c.id == result.call_id), None)
     named = (c for c in calls if c.name == result.name)
@@ -182,7 +180,7 @@ def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
 
 
 def _data(image: Image) -> str:
-    """An image as bare base64; empty where it is only named by a URL."""
+    """An image as bare base64; empty if it is only a URL."""
     url = images.data_url(image.raw or {})
     return url.partition(";base64,")[2] if url.startswith("data:") else ""
 
