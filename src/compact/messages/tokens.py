@@ -3,19 +3,16 @@
 A `TokenEstimator` (`models.providers.tokenizers`) counts text. What a provider adds is data here:
 
 - Framing of chat messages: 3 tokens a message and 1 for its role, 3 to prime the reply (OpenAI
-Cookbook, "How to count tokens with tiktoken", `num_tokens_from_messages`). The framing of tool
-calls is not published: the numbers of `Framing` were fitted to recorded usage (docs/evidence.md).
-Results of parallel calls are sent as JSON with escapes, so non-ASCII text in them costs more than
-counted.
-
+  Cookbook, "How to count tokens with tiktoken", `num_tokens_from_messages`). The framing of tool
+  calls is not published: the numbers of `Framing` were fitted to recorded usage (docs/evidence.md).
+  Results of parallel calls are sent as JSON with escapes, so non-ASCII text in them costs more than
+  counted.
 - Tool schemas: the same page, `num_tokens_for_tools` (7 a function, 3 a property and its key, 3 an
-enum item, 12 at the end, for o200k models).
-
+  enum item, 12 at the end, for o200k models).
 - Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512²
-tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
-
+  tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
 - Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, because pages and
-seconds are unknown without decoding.
+  seconds are unknown without decoding.
 
 A reasoning block costs its text, never its signature. If a provider shows only a digest of it, the
 sealed part is estimated (`Framing.sealed`). Other sealed and binary fields cost nothing.

@@ -1,9 +1,9 @@
-"""Secrets that something near them gives away, though nothing assigns them: "the password of the
-printer was changed to …", a name and a password beside each other, a value on the next line, or in
-a table below a heading that names one.
+"""Secrets near a telling word without an assignment: "the password of the printer was changed to
+…", a name and a password side by side, a value on the next line, or in a table below a telling
+heading.
 
-The further a value stands from what tells of it, the more it must look like a secret by itself. The
-telling words are data, in `secret_words.json` beside this file, for each kind in many languages.
+The further a value stands from the word, the more it must look like a secret by itself. The words
+are data, in `secret_words.json` beside this file, per kind in many languages.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
 )
 REACH = 120
-"""Characters behind a telling word in which a value is looked for."""
+"""Characters behind a telling word that are searched for a value."""
 _SHORTEST = 8
-"""Characters of a value that nothing assigns."""
+"""Least characters of a value without an assignment."""
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
-"""What may be a value: in quotes, or up to a mark that no unquoted one holds."""
+"""A possible value: in quotes, or up to a character that no unquoted value holds."""
 _ALONE = re.compile(
     r"[^\n]{0,80}\n(?:[-=_~—–]{3,80}\r?\n)?(?:[ \t>|]{0,8}\r?\n){0,2}(?:```\w{0,8}\r?\n)?"
     r"[ \t>|]{0,12}(?:\d{1,6}[ \t]?[|:→\t])?[ \t]{0,12}(?:A: |[-*•] )?[\"'`*]{0,3}"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"'`*)]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""A value by itself on the line behind the one with the word, or sent there by a script."""
+"""A value alone on the line behind the word's line, or sent there by a script."""
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
@@ -60,20 +60,20 @@ _SAID_BEFORE = re.compile(
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value that begins a line, or is used as one; what stands between it and the word for it."""
+"""A value that begins a line, or is used "as" something; then its separator from the word."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
-"""A number to be typed in, and no year."""
+"""A number that is typed in, but no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
-"""What assigns a value to something else, or opens a picture."""
+"""Assigns a value to something else, or opens a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
-"""What makes the word a part of a name or a path."""
+"""Shows that the word is part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
-"""What assigns a quoted value, which is judged by its name (`secrets.named_credentials`)."""
+"""Assigns a quoted value. `secrets.named_credentials` judges it by its name."""
 _CODES = 400
-"""Characters in which codes stand, or the words of a wallet."""
+"""Characters that are searched for codes, or for a wallet's words."""
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
     r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
@@ -87,7 +87,7 @@ Check = Callable[[str], bool]
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where a word ends that may be inflected."""
+    """End of a word that may be inflected."""
     least = min(len(text), end + 4)
     while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
@@ -95,12 +95,12 @@ def _word_end(text: str, end: int) -> int:
 
 
 def words_of(kind: str) -> list[str]:
-    """The words that tell of that kind, in RE2's syntax, in lower case."""
+    """The words of that kind, in RE2's syntax and lower case."""
     return _WORDS[kind]
 
 
 def _line(text: str, start: int) -> int:
-    """Where the line ends, or what is looked at of it."""
+    """End of the line, or of its searched part."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
         found = text.find(mark, start, end)
@@ -109,7 +109,7 @@ def _line(text: str, start: int) -> int:
 
 
 def _beside(text: str, start: int, check: Check) -> Span | None:
-    """The first value on the line that passes; None where one was taken out before."""
+    """The first value on the line that passes. None if one was redacted before."""
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
         return None
@@ -133,13 +133,13 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 
 def _below(text: str, start: int, check: Check) -> Span | None:
-    """The value that stands by itself on the next line."""
+    """The value alone on the next line."""
     found = _ALONE.match(text, start)
     return found.span(1) if found and "," not in found[1] and check(found[1]) else None
 
 
 def _above(text: str, start: int) -> str:
-    """The line of the word."""
+    """The word's line."""
     return text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
 
 
@@ -148,7 +148,7 @@ def _is_made(value: str) -> bool:
 
 
 def _said_before(text: str, start: int, end: int) -> Span | None:
-    """The value that the line begins with and then says what it is: "… is the password"."""
+    """The value before its word: "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     found = _SAID_BEFORE.search(text[line:start])
     if not found or (line and text[line - 1] != "\n"):
@@ -181,7 +181,7 @@ def _pairs(text: str, start: int) -> Span | None:
 
 
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Codes that stand behind their name one after the other, on lines of their own or numbered."""
+    """Consecutive codes behind their name, on lines of their own or numbered."""
     end = start
     for found in _CODE.finditer(text, start, min(len(text), start + _CODES)):
         if _WORDS_BETWEEN.search(text, end, found.start()) and end > start:
@@ -192,14 +192,13 @@ def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """The words of a wallet."""
     found = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
     if found and found.start() < start + REACH and len(set(found[0].split())) > 9:
         yield found.span()
 
 
 def _one(find: Callable[[str, int], Span | None]) -> Finding:
-    """The same of one value."""
+    """Adapts a function that finds one value."""
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)
@@ -229,7 +228,7 @@ _FINDING: Mapping[str, Finding] = {
 
 
 _NAMING = (_FINDING["password"], _FINDING["key"])
-"""By words that name what they stand behind."""
+"""Finders whose words may follow their value."""
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:
@@ -247,7 +246,7 @@ _CELLS = tuple(
     re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
     for mark in (",", ";", "\t", _DRAWN)
 )
-"""A cell, by what stands between two."""
+"""A table cell, per separator."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
@@ -258,7 +257,7 @@ _HEADS: Mapping[str, tuple[str, Check]] = {
         ("password", lambda value: is_bare_password(value) or is_number(value)),
     ),
 }
-"""How a column is headed, its kind, and what must hold of a value."""
+"""Heading of a column → its kind, and the check of its values."""
 _HEADINGS = "|".join(sorted(map(re.escape, _HEADS)))
 
 
@@ -271,7 +270,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 
 
 def _table(text: str, start: int) -> Generator[Place, None, int]:
-    """The secrets of the table that is headed there; returns where it ends."""
+    """Secrets of the table with its heading at `start`; returns the table's end."""
     end = _end(text, start)
     for cells in _CELLS:
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
@@ -308,4 +307,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     *(_finder(kind, _WORDS[kind]) for kind in _FINDING),
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
 )
-"""Of what is near a telling word, or in a column below one."""
+"""Finders of values near a telling word, or in a column below one."""

@@ -1,12 +1,12 @@
-"""Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
+"""Redaction: replaces secrets in a text by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-The table of all that finds one is `tables`: what has a form of its own (`secrets.credentials`), a
-name beside it (`secrets.named_credentials`) or near it (`secrets.near_names`), what looks generated
-(`secrets.lone_values`), and cards (`secrets.personal`). An application's own are in
-`secrets.redactor`. Not found are secrets that nothing names and that look like words; of
-passphrases those behind `passphrase`: three words or more in quotes, or four up to the line's end.
+`tables` lists all finders: by a form of its own (`secrets.credentials`), by a name beside it
+(`secrets.named_credentials`) or near it (`secrets.near_names`), by a generated look
+(`secrets.lone_values`), and cards (`secrets.personal`). `secrets.redactor` has an application's
+own. Not found are secrets without a name that look like words. Of passphrases, only those behind
+`passphrase` are found: three words or more in quotes, or four up to the line's end.
 
-What finds them is loaded when a text is looked at for the first time.
+Finders are loaded at first use.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ if TYPE_CHECKING:
     from compact.secrets.occurring import Occurring
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
-"""Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
+"""Bounds of known secrets, in characters: a shorter one is a word, a longer one is found by its
+look."""
 _MOST_LENGTHS = 8
-"""Lengths of known secrets that begin alike."""
+"""Most lengths of known secrets with one beginning."""
 _FEW_KNOWN = 64
-"""Beginnings of known secrets that are searched for one by one: a search of a text for a word is
-some hundred times as fast as a look at each of its words."""
+"""Beginnings up to which a text is searched for each: such a search is some hundred times as fast
+as a look at each word."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and the kinds of those that were taken out, in its order."""
+    """A text without its secrets, and their kinds in order."""
 
     text: str
     found: tuple[str, ...]
 
 
 class Finds(Protocol):
-    """Finds what an application takes for a secret (`secrets.redactor`)."""
+    """Finds an application's own secrets (`secrets.redactor`)."""
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where they stand, in no order."""
+        """Places of the secrets, in no order."""
 
 
 class Known(dict[str, str]):
-    """Secrets and their kinds, only those that are no common word, and what else counts as one; to
-    be kept nowhere.
-    """
+    """Known secrets and their kinds, and a finder of more. Keep it in memory only."""
 
     def __init__(
         self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Finds | None = None
@@ -63,14 +62,14 @@ class Known(dict[str, str]):
             self.learn(secret, kind)
 
     def learn(self, secret: str, kind: str) -> None:
-        """Take one more, unless it is a word that may well be said otherwise."""
+        """Add a secret, unless it is a common word."""
         from compact.secrets.secret_values import is_wordlike
 
         if not is_wordlike(secret):
             self.add(secret, kind)
 
     def add(self, secret: str, kind: str) -> None:
-        """Take one more, whatever its letters."""
+        """Add a secret, whatever its characters."""
         if not _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
             return
         self[secret] = kind
@@ -80,14 +79,16 @@ class Known(dict[str, str]):
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> Iterable[int]:
-        """Where a word begins as one of them does, in order; of many, where any word begins."""
+        """Ascending places where a known secret may begin. Of many secrets, all words'
+        beginnings.
+        """
         if len(self._lengths) > _FEW_KNOWN:
             return (found.start() for found in _WORD_START.finditer(text))
         starts = (start for begin in self._lengths for start in _occurrences(text, begin))
         return sorted(start for start in starts if _WORD_START.match(text, start))
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
-        """Where one of them stands that begins at one of these places, which ascend."""
+        """Known secrets that begin at one of these ascending places."""
         from compact.secrets.credentials import Place
 
         least = 0
@@ -108,11 +109,10 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
-    """The text with `<REDACTED:kind>` in place of each secret. Redacting again changes nothing.
+    """The text with `<REDACTED:kind>` for each secret. Redacting again changes nothing.
 
-    `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
-    wherever they stand by themselves, also without the name that gave them away. As `Known` they
-    say what else is one.
+    `known` are secrets from elsewhere (`secrets_of`) and their kinds. They are redacted wherever
+    they stand alone, even without a telling name. A `Known` may bring a finder of more.
     """
     found: list[str] = []
     for _ in range(8):  # once more after a find: its neighbours changed
@@ -128,14 +128,14 @@ _IN_QUERY = re.compile(r"(?<=[?&;])[^#\s]+")
 
 
 def without_credentials(name: str) -> str:
-    """The name of a model or a server, as it may be shown: without what stands before the host of
-    an address, however it is written, or in its query, and without secrets.
+    """A model's or server's name for display: without user and password of an address, without its
+    query, and without secrets.
     """
     return redact(_IN_QUERY.sub("…", _BEFORE_HOST.sub("…@", name))).text
 
 
 def secrets_of(texts: Iterable[str]) -> Known:
-    """The secrets in some texts and their kinds, to be looked for in what is told of the texts."""
+    """The secrets in some texts, for `redact` of other texts."""
     return Known(
         (text[place.start : place.end], place.kind)
         for text in texts
@@ -144,7 +144,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Finders of one scan each: one automaton of all of them outgrows the memory of RE2."""
+    """Finders in two groups with one scan each: one automaton for all exceeds RE2's memory."""
     from compact.secrets import credentials, lone_values, named_credentials, near_names, personal
 
     return (
@@ -160,7 +160,6 @@ def tables() -> tuple[tuple[SecretFinder, ...], ...]:
 
 @cache
 def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
-    """A scan for each table."""
     from compact.secrets.credentials import STARTS
     from compact.secrets.occurring import Occurring
 
@@ -170,7 +169,7 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 
 def places_in(text: str) -> Iterator[Place]:
-    """Where patterns find secrets, in no order, and none within what is public."""
+    """Secrets that patterns find, in no order. Public keys and certificates are left out."""
     from compact.secrets.credentials import public_blocks
     from compact.secrets.occurring import encoded
 
@@ -191,13 +190,13 @@ def places_in(text: str) -> Iterator[Place]:
 _UNSEEN = re.compile(
     "(?:\x1b|\\\\(?:u001b|x1b|033))\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b-\u200f\u2060\ufeff]"
 )
-"""What no reader sees: colours of a terminal, and letters without width."""
+"""Characters that no reader sees: terminal colours, and characters without width."""
 _UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u200d\u2060\ufeff")
 
 
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """The places of all secrets, in order; where two overlap, one place that holds both. What no
-    reader sees hides none.
+    """The places of all secrets, in order. Overlapping ones become one place. Invisible characters
+    hide no secret.
     """
     if not _has_unseen(text):
         return _find(text, known)
@@ -233,7 +232,7 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
 
 
 def may_hold(text: str, known: Known) -> bool:
-    """Whether one of the known secrets stands in a text, or what no reader sees might hide one."""
+    """Whether a known secret stands in the text, or invisible characters may hide one."""
     return _has_unseen(text) or next(_standing_alone(text, known), None) is not None
 
 
@@ -275,7 +274,7 @@ def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where the letters and digits of a known secret stand, forwards or backwards."""
+    """Known secrets by their letters and digits alone, forwards or backwards."""
     bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
     wanted = Known()
     for letters, secret in bare.items():
@@ -290,7 +289,7 @@ def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where something stands that holds a secret when it is decoded."""
+    """Encoded text that holds a secret."""
     for run in _CODED.finditer(text):
         found = (find_secrets(plain, known) for plain in _decoded(run[0]))
         if places := next(filter(None, found), None):
@@ -298,7 +297,7 @@ def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _decoded(run: str) -> Iterator[str]:
-    """What a run of letters and digits says as base64, and as hexadecimal digits."""
+    """A run of characters decoded from base64, and from hexadecimal."""
     bare = run.rstrip("=").replace("-", "+").replace("_", "/")
     with suppress(ValueError):
         yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")
