@@ -231,9 +231,7 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
-            raise InvalidMessage(path + where, first["msg"]) from None
+            raise invalid(path, error) from None
 
     @classmethod
     def trusted(cls, **fields: object) -> Self:
@@ -307,6 +305,13 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         return self.model_copy(
             update={"content": tuple(parts), "token_count": None, "edited": True}
         )
+
+
+def invalid(path: str, error: ValidationError) -> InvalidMessage:
+    """The first field that pydantic refused in the value at that path, as our error."""
+    first = error.errors(include_url=False)[0]
+    where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+    return InvalidMessage(path + where, first["msg"])
 
 
 def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from compact.secrets.credentials import Place, SecretFinder
+from compact.secrets.secret_values import Check, anything
 
 _CARD = re.compile(
     r"\d(?:(?<![\w./+-]\d)|(?<=\\[nrt]\d)|(?<=_\d))"
@@ -80,10 +81,6 @@ def _is_phone(written: str) -> bool:
     return sum(map(str.isdigit, written)) in _PHONE_DIGITS
 
 
-def _is_any(_: str) -> bool:
-    return True
-
-
 def _ibans(text: str) -> Iterator[Place]:
     for found in _IBAN.finditer(text):
         written = found[0]
@@ -100,9 +97,7 @@ def _is_account(written: str) -> bool:
     return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
 
 
-def _found(
-    kind: str, pattern: re.Pattern[str], check: Callable[[str], bool], text: str
-) -> Iterator[Place]:
+def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
     for found in pattern.finditer(text):
         if check(found[0]):
             group = "value" if found.re.groupindex and found["value"] else 0
@@ -114,11 +109,11 @@ FINDERS: tuple[SecretFinder, ...] = (
 )
 """Finders of cards."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
-    "email": partial(_found, "email", _EMAIL, _is_any),
+    "email": partial(_found, "email", _EMAIL, anything),
     "phone": partial(_found, "phone", _PHONE, _is_phone),
     "iban": _ibans,
-    "ssn": partial(_found, "ssn", _SSN, _is_any),
-    "cvv": partial(_found, "cvv", _CVV, _is_any),
+    "ssn": partial(_found, "ssn", _SSN, anything),
+    "cvv": partial(_found, "cvv", _CVV, anything),
 }
 """Finders that a setting adds, by kind."""
 GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}

@@ -17,11 +17,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from compact.secrets.credentials import Place, SecretFinder
     from compact.secrets.occurring import Occurring
+    from compact.secrets.redactor import Redactor
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Bounds of known secrets, in characters: a shorter one is a word, a longer one is found by its
@@ -41,18 +42,11 @@ class Redacted(NamedTuple):
     found: tuple[str, ...]
 
 
-class Finds(Protocol):
-    """Finds an application's own secrets (`secrets.redactor`)."""
-
-    def places(self, text: str) -> Iterator[Place]:
-        """Places of the secrets, in no order."""
-
-
 class Known(dict[str, str]):
     """Known secrets and their kinds, and a finder of more. Keep it in memory only."""
 
     def __init__(
-        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Finds | None = None
+        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor

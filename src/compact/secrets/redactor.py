@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -64,15 +65,12 @@ class Redactor:
             return
         text = text.encode(errors="replace").decode()
         marks = [found.span() for found in _MARK.finditer(text)]
-        for place in (*self._known(text), *self._own(text)):
+        known = chain.from_iterable(places(text) for places in self._finders.values())
+        for place in (*known, *self._own(text)):
             before = bisect_left(marks, place.end, key=itemgetter(0))
             is_apart = before == 0 or marks[before - 1][1] <= place.start
             if is_apart and self._counts(place.kind, text[place.start : place.end]):
                 yield place
-
-    def _known(self, text: str) -> Iterator[Place]:
-        for places in self._finders.values():
-            yield from places(text)
 
     def _own(self, text: str) -> Iterator[Place]:
         from compact.secrets.credentials import Place

@@ -19,7 +19,6 @@ from compact.messages import images
 from compact.messages.arguments import arguments_of
 from compact.messages.formats.wire import (
     NO_IMAGE,
-    NOTHING_BEFORE,
     Before,
     Content,
     WireFormat,
@@ -59,9 +58,7 @@ class Ollama(WireFormat):
     tokenizer = "chars"
     thinks_in_fields = True
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
         """Read one dictionary. A result is read with the calls before it."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):

@@ -15,7 +15,6 @@ from compact.errors import ServerHeldState
 from compact.messages import images
 from compact.messages.formats.wire import (
     NO_IMAGE,
-    NOTHING_BEFORE,
     Before,
     Content,
     WireFormat,
@@ -69,9 +68,7 @@ class Responses(WireFormat):
     image_kind = "input_image"
     has_bare_texts = False
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
         """Read one item. Earlier items are read only as far as they belong to its reply."""
         if isinstance(raw, Mapping) and _is_reference(raw):
             raise _held(f"messages[{position}], a reference to a stored item")

@@ -28,6 +28,7 @@ from compact.messages.messages import (
     Refusal,
     Text,
     ToolResult,
+    invalid,
     is_compaction,
     metadata_in,
 )
@@ -58,7 +59,6 @@ _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.
 Content = str | tuple[Part, ...]
 Before = Iterable[Message | Mapping[str, Any]]
 """The messages before one, newest first. They are read only as far as needed."""
-NOTHING_BEFORE: Before = ()
 
 
 class WireFormat(ABC):
@@ -90,9 +90,7 @@ class WireFormat(ABC):
     has_bare_texts: ClassVar[bool] = True
     """Whether plain strings may stand among the parts."""
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
         """Read one dictionary. `position` is its index, for ids and errors. `before` is for formats
         whose messages alone do not say what they answer or belong to.
 
@@ -368,6 +366,4 @@ def read_metadata(value: object, message: str) -> MessageMetadata:
     try:
         return MessageMetadata.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
-        raise InvalidMessage(path + where, first["msg"]) from None
+        raise invalid(path, error) from None
