@@ -113,9 +113,33 @@ def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
             reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
             instead = "what only a provider knows is given in a dictionary"
             raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
-    known = metadata_in(fields)
-    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
-    return made
+    return {**made, "metadata": {**_known_metadata(fields), **marks}}
+
+
+def mark_protected(
+    item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
+) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of
+    """The message, marked to stay word for word in every call. A text becomes a developer message.
+    `label` and `meta` are kept with the mark.
+
+    Compact removes its mark before a call. A list that is sent without compact carries the mark.
+    """
+    marks = {**meta, **({} if label is None else {"label": label}), "protected": True}
+    if isinstance(item, Message):
+        own = item.metadata
+        changed = type(own).model_validate({**own.model_dump(), **marks})
+        return item.model_copy(update={"metadata": changed})
+    made: dict[str, Any] = {"role": "developer", "content": item}
+    if not isinstance(item, str):
+        made = dict(item)
+    known = _known_metadata(made)
+    made.pop("meta", None)
+    return {**made, "metadata": {**known, **marks}}
+
+
+def _known_metadata(raw: Mapping[str, Any]) -> Mapping[str, object]:
+    known = metadata_in(raw)
+    return known if isinstance(known, Mapping) else {}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

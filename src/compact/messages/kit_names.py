@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from compact.errors import InvalidConfig
-from compact.messages.addresses import ARIADNE
 from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
+_ADDRESS = TypeAdapter(AnyHttpUrl, config=ConfigDict(defer_build=True))
+ARIADNE = "http://127.0.0.1:5175"
+"""Ariadne's default address."""
 POLICY: Mapping[str, str] = {
     "trigger_pct": "trigger_ratio",
     "keep_tool_io_pairs": "keep_tool_pairs",
@@ -167,3 +169,12 @@ def _take_word(
     else:
         for name, value in known[word].items():
             found.settings.setdefault(name, value)
+
+
+def is_address(text: str) -> bool:
+    """Whether it is the HTTP address of a server."""
+    try:
+        _ADDRESS.validate_python(text)
+    except ValidationError:
+        return False
+    return True

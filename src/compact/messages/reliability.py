@@ -3,7 +3,7 @@
 
 Each compression leaves something out, and a small model leaves out more. The score is a factor of
 the model's size, times 0.9 per compression. Sizes are billions of parameters
-(`messages.parameters`).
+(`messages.model_facts`).
 """
 
 from __future__ import annotations
