@@ -150,8 +150,8 @@ def in_words(messages: Iterable[Message]) -> list[Message]:
         if message.tool_calls or message.tool_results:
             parts = [part for each in message.parts for part in _in_words(each, names)]
             role = "assistant" if message.role == "assistant" else "user"
-            given = {"role": role, "content": tuple(parts), "wire": None, "edited": True}
-            message = message.model_copy(update={**given, "reply_id": None})
+            update = {"role": role, "content": tuple(parts), "wire": None, "edited": True}
+            message = message.model_copy(update={**update, "reply_id": None})
         out.append(message)
     return out
 
@@ -288,7 +288,7 @@ def _numbered(message: Message, taken: set[str], waiting: dict[str, list[str]]) 
     if not pairs:
         return message
     wire = _exchanged(message.wire, [(a.raw, b.raw) for a, b in pairs if a.raw])
-    for a, b in pairs:  # of kinds that have their dictionary beside the call
+    for a, b in pairs:  # formats whose parts share the message's dictionary
         if wire == message.wire and isinstance(wire, Mapping):
             wire = _renamed(wire, _id_of(a), _id_of(b))
     return message.model_copy(update={"content": tuple(parts), "wire": wire})

@@ -58,8 +58,8 @@ def _is_deep(text: str) -> bool:
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     steps = {"{": 1, "[": 1, "}": -1, "]": -1}
-    found = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
-    return max(accumulate(found), default=0) > DEEPEST
+    depths = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
+    return max(accumulate(depths), default=0) > DEEPEST
 
 
 def _finite(number: str) -> float:
@@ -73,8 +73,8 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 def arguments_of(text: str) -> dict[str, Any]:
     """The object of a call's arguments. If they are no object, it holds them under `arguments`."""
-    read = json_or(text, text) if text else {}
-    return read if isinstance(read, dict) else {"arguments": read}
+    value = json_or(text, text) if text else {}
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def readable_arguments(text: str) -> str:
@@ -82,7 +82,7 @@ def readable_arguments(text: str) -> str:
     as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call that it cannot
     read.
     """
-    read = json_or(text)
-    if isinstance(read, dict) and ("\\u" not in text or all_carried(read) is read):
+    value = json_or(text)
+    if isinstance(value, dict) and ("\\u" not in text or all_carried(value) is value):
         return text
     return json.dumps(arguments_of(text), ensure_ascii=False)

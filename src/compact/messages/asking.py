@@ -43,7 +43,7 @@ class Ask(BaseModel, frozen=True, defer_build=True):
     """Seconds already spent waiting for the model's server. They count as time of the answer."""
 
 
-ASK = Ask.model_construct()  # validates nothing: no schema is built at import
+ASK = Ask.model_construct()  # without validation, so that import builds no schema
 """The default settings."""
 OURS: Mapping[str, str] = {
     **dict.fromkeys(

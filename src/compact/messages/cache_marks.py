@@ -43,17 +43,17 @@ def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) ->
     text and tools with deferred loading are never marked.
     """
     places = list(_places(request))
-    theirs = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
+    existing = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
     room = MOST - bool(request.get(_KEY)) - sum(_marks_in(place.block) for place in places)
     wanted = dict.fromkeys(
-        i for i in _stable_ends(places, checkpoints) if i is not None and i not in theirs
+        i for i in _stable_ends(places, checkpoints) if i is not None and i not in existing
     )
-    ours = list(wanted)[: max(0, room)]
+    added = list(wanted)[: max(0, room)]
     marked = {**request}
     mark = MARK
     for i in range(len(places) - 1, -1, -1):
-        mark = theirs.get(i, mark)
-        if i in ours:
+        mark = existing.get(i, mark)
+        if i in added:
             _put(marked, places[i], mark)
     return marked
 
@@ -78,15 +78,15 @@ def _blocks(content: object) -> Sequence[Block]:
 
 def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
     """Places worth a mark, the most useful first."""
-    able = [i for i, place in enumerate(places) if _may_carry(place)]
-    said = [i for i in able if places[i].field == "messages"]
-    newest = said[-1] if said else None
+    markable = [i for i, place in enumerate(places) if _may_carry(place)]
+    in_messages = [i for i in markable if places[i].field == "messages"]
+    newest = in_messages[-1] if in_messages else None
     return [
         newest,
-        _last(i for i in able if places[i].field == "system"),
-        _last(i for i in said if places[i].block.get("text") in checkpoints),
-        _last(i for i in able if places[i].field == "tools"),
-        _end_before_reply(places, said),
+        _last(i for i in markable if places[i].field == "system"),
+        _last(i for i in in_messages if places[i].block.get("text") in checkpoints),
+        _last(i for i in markable if places[i].field == "tools"),
+        _end_before_reply(places, in_messages),
     ]
 
 

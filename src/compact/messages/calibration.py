@@ -39,8 +39,8 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         """The calibration after a prompt, from our count and the provider's."""
         if counted < LEAST_PROMPT or reported <= 0:
             return self
-        seen = reported / counted
-        ratio = seen if seen > self.ratio else self.ratio + SLOWLY * (seen - self.ratio)
+        measured = reported / counted
+        ratio = measured if measured > self.ratio else self.ratio + SLOWLY * (measured - self.ratio)
         ratio = min(max(ratio, 1.0 if exact else LOWEST), HIGHEST)
         return self.model_copy(update={"ratio": ratio, "reports": self.reports + 1})
 
@@ -52,8 +52,8 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
         """The calibration after a prompt for a window of that size was refused as too large."""
-        known = self.after(counted, self._told(counted, refusal), exact=exact)
-        return known if refusal.limit is None else known.after_word(refusal.limit, size=size)
+        learned = self.after(counted, self._told(counted, refusal), exact=exact)
+        return learned if refusal.limit is None else learned.after_word(refusal.limit, size=size)
 
     def after_word(self, limit: int, *, size: int) -> Calibration:
         """The calibration after a provider reported its limit for a window of that size."""
@@ -70,5 +70,5 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         if refusal.tokens is not None:
             return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens
         if refusal.limit is not None and expected > refusal.limit:
-            return 0  # the limit alone explains it
+            return 0  # the limit explains the refusal
         return int(expected * UNSAID)

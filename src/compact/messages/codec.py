@@ -67,8 +67,8 @@ def encode(message: Message, path: str = "message") -> Encoded:
     """
     body: dict[str, Any] = {}
     content: str | None = None
-    told = _is_told_by_wire(message)
-    if told:
+    is_wire = _is_told_by_wire(message)
+    if is_wire:
         wire = dict(message.wire or {})
         text = wire.get("content")
         if isinstance(text, str) and is_storable(text):
@@ -82,7 +82,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
         body["p"] = [
             _part_fields(_slim(part) if message.edited else part) for part in message.content
         ]
-    if not told and message.wire_format:
+    if not is_wire and message.wire_format:
         body["f"] = message.wire_format
         body["x"] = _without_content(message.wire) if message.edited else message.wire
     body |= _extras(message)
@@ -150,21 +150,21 @@ def decode(
     """The message from `encode`'s pieces and the fields beside them."""
     body = load(payload)
     wire, format_name, metadata = body.get("w"), body.get("f"), body.get("m")
-    said: str | tuple[Part, ...]
+    parts: str | tuple[Part, ...]
     if wire is not None:
         if content is not None:
             wire["content"] = content
         if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
-            said = content
+            parts = content
         else:
-            said = format_named(format_name).said(wire, "message")[1]
+            parts = format_named(format_name).said(wire, "message")[1]
     elif "p" in body:
-        said = tuple(_part_of(part) for part in body["p"])
+        parts = tuple(_part_of(part) for part in body["p"])
     else:
-        said = body.get("c", content or "")
+        parts = body.get("c", content or "")
     values = {
         "role": role,
-        "content": said,
+        "content": parts,
         "id": id,
         "timestamp": timestamp,
         "token_count": body.get("t"),
@@ -219,26 +219,26 @@ def _slim(part: Part) -> Part:
     """A shortened result without the whole text it was made from."""
     if not isinstance(part, ToolResult) or part.raw is None:
         return part
-    said = part.raw.get("content", part.raw.get("output"))
-    if not isinstance(said, str):
-        blocks = said if isinstance(said, list) else []
-        said = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
-    return part if said == part.text else replace(part, raw=_without_content(part.raw))
+    original = part.raw.get("content", part.raw.get("output"))
+    if not isinstance(original, str):
+        blocks = original if isinstance(original, list) else []
+        original = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
+    return part if original == part.text else replace(part, raw=_without_content(part.raw))
 
 
 def _part_fields(part: Part) -> dict[str, Any]:
-    known = ((f, getattr(part, f.name)) for f in fields(part))
-    found: dict[str, Any] = {f.name: v for f, v in known if f.name == "type" or v != f.default}
-    if "images" in found:
-        found["images"] = [_part_fields(image) for image in found["images"]]
-    return found
+    values = ((f, getattr(part, f.name)) for f in fields(part))
+    record: dict[str, Any] = {f.name: v for f, v in values if f.name == "type" or v != f.default}
+    if "images" in record:
+        record["images"] = [_part_fields(image) for image in record["images"]]
+    return record
 
 
 def _part_of(value: Mapping[str, Any]) -> Part:
-    given = dict(value)
-    if "images" in given:
-        given["images"] = tuple(_part_of(image) for image in given["images"])
-    part: Part = _PARTS[given["type"]](**given)
+    arguments = dict(value)
+    if "images" in arguments:
+        arguments["images"] = tuple(_part_of(image) for image in arguments["images"])
+    part: Part = _PARTS[arguments["type"]](**arguments)
     return part
 
 

@@ -21,7 +21,7 @@ def copied(value: T) -> T:
     own: Any = value
     kind = type(own)
     if kind is dict:
-        own = own.copy()  # quicker than a new one, as most of what is in it are texts
+        own = own.copy()  # faster than a new one: most values are texts
         for k, v in own.items():
             if type(v) not in _ATOMS:
                 own[k] = copied(v)

@@ -80,7 +80,7 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
     made = plain(value, path)
     if not isinstance(made, Mapping) or not isinstance(made.get("role", made.get("type")), str):
         raise InvalidMessage(path, f"a {kind} is no message; give the message that is in it")
-    if "stop_reason" in made:  # the whole answer of Anthropic's client: what of it is the message
+    if "stop_reason" in made:  # the whole answer of Anthropic's client
         return {"role": made["role"], "content": made.get("content")}
     return made
 
@@ -107,13 +107,13 @@ def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
     if fields.keys() <= _FIELDS:
         return fields
     marks = {name: value for name, value in fields.items() if name in _MARKS}
-    made = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
-    for name in made:
+    record = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
+    for name in record:
         if name not in _FIELDS:
             reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
             instead = "what only a provider knows is given in a dictionary"
             raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
-    return {**made, "metadata": {**_known_metadata(fields), **marks}}
+    return {**record, "metadata": {**_known_metadata(fields), **marks}}
 
 
 def mark_protected(
@@ -129,12 +129,12 @@ def mark_protected(
         own = item.metadata
         changed = type(own).model_validate({**own.model_dump(), **marks})
         return item.model_copy(update={"metadata": changed})
-    made: dict[str, Any] = {"role": "developer", "content": item}
+    record: dict[str, Any] = {"role": "developer", "content": item}
     if not isinstance(item, str):
-        made = dict(item)
-    known = _known_metadata(made)
-    made.pop("meta", None)
-    return {**made, "metadata": {**known, **marks}}
+        record = dict(item)
+    known = _known_metadata(record)
+    record.pop("meta", None)
+    return {**record, "metadata": {**known, **marks}}
 
 
 def _known_metadata(raw: Mapping[str, Any]) -> Mapping[str, object]:

@@ -95,15 +95,15 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
         InvalidArgument: a goal is empty, or is no text.
     """
     no_text("goals", goals)
-    made: list[Goal] = []
+    result: list[Goal] = []
     for i, goal in enumerate(goals):
         if goal == "":
             raise InvalidArgument("goals", f"goals[{i}] is an empty text")
         try:
-            made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
+            result.append(goal if isinstance(goal, Goal) else Goal(text=goal))
         except ValidationError as error:
             raise InvalidArgument("goals", f"goals[{i}].{of_field(error).reason}") from None
-    return made
+    return result
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:

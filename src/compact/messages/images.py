@@ -43,7 +43,7 @@ def size_of_data_url(url: str) -> tuple[int | None, int | None]:
 
 def size_of_base64(data: str) -> tuple[int | None, int | None]:
     """Width and height in pixels of a base64 image; (None, None) if unknown."""
-    head = data[:65_536]  # a JPEG's frame header may stand far behind its start
+    head = data[:65_536]  # a JPEG's frame header may stand far behind the start
     try:
         blob = base64.b64decode(head[: len(head) // 4 * 4])
     except (binascii.Error, ValueError):
@@ -101,12 +101,12 @@ def binaries(raw: object) -> Iterator[Binary]:
         if _is_data_url(raw):
             yield _binary(raw[5:].partition(";")[0], raw[raw.index(";base64,") + 8 :])
     elif isinstance(raw, Mapping):
-        found = [binary for key in raw for binary in _binaries_of(raw, key)]
+        inner = [binary for key in raw for binary in _binaries_of(raw, key)]
         if is_picture(raw):
-            found = [Binary("image", found[0].size if found else None)]
-        elif not found and type_of(raw) in _FILES and not _holds_text(raw):
-            found = [Binary("file")]
-        yield from found
+            inner = [Binary("image", inner[0].size if inner else None)]
+        elif not inner and type_of(raw) in _FILES and not _holds_text(raw):
+            inner = [Binary("file")]
+        yield from inner
     elif isinstance(raw, list | tuple):
         for value in raw:
             yield from binaries(value)
@@ -149,8 +149,8 @@ def _is_binary(raw: Mapping[str, Any], key: str) -> bool:
         return False
     if key == "file_data" or raw.get("type") in ("base64", "redacted_thinking"):
         return True
-    named = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
-    return named and " " not in value[:_BASE64_CHARS]
+    is_marked = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
+    return is_marked and " " not in value[:_BASE64_CHARS]
 
 
 def _is_data_url(text: str) -> bool:

@@ -93,19 +93,19 @@ def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
     Raises:
         InvalidConfig: a setting has two values, or a word means nothing.
     """
-    found = Typed({}, {}, {})
+    result = Typed({}, {}, {})
     words: list[tuple[str, object]] = []
     for typed, value in _flat(given, known):
         name = typed.replace(".", "_")
         port = name.removeprefix("adapters_")
         if port in PORTS and port != name and isinstance(value, PORTS[port]):
-            found.adapters[port] = value
+            result.adapters[port] = value
         elif name in WORDS or name in (_BUCKET, _PREFIX):
             words.append((typed, value))
         else:
-            _set(found, NAMES.get(name, typed), value, typed)
-    _take_words(found, words)
-    return found
+            _set(result, NAMES.get(name, typed), value, typed)
+    _take_words(result, words)
+    return result
 
 
 def _set(found: Typed, own: str, value: object, typed: str) -> None:
@@ -144,9 +144,9 @@ def _port_of(adapter: object) -> str:
 
 
 def _take_words(found: Typed, words: list[tuple[str, object]]) -> None:
-    said = {typed.replace(".", "_"): value for typed, value in words}
-    if bucket := said.pop(_BUCKET, None):
-        place = f"s3://{bucket}/{said.pop(_PREFIX, None) or ''}".rstrip("/")
+    by_name = {typed.replace(".", "_"): value for typed, value in words}
+    if bucket := by_name.pop(_BUCKET, None):
+        place = f"s3://{bucket}/{by_name.pop(_PREFIX, None) or ''}".rstrip("/")
         found.settings.setdefault("archive", place)
     for typed, value in words:
         name = typed.replace(".", "_")

@@ -30,19 +30,19 @@ def redact_message(
 
     A changed message loses its provider's dictionary, because it is for reading, not for sending.
     """
-    said: str | tuple[Part, ...]
+    content: str | tuple[Part, ...]
     if isinstance(message.content, str):
-        said = redacted(message.content, known)
+        content = redacted(message.content, known)
     else:
-        said = tuple(_redact_part(part, known, redacted) for part in message.content)
-    words = tuple(
+        content = tuple(_redact_part(part, known, redacted) for part in message.content)
+    quotes = tuple(
         replace(x, words=redacted(x.words, known), question=redacted(x.question, known))
         for x in message.metadata.said
     )
-    if said == message.content and words == message.metadata.said:
+    if content == message.content and quotes == message.metadata.said:
         return message
-    metadata = message.metadata.model_copy(update={"said": words})
-    update = {"content": said, "metadata": metadata, "wire": None, "token_count": None}
+    metadata = message.metadata.model_copy(update={"said": quotes})
+    update = {"content": content, "metadata": metadata, "wire": None, "token_count": None}
     return message.model_copy(update={**update, "edited": True})
 
 
@@ -60,9 +60,9 @@ def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]
     if isinstance(part, Image):
         return part
     field = "arguments" if isinstance(part, ToolCall) else "text"
-    said = getattr(part, field)
-    text = redacted(said, known)
-    if text == said:
+    original = getattr(part, field)
+    text = redacted(original, known)
+    if text == original:
         return part
     raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None
     changed: dict[str, Any] = {field: text, "raw": raw}

@@ -173,10 +173,11 @@ META = ("metadata", "meta")
 
 def metadata_in(raw: Raw) -> object:
     """The metadata of a dictionary. If both names are there, they are merged."""
-    named = [raw[name] for name in META if name in raw]
-    if len(named) == 2 and all(isinstance(each, Mapping) for each in named):
-        return {**named[0], **named[1]}
-    return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
+    values = [raw[name] for name in META if name in raw]
+    mappings = [value for value in values if isinstance(value, Mapping)]
+    if len(mappings) == 2:
+        return {**mappings[0], **mappings[1]}
+    return next(iter([*mappings, *values]), None)
 
 
 class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):

@@ -67,10 +67,10 @@ def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
 
 def _described(options: type) -> str:
     lines = ["Options:"]
-    said = _docstrings(options)
+    docstrings = _docstrings(options)
     for name, annotation in options.__annotations__.items():
         kind = getattr(annotation, "__forward_arg__", annotation)
-        words = " ".join(said.get(name, "").split())
+        words = " ".join(docstrings.get(name, "").split())
         text = f"{name} ({kind}): {words}"
         lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
     return "\n".join(lines)
@@ -83,12 +83,12 @@ def _docstrings(kind: type) -> dict[str, str]:
     except (OSError, SyntaxError):
         return {}
     fields = body.body if isinstance(body, ast.ClassDef) else []
-    said: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for field, after in itertools.pairwise(fields):
         match field, after:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                said[name] = text
-    return said
+                docstrings[name] = text
+    return docstrings

@@ -115,20 +115,20 @@ def refusal_of(error: object) -> OverflowRefusal | None:
 
 def _read(text: str) -> OverflowRefusal | None:
     for pattern in _WITH_TOKENS:
-        if found := pattern.search(text):
-            said = found.groupdict()
-            least = _number(said.get("least"))
-            tokens = _number(said.get("tokens"))
+        if match := pattern.search(text):
+            numbers = match.groupdict()
+            least = _number(numbers.get("least"))
+            tokens = _number(numbers.get("tokens"))
             if tokens is not None:
-                tokens += _number(said.get("more")) or 0
+                tokens += _number(numbers.get("more")) or 0
             return OverflowRefusal(
-                tokens if least is None else least, _number(said["limit"]), bool(least)
+                tokens if least is None else least, _number(numbers["limit"]), bool(least)
             )
     if _RATE.search(text):
         return None
     for pattern in _WITH_LIMIT:
-        if found := pattern.search(text):
-            return OverflowRefusal(None, _number(found["limit"]))
+        if match := pattern.search(text):
+            return OverflowRefusal(None, _number(match["limit"]))
     return OverflowRefusal(None, None) if _NAMED.search(text) else None
 
 
@@ -136,7 +136,7 @@ def _text_of(error: object) -> str:
     body = getattr(error, "body", None) or getattr(error, "response", None)
     try:
         text = f"{error} {body}" if body is not None else str(error)
-    except (RecursionError, ValueError):  # nothing that a provider sends
+    except (RecursionError, ValueError):  # no provider sends such a body
         return ""
     return " ".join(text.split())
 

@@ -51,12 +51,12 @@ class OwnText:
 
     def kind_of(self, text: str) -> str | None:
         """The kind of a text of ours, such as `Checkpoint`; else None."""
-        found = _HEADING.match(text)
-        if found is None:
+        heading = _HEADING.match(text)
+        if heading is None:
             return None
-        words, given = text[found.end() :], found["digest"]
-        is_ours = any(hmac.compare_digest(given, _digest(key, words)) for key in self._all())
-        return found["kind"] if is_ours else None
+        words, digest = text[heading.end() :], heading["digest"]
+        is_ours = any(hmac.compare_digest(digest, _digest(key, words)) for key in self._all())
+        return heading["kind"] if is_ours else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
         """The text without ours of these kinds, wherever it stands. A text without any is returned
@@ -70,14 +70,14 @@ class OwnText:
         """Our texts of these kinds with their headings, and the rest of the text. A heading without
         a known key counts if one of the `known` texts stands below it.
         """
-        found = list(_HEADING.finditer(text))
-        starts = [*(heading.start() for heading in found), len(text)]
-        rest = [row for row in zip(found, starts[1:], strict=True) if row[0]["kind"] in kinds]
+        headings = list(_HEADING.finditer(text))
+        starts = [*(heading.start() for heading in headings), len(text)]
+        rest = [row for row in zip(headings, starts[1:], strict=True) if row[0]["kind"] in kinds]
         ends, keys = dict[int, int](), self._all()
         while rest and (key := next(keys, None)) is not None:
             ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
             rest = [row for row in rest if row[0].start() not in ends]
-        for key in self._keys:  # what we quote may hold a heading that somebody made up
+        for key in self._keys:  # our text may quote a made-up heading
             for heading, _ in rest[:MOST_AROUND]:
                 if (end := _end(text, heading, len(text), key)) is not None:
                     ends[heading.start()] = end
@@ -85,14 +85,14 @@ class OwnText:
             begin = stop - len(text[heading.end() : stop].lstrip())
             if word := next((x for x in known if x and text.startswith(x, begin, stop)), ""):
                 ends[heading.start()] = begin + len(word)
-        ours, left, start = list[str](), list[str](), 0
+        quotes, others, start = list[str](), list[str](), 0
         for begin, end in sorted(ends.items()):
             if begin < start:
                 continue
-            ours.append(text[begin:end])
-            left.append(text[start:begin])
+            quotes.append(text[begin:end])
+            others.append(text[start:begin])
             start = end
-        return ours, rejoined([*left, text[start:]]) if left else text
+        return quotes, rejoined([*others, text[start:]]) if others else text
 
     def _all(self) -> Iterator[bytes]:
         """The keys. If the caller finds no match, they are loaded again once."""
@@ -109,14 +109,14 @@ def keyed(key: bytes) -> OwnText:
 
 def headed(text: str) -> str | None:
     """The kind in a text's heading, whoever wrote it. For text that is known to be ours."""
-    found = _HEADING.match(text)
-    return found["kind"] if found else None
+    heading = _HEADING.match(text)
+    return heading["kind"] if heading else None
 
 
 def below(text: str) -> str:
     """The text below a heading; the whole text if there is none."""
-    found = _HEADING.match(text)
-    return text[found.end() :] if found else text
+    heading = _HEADING.match(text)
+    return text[heading.end() :] if heading else text
 
 
 def rejoined(pieces: Sequence[str]) -> str:
@@ -142,11 +142,11 @@ def _shown(digest: hmac.HMAC) -> str:
 def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None:
     words = hmac.new(key, digestmod=hashlib.sha256)
     start = stop - len(text[heading.end() : stop].lstrip())
-    for found in _ENDS.finditer(text, start, stop):
-        words.update(_bytes(text[start : found.end()]))
+    for match in _ENDS.finditer(text, start, stop):
+        words.update(_bytes(text[start : match.end()]))
         if hmac.compare_digest(_shown(words), heading["digest"]):
-            return found.end()
-        start = found.end()
+            return match.end()
+        start = match.end()
     return None
 
 

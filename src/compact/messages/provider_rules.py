@@ -36,23 +36,23 @@ ANTHROPIC = ProviderRules(has_turns=True)
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
     """Every demand of the provider that the list breaks, as text; empty if it may be sent."""
-    found = _pairing(messages, rules)
+    problems = _pairing(messages, rules)
     if rules.has_turns:
         first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
         if first and first[1].role != "user":
-            found.append(f"message {first[0]}: the first message must be the user's")
-        found += [
+            problems.append(f"message {first[0]}: the first message must be the user's")
+        problems += [
             f"message {i}: a tool result stands after other content"
             for i, m in enumerate(messages)
             if _late_result(m)
         ]
     if rules.has_items:
-        found += [
+        problems += [
             f"message {i}: reasoning stands without what it led to"
             for i, m in enumerate(messages)
             if is_reasoning(m) and not _goes_on(messages, i)
         ]
-    return found
+    return problems
 
 
 def is_reasoning(message: Message) -> bool:
@@ -77,19 +77,19 @@ def _late_result(message: Message) -> bool:
 
 
 def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    found: list[str] = []
-    waiting: list[tuple[str, int]] = []
+    problems: list[str] = []
+    open_calls: list[tuple[str, int]] = []
     for i, m in enumerate(messages):
         results = m.tool_results
         for result in results:
-            answered = next((w for w in waiting if w[0] == result.call_id), None)
-            if answered is None:
-                found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
+            call_at = next((w for w in open_calls if w[0] == result.call_id), None)
+            if call_at is None:
+                problems.append(f"message {i}: tool result {result.call_id!r} answers no open call")
             else:
-                waiting.remove(answered)
+                open_calls.remove(call_at)
         same_turn = rules.has_turns and i and messages[i - 1].role == m.role
-        if waiting and rules.results_adjacent and not results and not same_turn:
-            found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting]
-            waiting.clear()
-        waiting += [(call.id, i) for call in m.tool_calls]
-    return found + [f"message {c}: call {x!r} is never answered" for x, c in waiting]
+        if open_calls and rules.results_adjacent and not results and not same_turn:
+            problems += [f"message {c}: call {x!r} is not answered at once" for x, c in open_calls]
+            open_calls.clear()
+        open_calls += [(call.id, i) for call in m.tool_calls]
+    return problems + [f"message {c}: call {x!r} is never answered" for x, c in open_calls]

@@ -59,12 +59,12 @@ class Reply(BaseModel, frozen=True, defer_build=True):
     @property
     def is_empty(self) -> bool:
         """Whether it has neither text nor calls."""
-        said = self.message
-        if isinstance(said, Message):
-            return not (said.text.strip() or said.tool_calls)
-        words = said.get("content")
-        says = bool(words.strip() if isinstance(words, str) else words)
-        return not (says or said.get("tool_calls"))
+        message = self.message
+        if isinstance(message, Message):
+            return not (message.text.strip() or message.tool_calls)
+        content = message.get("content")
+        has_content = bool(content.strip() if isinstance(content, str) else content)
+        return not (has_content or message.get("tool_calls"))
 
 
 class Delta(BaseModel, frozen=True, defer_build=True):

@@ -138,12 +138,12 @@ class TokenCounter:
         if not text:
             return 0
         key = (hash(text), len(text))
-        known = self._known.get(key)
-        if known is None:
+        tokens = self._known.get(key)
+        if tokens is None:
             if len(self._known) >= CACHE_ENTRIES:
                 self._known.clear()
-            known = self._known[key] = self._count(text)
-        return known
+            tokens = self._known[key] = self._count(text)
+        return tokens
 
     def composed(self, text: str) -> int:
         """Tokens of a text made of lines. If the estimator can cut between lines, each line is
@@ -290,14 +290,14 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
 def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
     """Estimated tokens of images, files and audio in a block."""
     total = 0
-    for found in binaries(raw):
-        match found.kind:
+    for binary in binaries(raw):
+        match binary.kind:
             case "image":
                 total += image_tokens(Image(), formula)
             case "audio":
-                total += audio_tokens(found.size or 0)
+                total += audio_tokens(binary.size or 0)
             case "file":
-                total += file_tokens(found.size)
+                total += file_tokens(binary.size)
     return total
 
 

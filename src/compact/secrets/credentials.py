@@ -96,18 +96,18 @@ class Shape:
         start = text.find(hint)
         while start >= 0:
             after = start + len(hint)
-            found = self.pattern.match(text, max(0, start - self.lead))
-            if found and self.check(found[group]) and self._follows(text, start):
-                yield Place(found.start(group), found.end(group), self.kind)
-                after = max(after, found.end(group))
+            match = self.pattern.match(text, max(0, start - self.lead))
+            if match and self.check(match[group]) and self._follows(text, start):
+                yield Place(match.start(group), match.end(group), self.kind)
+                after = max(after, match.end(group))
             start = text.find(hint, after)
 
     def _follows(self, text: str, start: int) -> bool:
         if not self.behind:
             return True
-        least = max(0, start - 300)  # arguments of one command
-        found = ((text.rfind(x, least, start), len(x)) for x in self.behind)
-        end, length = max(((at + n, n) for at, n in found if at >= 0), default=(0, 0))
+        least = max(0, start - 300)  # the longest command line considered
+        commands = ((text.rfind(x, least, start), len(x)) for x in self.behind)
+        end, length = max(((at + n, n) for at, n in commands if at >= 0), default=(0, 0))
         if not length or (end > length and not _BEGINS_WORD.match(text, end - length)):
             return False
         between = text[end:start]
@@ -177,7 +177,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("sendgrid_key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
     _shape("twilio_key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
     _shape("telegram_token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
-    _issued(  # as the vendors document them, in the order of their names
+    _issued(  # as documented by the vendors, in alphabetical order
         "api_key",
         "AGE-SECRET-KEY-1 api_org_ ATATT3 ATCTT3 bedrock-api-key- bkua_ CCIPAT_ CFPAT- CLOJARS_ "
         "csk- dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dor_v1_ dp.audit. dp.ct. dp.pt. dp.sa. dp.scim. "
@@ -193,7 +193,7 @@ SHAPES: tuple[Shape, ...] = (
         "v1.0-",
     ),
     _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
-    _shape(  # with so little before them that their length must tell
+    _shape(  # short prefixes: the length must match too
         "api_key",
         "AKCp AKID ATBB EAA pat EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
@@ -335,8 +335,8 @@ def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int
             ):
                 end, lines = line.end(), lines + 1
             for more in (_KEY_REST, _KEY_END) if lines else ():
-                found = more.match(text, end)
-                end = found.end() if found else end
+                match = more.match(text, end)
+                end = match.end() if match else end
             if lines:
                 yield start, end
         start = text.find(begin, end)

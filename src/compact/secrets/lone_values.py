@@ -99,7 +99,7 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     """Whether the words before a value mark it as a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
-    if before.endswith("base64,"):  # a picture
+    if before.endswith("base64,"):  # a picture follows
         return False
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
@@ -133,8 +133,8 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield start, start + len(part)
             start += len(part) + 1
     else:
-        while found := _NAME.match(text, start, end):
-            start = found.end()
+        while match := _NAME.match(text, start, end):
+            start = match.end()
         yield start, end
 
 

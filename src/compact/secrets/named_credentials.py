@@ -230,7 +230,7 @@ def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Sp
 
 def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
     """Whether a name, with the text before it, marks its value as a secret."""
-    if assign == ":" == before[-1:]:  # the part of a name that has several
+    if assign == ":" == before[-1:]:  # part of a longer name, such as `a:token:`
         return False
     match name.lower():
         case "pass":

@@ -103,8 +103,8 @@ def _line(text: str, start: int) -> int:
     """End of the line, or of its searched part."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
-        found = text.find(mark, start, end)
-        end = found if found >= 0 else end
+        position = text.find(mark, start, end)
+        end = position if position >= 0 else end
     return end
 
 
@@ -113,10 +113,10 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
         return None
-    for found in _VALUE.finditer(text, start, end):
-        if found[0] == "<REDACTED:":
+    for match in _VALUE.finditer(text, start, end):
+        if match[0] == "<REDACTED:":
             return None
-        first, last = found.span(2) if found[1] else found.span()
+        first, last = match.span(2) if match[1] else match.span()
         if last - first < _SHORTEST or not has_digit(text[first:last]):
             continue
         while first < last and text[last - 1] in ".,:;?*":
@@ -124,7 +124,7 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
         is_cut = end == last < len(text) and not text[end].isspace()
         if (
             is_cut
-            or _OF_ANOTHER.search(text, max(start, found.start() - 8), found.start())
+            or _OF_ANOTHER.search(text, max(start, match.start() - 8), match.start())
             or not check(text[first:last])
         ):
             continue
@@ -134,8 +134,8 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 def _below(text: str, start: int, check: Check) -> Span | None:
     """The value alone on the next line."""
-    found = _ALONE.match(text, start)
-    return found.span(1) if found and "," not in found[1] and check(found[1]) else None
+    match = _ALONE.match(text, start)
+    return match.span(1) if match and "," not in match[1] and check(match[1]) else None
 
 
 def _above(text: str, start: int) -> str:
@@ -150,12 +150,12 @@ def _is_made(value: str) -> bool:
 def _said_before(text: str, start: int, end: int) -> Span | None:
     """The value before its word: "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
-    found = _SAID_BEFORE.search(text[line:start])
-    if not found or (line and text[line - 1] != "\n"):
+    match = _SAID_BEFORE.search(text[line:start])
+    if not match or (line and text[line - 1] != "\n"):
         return None
-    check = is_spoken_password if found[3] else is_passphrase_like
-    is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
-    return (line + found.start(2), line + found.end(2)) if is_told else None
+    check = is_spoken_password if match[3] else is_passphrase_like
+    is_told = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + match.start(2), line + match.end(2)) if is_told else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
@@ -172,8 +172,8 @@ def _keys(text: str, start: int) -> Span | None:
 
 
 def _numbers(text: str, start: int) -> Iterator[Span]:
-    if found := _DIGITS.search(text, start, _line(text, start)):
-        yield found.span()
+    if match := _DIGITS.search(text, start, _line(text, start)):
+        yield match.span()
 
 
 def _pairs(text: str, start: int) -> Span | None:
@@ -183,18 +183,18 @@ def _pairs(text: str, start: int) -> Span | None:
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
     """Consecutive codes behind their name, on lines of their own or numbered."""
     end = start
-    for found in _CODE.finditer(text, start, min(len(text), start + _CODES)):
-        if _WORDS_BETWEEN.search(text, end, found.start()) and end > start:
+    for match in _CODE.finditer(text, start, min(len(text), start + _CODES)):
+        if _WORDS_BETWEEN.search(text, end, match.start()) and end > start:
             return
-        if any(map(str.isdigit, found[0])):
-            yield found.span()
-            end = found.end()
+        if any(map(str.isdigit, match[0])):
+            yield match.span()
+            end = match.end()
 
 
 def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
-    found = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
-    if found and found.start() < start + REACH and len(set(found[0].split())) > 9:
-        yield found.span()
+    match = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
+    if match and match.start() < start + REACH and len(set(match[0].split())) > 9:
+        yield match.span()
 
 
 def _one(find: Callable[[str, int], Span | None]) -> Finding:
@@ -236,7 +236,8 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
     begins = "" if kind == "password" else r"\b"
     ends = r"\b" if kind in ("pin", "credentials") else ""
     pattern = f"{begins}(?:{'|'.join(words)}){ends}"
-    behind = r"[^\n]*\pN" if kind in ("pin", "credentials") else ""  # on the same line
+    # a digit must follow on the same line
+    behind = r"[^\n]*\pN" if kind in ("pin", "credentials") else ""
     called = {"key": "api_key", "credentials": "password"}.get(kind, kind)
     return SecretFinder(f"(?i:{pattern}){behind}", partial(_near, called, find, Spots(pattern)))
 
@@ -274,8 +275,8 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
     end = _end(text, start)
     for cells in _CELLS:
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
-        told = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
-        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
+        columns = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
+        if columns and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
             break
     else:
         return end
@@ -284,9 +285,9 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
         if _RULED.match(text, start):
             continue
         row = list(cells.finditer(text, start, end))
-        if len(row) <= max(1, min(told)):
+        if len(row) <= max(1, min(columns)):
             return start
-        for cell, (kind, check) in ((row[i], told[i]) for i in told if i < len(row)):
+        for cell, (kind, check) in ((row[i], columns[i]) for i in columns if i < len(row)):
             value = cell[1].strip(_AROUND)
             if "=" not in value.rstrip("=") and check(value):
                 at = cell.start(1) + cell[1].find(value)

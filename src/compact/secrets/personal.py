@@ -82,14 +82,14 @@ def _is_phone(written: str) -> bool:
 
 
 def _ibans(text: str) -> Iterator[Place]:
-    for found in _IBAN.finditer(text):
-        written = found[0]
+    for match in _IBAN.finditer(text):
+        written = match[0]
         while not _is_account(written):
             written = written[: max(written.rfind(" "), written.rfind("-"), 0)]
             if len(written) < _LEAST_IBAN:
                 break
         else:
-            yield Place(found.start(), found.start() + len(written), "iban")
+            yield Place(match.start(), match.start() + len(written), "iban")
 
 
 def _is_account(written: str) -> bool:
@@ -98,10 +98,10 @@ def _is_account(written: str) -> bool:
 
 
 def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
-    for found in pattern.finditer(text):
-        if check(found[0]):
-            group = "value" if found.re.groupindex and found["value"] else 0
-            yield Place(*found.span(group), kind)
+    for match in pattern.finditer(text):
+        if check(match[0]):
+            group = "value" if match.re.groupindex and match["value"] else 0
+            yield Place(*match.span(group), kind)
 
 
 FINDERS: tuple[SecretFinder, ...] = (

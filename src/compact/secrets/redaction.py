@@ -108,13 +108,13 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     `known` are secrets from elsewhere (`secrets_of`) and their kinds. They are redacted wherever
     they stand alone, even without a telling name. A `Known` may bring a finder of more.
     """
-    found: list[str] = []
-    for _ in range(8):  # once more after a find: its neighbours changed
+    kinds: list[str] = []
+    for _ in range(8):  # again after each find: it changed the text around
         if not (places := find_secrets(text, known)):
             break
-        found += (place.kind for place in places)
+        kinds += (place.kind for place in places)
         text = without(text, places)
-    return Redacted(text, tuple(found))
+    return Redacted(text, tuple(kinds))
 
 
 _BEFORE_HOST = re.compile(r"(?<=[:/]/)(?!/)[^#\s]{1,512}@|(?:(?<=/)|^)[^/@#]{0,256}:[^/@#]{0,256}@")
@@ -285,8 +285,8 @@ def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
     """Encoded text that holds a secret."""
     for run in _CODED.finditer(text):
-        found = (find_secrets(plain, known) for plain in _decoded(run[0]))
-        if places := next(filter(None, found), None):
+        decoded = (find_secrets(plain, known) for plain in _decoded(run[0]))
+        if places := next(filter(None, decoded), None):
             yield Place(run.start(), run.end(), places[0].kind)
 
 

@@ -87,7 +87,7 @@ class Redactor:
             return True
         try:
             return bool(validator(matched))
-        except Exception as error:  # noqa: BLE001 - somebody else's code: rather too much than a secret
+        except Exception as error:  # noqa: BLE001 - a validator's failure must not leave a secret in
             if name not in self._failed:
                 self._failed.add(name)
                 if self._tell is not None:
@@ -117,9 +117,9 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
     try:
         return re2.compile(expression, options)
     except (re2.error, TypeError, UnicodeError) as error:
-        said = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+        reason_text = error.args[0].decode() if isinstance(error.args[0], bytes) else error
         raise InvalidArgument(
-            "patterns", f"{name}: {expression!r} is no expression: {said}"
+            "patterns", f"{name}: {expression!r} is no expression: {reason_text}"
         ) from None
 
 

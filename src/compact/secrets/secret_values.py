@@ -153,7 +153,7 @@ def is_id(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether it is a placeholder for a secret, or names the secret's source."""
-    head = value[:256].lower()  # further on, as in a picture, such a word stands by chance
+    head = value[:256].lower()  # further on, such words occur by chance, as in a picture
     return (
         _PLACEHOLDER.match(head) is not None
         or any(map(head.__contains__, _PLACEHOLDER_WORDS))

@@ -84,8 +84,8 @@ def format_of(messages: Sequence[object]) -> WireFormat:
             continue
         if _text(message.get("role")) in _ALSO and "tool_name" not in message:
             continue
-        if found := told_by(message):
-            return FORMATS[found]
+        if name := told_by(message):
+            return FORMATS[name]
     return FORMATS["chat_completions"]
 
 
@@ -93,7 +93,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
     """The only format that can have this message; None if several can."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
-    if role is None and type_of(message):  # an item; those of hosted tools are many
+    if role is None and type_of(message):  # an item of Responses, perhaps of a hosted tool
         return "responses"
     if "tool_name" in message or (calls and _are_bare(calls)) or _has_bare_images(message):
         return "ollama"
@@ -112,10 +112,10 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
     """The format of a message that this one cannot have; None if it can."""
-    told = told_by(message)
-    if told is None or told == wire or _ALSO.get(_text(message.get("role"))) == wire:
+    wanted = told_by(message)
+    if wanted is None or wanted == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
-    return told
+    return wanted
 
 
 def _text(value: object) -> str:

@@ -119,18 +119,18 @@ class Ollama(WireFormat):
         results = [_written_result(r, base, names) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
             return results
-        said = {"content", "tool_calls", "thinking", "images"}
-        record = {k: v for k, v in base.items() if k not in said}
+        rewritten = {"content", "tool_calls", "thinking", "images"}
+        record = {k: v for k, v in base.items() if k not in rewritten}
         record["role"] = "system" if message.role in SYSTEM_ROLES else message.role
         if message.role == "tool":
             record["role"] = "user"
         pictures = [p for p in message.parts if isinstance(p, Image)]
-        found = [data for data in map(_data, pictures) if data]
+        shown = [data for data in map(_data, pictures) if data]
         texts = [p.text for p in message.parts if isinstance(p, Text | Refusal)]
-        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(found))])
+        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(shown))])
         thoughts = [p.text for p in message.parts if isinstance(p, Thinking) and p.text]
         calls = [self.own_raw(c, message) or _written_call(c) for c in message.tool_calls]
-        more = {"thinking": "\n".join(thoughts), "images": found, "tool_calls": calls}
+        more = {"thinking": "\n".join(thoughts), "images": shown, "tool_calls": calls}
         return [*results, {**record, **{k: v for k, v in more.items() if v}}]
 
 
@@ -153,10 +153,10 @@ def _call(value: object, path: str) -> ToolCall:
     raw = object_at(value, path)
     body = object_at(raw.get("function"), f"{path}.function")
     name = text_at(body, "name", f"{path}.function", "a tool call", least=0)
-    given, arguments = raw.get("id"), body.get("arguments", {})
+    own_id, arguments = raw.get("id"), body.get("arguments", {})
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(given if isinstance(given, str) else "", name, arguments, raw=raw)
+    return ToolCall(own_id if isinstance(own_id, str) else "", name, arguments, raw=raw)
 
 
 def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
@@ -197,5 +197,5 @@ def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> 
     if not base and not _MADE.fullmatch(result.call_id):
         record["tool_call_id"] = result.call_id
     record["content"] = result.text
-    found = [data for data in map(_data, result.images) if data]
-    return {**record, "images": found} if found else record
+    shown = [data for data in map(_data, result.images) if data]
+    return {**record, "images": shown} if shown else record

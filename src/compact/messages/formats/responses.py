@@ -108,15 +108,15 @@ class Responses(WireFormat):
         results = [_written_result(r) for r in message.tool_results]
         spoken = [p for p in message.parts if isinstance(p, Text | Refusal | Image)]
         is_silent = results or any(isinstance(p, ToolCall | Thinking) for p in message.parts)
-        said: list[dict[str, Any]] = []
+        spoken_items: list[dict[str, Any]] = []
         if spoken or not is_silent:
             role = message.role if message.role in self.roles else "user"
-            said = [{"role": role, "content": self._written_content(message, spoken)}]
+            spoken_items = [{"role": role, "content": self._written_content(message, spoken)}]
         calls = [
             {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": c.arguments}
             for c in message.tool_calls
         ]
-        return [*results, *said, *calls]
+        return [*results, *spoken_items, *calls]
 
     def are_one(self, first: Message, second: Message) -> bool:
         """Never: pieces of a reply stay separate items."""
@@ -211,13 +211,13 @@ def refuse_server_state(request: Mapping[str, Any]) -> None:
         ServerHeldState: it continues a stored response or conversation, or refers to stored items;
             the text names the field and the alternative.
     """
-    found = [name for name in _HELD if request.get(name)]
+    fields = [name for name in _HELD if request.get(name)]
     items = request.get("input")
     for i, item in enumerate(items if isinstance(items, Sequence) else ()):
         if isinstance(item, Mapping) and _is_reference(item):
-            found.append(f"input[{i}], a reference to a stored item")
-    if found:
-        raise _held(found[0])
+            fields.append(f"input[{i}], a reference to a stored item")
+    if fields:
+        raise _held(fields[0])
 
 
 def _held(where: str) -> ServerHeldState:
@@ -240,15 +240,15 @@ def _reply_begun(raw: Raw, position: int) -> str | None:
 
 
 def _reasoning(raw: Raw) -> Thinking:
-    said = (raw.get("summary"), raw.get("content"))
-    listed = [each for texts in said if isinstance(texts, list | tuple) for each in texts]
-    texts = [str(x.get("text", "")) for x in listed if isinstance(x, Mapping)]
+    fields = (raw.get("summary"), raw.get("content"))
+    entries = [each for texts in fields if isinstance(texts, list | tuple) for each in texts]
+    texts = [str(x.get("text", "")) for x in entries if isinstance(x, Mapping)]
     sealed = raw.get("encrypted_content")
     return Thinking("\n".join(texts), sealed if isinstance(sealed, str) else None, raw=raw)
 
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
-    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server searches by itself
+    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs the search
         return (_whole(raw),)
     call_id = text_at(raw, "call_id", path, "a tool call")
     if kind not in _ARGUMENTS:

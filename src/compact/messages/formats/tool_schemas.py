@@ -21,10 +21,10 @@ def schemas_for(shape: ToolShape, tools: Sequence[Mapping[str, Any]]) -> list[di
 
 
 def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
-    given = _shape(tool)
-    if given in (None, shape):
+    own_shape = _shape(tool)
+    if own_shape in (None, shape):
         return dict(tool)
-    facts = _facts(tool, given)
+    facts = _facts(tool, own_shape)
     match shape:
         case "input_schema":
             facts["input_schema"] = facts.pop("parameters")
@@ -45,10 +45,10 @@ def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
 
 
 def _facts(tool: Mapping[str, Any], shape: ToolShape | None) -> dict[str, Any]:
-    said: Mapping[str, Any] = tool["function"] if shape == "nested" else tool
-    facts = {key: said[key] for key in ("name", "description") if said.get(key) is not None}
-    given = said.get("input_schema" if shape == "input_schema" else "parameters")
-    facts["parameters"] = dict(given or _NO_PARAMETERS)
-    if said.get("strict") is not None:
-        facts["strict"] = said["strict"]
+    function: Mapping[str, Any] = tool["function"] if shape == "nested" else tool
+    facts = {key: function[key] for key in ("name", "description") if function.get(key) is not None}
+    parameters = function.get("input_schema" if shape == "input_schema" else "parameters")
+    facts["parameters"] = dict(parameters or _NO_PARAMETERS)
+    if function.get("strict") is not None:
+        facts["strict"] = function["strict"]
     return facts

@@ -171,8 +171,8 @@ class WireFormat(ABC):
             return Refusal(raw["refusal"], raw=raw)
         if kind == self.image_kind:
             width, height = images.size_of_data_url(images.data_url(raw))
-            named = raw.get("image_url")
-            detail = (named if isinstance(named, Mapping) else raw).get("detail")
+            url = raw.get("image_url")
+            detail = (url if isinstance(url, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
         if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
             _refuse_others(raw, path)
@@ -264,13 +264,13 @@ def _told(message: Message) -> Message:
 
 
 def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages
-    said = [x for x in (first, second) if x]
-    if len(said) < 2:
-        return said[0] if said else first
-    if all(isinstance(x, str) for x in said):
-        return "\n".join(said)
-    listed = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in said]
-    return [part for parts in listed for part in parts]
+    contents = [x for x in (first, second) if x]
+    if len(contents) < 2:
+        return contents[0] if contents else first
+    if all(isinstance(x, str) for x in contents):
+        return "\n".join(contents)
+    lists = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in contents]
+    return [part for parts in lists for part in parts]
 
 
 def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
@@ -291,7 +291,7 @@ def object_at(value: object, path: str) -> Raw:
     Raises:
         InvalidMessage: it is no object.
     """
-    if not isinstance(value, (dict, Mapping)):  # the former is told at once
+    if not isinstance(value, (dict, Mapping)):  # dict first: its check is faster
         raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
     return value
 

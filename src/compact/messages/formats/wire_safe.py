@@ -37,27 +37,27 @@ _LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
 
 def served_message(raw: Raw) -> Served:
     """A message of chat completions."""
-    said = _set(raw)
-    said.pop("id", None)
-    said["role"] = _ROLE.get(raw["role"], raw["role"])
-    calls = said.pop("tool_calls", None)
+    message = _set(raw)
+    message.pop("id", None)
+    message["role"] = _ROLE.get(raw["role"], raw["role"])
+    calls = message.pop("tool_calls", None)
     if calls:
-        said["tool_calls"] = [_call(call) for call in calls]
-    if isinstance(legacy := said.get("function_call"), Mapping):
-        said["function_call"] = _with_readable(legacy)
-    if "tool_call_id" in said:
-        said["tool_call_id"] = _fitting(said["tool_call_id"], _CHAT_ID)
-    content = said.get("content")
+        message["tool_calls"] = [_call(call) for call in calls]
+    if isinstance(legacy := message.get("function_call"), Mapping):
+        message["function_call"] = _with_readable(legacy)
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _fitting(message["tool_call_id"], _CHAT_ID)
+    content = message.get("content")
     if isinstance(content, list | tuple) and content:
-        said["content"] = [
+        message["content"] = [
             {"type": "text", "text": x} if isinstance(x, str) else x for x in content
         ]
     elif not content:
-        may_be_null = said["role"] == "assistant" and (
-            calls or said.get("function_call") or said.get("refusal")
+        may_be_null = message["role"] == "assistant" and (
+            calls or message.get("function_call") or message.get("refusal")
         )
-        said["content"] = None if may_be_null else ""
-    return said
+        message["content"] = None if may_be_null else ""
+    return message
 
 
 def _set(raw: Raw) -> Served:
@@ -73,8 +73,8 @@ def _call(raw: Raw) -> Served:
 
 
 def _with_readable(body: Raw) -> Served:
-    given = body.get("arguments") or ""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments = body.get("arguments") or ""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {**body, "arguments": readable_arguments(text)}
 
 
@@ -117,9 +117,9 @@ def served_turn(raw: Raw) -> Served:
 def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
     match block:
         case {"type": "tool_use", "id": called}:
-            given = block.get("input") or ""
-            read = arguments_of(given) if isinstance(given, str) else given
-            return {**block, "id": _fitting(called, _BLOCK_ID), "input": read}
+            arguments = block.get("input") or ""
+            value = arguments_of(arguments) if isinstance(arguments, str) else arguments
+            return {**block, "id": _fitting(called, _BLOCK_ID), "input": value}
         case {"type": "tool_result", "tool_use_id": called}:
             return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
         case _:
@@ -143,9 +143,9 @@ def served_by_ollama(raw: Raw) -> Served:
 
 def _with_object(call: Raw) -> Served:
     body = call["function"]
-    given = body.get("arguments")
-    read = given if isinstance(given, Mapping) else arguments_of(given or "")
-    return {**call, "function": {**body, "arguments": read}}
+    arguments = body.get("arguments")
+    value = arguments if isinstance(arguments, Mapping) else arguments_of(arguments or "")
+    return {**call, "function": {**body, "arguments": value}}
 
 
 SERVED: Mapping[str, Callable[[Raw], Served]] = {
