@@ -128,7 +128,9 @@ def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
             message = _with_role(message, "user" if _has_begun(out) else "system")
         place, before = out[-1] if out else (None, None)
         if before is None or not lacks_answer(before, message):
-            if before is not None and (may_join(before, message) or _are_system(before, message)):
+            if before is not None and (
+                may_join(before, message) or side_of(before) == side_of(message) == "system"
+            ):
                 out[-1] = place if position is None else position, joined(before, message)
                 continue
             if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
@@ -170,10 +172,6 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 def lacks_answer(one: Message, other: Message) -> bool:
     """Whether the user continues right after a tool's result."""
     return side_of(one) == "tool" and side_of(other) == "user"
-
-
-def _are_system(one: Message, other: Message) -> bool:
-    return side_of(one) == side_of(other) == "system"
 
 
 def _has_begun(placed: Placed) -> bool:

@@ -6,7 +6,7 @@ summarizer. The history itself stays unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -64,10 +64,7 @@ def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]
     text = redacted(original, known)
     if text == original:
         return part
-    raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None
+    raw = part.raw if isinstance(part, ToolCall | ToolResult) else None
+    raw = {"type": raw["type"]} if raw and "type" in raw else None  # the kind of call stays
     changed: dict[str, Any] = {field: text, "raw": raw}
     return replace(part, **changed)
-
-
-def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return {"type": raw["type"]} if raw and "type" in raw else None

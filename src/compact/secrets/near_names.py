@@ -176,10 +176,6 @@ def _numbers(text: str, start: int) -> Iterator[Span]:
         yield match.span()
 
 
-def _pairs(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_joined)
-
-
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
     """Consecutive codes behind their name, on lines of their own or numbered."""
     end = start
@@ -221,7 +217,7 @@ _FINDING: Mapping[str, Finding] = {
     "password": _one(_passwords),
     "key": _one(_keys),
     "pin": _numbers,
-    "credentials": _one(_pairs),
+    "credentials": _one(partial(_beside, check=is_joined)),
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }

@@ -77,10 +77,6 @@ def _is_card(written: str) -> bool:
     return _weighed(digits, (1, 2)) % 10 == 0 and not is_barcode
 
 
-def _is_phone(written: str) -> bool:
-    return sum(map(str.isdigit, written)) in _PHONE_DIGITS
-
-
 def _ibans(text: str) -> Iterator[Place]:
     for match in _IBAN.finditer(text):
         written = match[0]
@@ -110,7 +106,7 @@ FINDERS: tuple[SecretFinder, ...] = (
 """Finders of cards."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "email": partial(_found, "email", _EMAIL, anything),
-    "phone": partial(_found, "phone", _PHONE, _is_phone),
+    "phone": partial(_found, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS),
     "iban": _ibans,
     "ssn": partial(_found, "ssn", _SSN, anything),
     "cvv": partial(_found, "cvv", _CVV, anything),

@@ -282,10 +282,8 @@ def is_bare_password(value: str) -> bool:
     if _is_bare(value):
         return True
     is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
-    return is_joined and bool(_DIGIT.search(value)) and _names_nothing(value) and _is_own(value)
-
-
-def _is_own(value: str) -> bool:
+    if not (is_joined and _DIGIT.search(value) and _names_nothing(value)):
+        return False
     return is_password(value) and not (_has_code_word(value) or _CALL.match(value))
 
 

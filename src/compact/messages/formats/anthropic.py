@@ -13,7 +13,7 @@ from typing import Any
 
 from compact.messages import images
 from compact.messages.arguments import arguments_of
-from compact.messages.formats.wire import NO_IMAGE, Before, Content, WireFormat, text_at
+from compact.messages.formats.wire import NO_IMAGE, Before, Content, WireFormat, text_at, text_in
 from compact.messages.messages import (
     SYSTEM_ROLES,
     Image,
@@ -48,16 +48,15 @@ class Anthropic(WireFormat):
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """The id of its reply."""
-        reply = raw.get("id")
-        return {"reply_id": reply if role == "assistant" and isinstance(reply, str) else None}
+        return {"reply_id": text_in(raw, "id") if role == "assistant" else None}
 
     def part(self, raw: Raw, path: str) -> Part:
         """One block."""
         match raw.get("type"):
             case "thinking" if isinstance(raw.get("thinking"), str):
-                return Thinking(raw["thinking"], _text_in(raw, "signature"), raw=raw)
+                return Thinking(raw["thinking"], text_in(raw, "signature"), raw=raw)
             case "redacted_thinking":
-                return Thinking("", _text_in(raw, "data"), raw=raw)
+                return Thinking("", text_in(raw, "data"), raw=raw)
             case "tool_use":
                 call_id = text_at(raw, "id", path, "a tool call")
                 name = text_at(raw, "name", path, "a tool call", least=0)
@@ -78,7 +77,9 @@ class Anthropic(WireFormat):
         else:
             ordered = sorted(message.content, key=lambda p: not isinstance(p, ToolResult))
             if is_foreign:
-                ordered = [p for p in ordered if not isinstance(p, Opaque) and not _is_sealed(p)]
+                ordered = [p for p in ordered if not isinstance(p, Opaque)]
+                # sealed reasoning has no text to show
+                ordered = [p for p in ordered if not isinstance(p, Thinking) or p.text]
             record["content"] = [self._written_part(p, message) for p in ordered]
         return [] if is_foreign and not record["content"] else [record]
 
@@ -118,10 +119,6 @@ def _role_for(message: Message) -> str:
     return "assistant" if message.role == "assistant" else "user"
 
 
-def _is_sealed(part: Part) -> bool:
-    return isinstance(part, Thinking) and not part.text
-
-
 def _image_source(url: str) -> dict[str, Any]:
     if url.startswith("data:") and ";base64," in url:
         media, data = url[5:].split(";base64,", 1)
@@ -133,8 +130,3 @@ def _as_blocks(content: object) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list(content) if isinstance(content, Sequence) else []
-
-
-def _text_in(raw: Raw, name: str) -> str | None:
-    value = raw.get(name)
-    return value if isinstance(value, str) else None

@@ -23,6 +23,7 @@ from compact.messages.formats.wire import (
     list_at,
     object_at,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     INPUT_ROLES,
@@ -68,11 +69,10 @@ class ChatCompletions(WireFormat):
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """Its id, time and speaker's name."""
-        own, name = raw.get("id"), raw.get("name")
         return {
-            "id": own if isinstance(own, str) and own else f"m{position}",
+            "id": text_in(raw, "id") or f"m{position}",
             "timestamp": _time(raw.get("timestamp")),
-            "name": name if isinstance(name, str) and role != "tool" else None,
+            "name": text_in(raw, "name") if role != "tool" else None,
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -125,11 +125,10 @@ class ChatCompletions(WireFormat):
         return content
 
     def _result(self, raw: Raw, path: str) -> ToolResult:
-        name = raw.get("name")
+        name = text_in(raw, "name")
         is_legacy = raw.get("role") == "function" and raw.get("tool_call_id") is None
         call_id = text_at(raw, "name" if is_legacy else "tool_call_id", path, "a tool result")
-        named = name if isinstance(name, str) else None
-        return self.result(call_id, raw.get("content"), f"{path}.content", raw=raw, name=named)
+        return self.result(call_id, raw.get("content"), f"{path}.content", raw=raw, name=name)
 
     def _written_content(self, message: Message) -> str | list[dict[str, Any]] | None:
         is_own = message.wire_format == self.name

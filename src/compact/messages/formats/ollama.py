@@ -25,6 +25,7 @@ from compact.messages.formats.wire import (
     list_at,
     object_at,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     SYSTEM_ROLES,
@@ -76,10 +77,8 @@ class Ollama(WireFormat):
             raise InvalidMessage(f"{path}.content", f"expected a text, got {type(text).__name__}")
         pictures = _images(raw.get("images"), f"{path}.images")
         if role == "tool":
-            name, call_id = raw.get("tool_name"), raw.get("tool_call_id")
-            known = call_id if isinstance(call_id, str) else ""
-            named = name if isinstance(name, str) else None
-            return role, (ToolResult(known, text or "", named, images=pictures),)
+            call_id, name = text_in(raw, "tool_call_id") or "", text_in(raw, "tool_name")
+            return role, (ToolResult(call_id, text or "", name, images=pictures),)
         thinking, calls = raw.get("thinking"), raw.get("tool_calls")
         if not pictures and not thinking and not calls:
             return role, text or ""
@@ -153,10 +152,10 @@ def _call(value: object, path: str) -> ToolCall:
     raw = object_at(value, path)
     body = object_at(raw.get("function"), f"{path}.function")
     name = text_at(body, "name", f"{path}.function", "a tool call", least=0)
-    own_id, arguments = raw.get("id"), body.get("arguments", {})
+    arguments = body.get("arguments", {})
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(own_id if isinstance(own_id, str) else "", name, arguments, raw=raw)
+    return ToolCall(text_in(raw, "id") or "", name, arguments, raw=raw)
 
 
 def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:

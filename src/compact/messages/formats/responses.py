@@ -19,6 +19,7 @@ from compact.messages.formats.wire import (
     Content,
     WireFormat,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     Image,
@@ -89,9 +90,8 @@ class Responses(WireFormat):
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """Its id, and the id of its reply."""
-        own = raw.get("id")
         return {
-            "id": own if isinstance(own, str) and own else f"m{position}",
+            "id": text_in(raw, "id") or f"m{position}",
             "reply_id": self._reply(raw, position, before)
             if role == "assistant" and not is_compaction(raw)
             else None,
@@ -243,8 +243,7 @@ def _reasoning(raw: Raw) -> Thinking:
     fields = (raw.get("summary"), raw.get("content"))
     entries = [each for texts in fields if isinstance(texts, list | tuple) for each in texts]
     texts = [str(x.get("text", "")) for x in entries if isinstance(x, Mapping)]
-    sealed = raw.get("encrypted_content")
-    return Thinking("\n".join(texts), sealed if isinstance(sealed, str) else None, raw=raw)
+    return Thinking("\n".join(texts), text_in(raw, "encrypted_content"), raw=raw)
 
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:

@@ -164,7 +164,7 @@ class WireFormat(ABC):
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
-        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
+        kind = text_in(raw, "type")
         if kind in self.text_kinds and isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
@@ -273,6 +273,12 @@ def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of message
     return [part for parts in lists for part in parts]
 
 
+def text_in(raw: Raw, key: str) -> str | None:
+    """The text at that key of a dictionary; None if there is no text."""
+    value = raw.get(key)
+    return value if isinstance(value, str) else None
+
+
 def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
     """The text at that key of a dictionary. `what` names the dictionary in errors.
 
@@ -317,9 +323,8 @@ def record_at(value: object, path: str) -> Raw:
 
 def _refuse_others(raw: Raw, path: str) -> None:
     """Refuse a format that is read from files only."""
-    kind = raw.get("type")
-    for told in (kind if isinstance(kind, str) else "", *raw):
-        if other := _OTHERS.get(told):
+    for told in (text_in(raw, "type"), *raw):
+        if other := _OTHERS.get(told or ""):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "
                 "completions, Anthropic messages or Responses items (a file of it is read)"
