@@ -323,8 +323,8 @@ def record_at(value: object, path: str) -> Raw:
 
 def _refuse_others(raw: Raw, path: str) -> None:
     """Refuse a format that is read from files only."""
-    for told in (text_in(raw, "type"), *raw):
-        if other := _OTHERS.get(told or ""):
+    for key in (text_in(raw, "type"), *raw):
+        if other := _OTHERS.get(key or ""):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "
                 "completions, Anthropic messages or Responses items (a file of it is read)"
