@@ -193,7 +193,7 @@ def may_join(one: Message, other: Message) -> bool:
 
 def joined(first: Message, second: Message) -> Message:
     """Two messages of one role as one. The parts stay in order. Other fields come from the second
-    message, or from the first if compact made it.
+    message, or from the first if compact made the second.
     """
     base = first if _is_ours(second) else second
     fields = {**(first.wire or {}), **(second.wire or {})}
