@@ -13,13 +13,23 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from compact.secrets import credentials as shapes
-from compact.secrets import lone_values, named_credentials, near_names, personal, redaction
+from compact.secrets import (
+    labelled_lines,
+    lone_values,
+    named_credentials,
+    near_names,
+    personal,
+    redaction,
+    secret_columns,
+)
 from compact.secrets.credentials import SecretFinder
 from evals import secrets
 
 NAMED = {
     "beside a name": named_credentials,
     "near a name": near_names,
+    "label above": labelled_lines,
+    "column": secret_columns,
     "looks generated": lone_values,
     "card": personal,
 }

@@ -18,7 +18,8 @@ from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.messages import Message
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
-from compact.secrets.redaction import disguised, redact, secrets_of
+from compact.secrets.disguises import disguised
+from compact.secrets.redaction import redact, secrets_of
 from compact.transcripts.reading import read
 from tests.pace import is_linear
 from tests.sizes import size

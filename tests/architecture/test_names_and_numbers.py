@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "memory": (0, 34, 0),
     "messages": (16, 43, 0),
     "models": (25, 38, 1),
-    "secrets": (89, 28, 0),
+    "secrets": (107, 30, 0),
     "session": (1, 52, 0),
     "store": (4, 41, 0),
     "telemetry": (0, 16, 0),

@@ -25,7 +25,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "adapters": (7, 2, 3),
     "apps": (11, 4, 4),
     "cli": (6513, 3367, 52),
-    "engine": (8933, 5523, 49),
+    "engine": (8934, 5524, 49),
     "estimators": (7, 2, 3),
     "exchange": (2024, 1189, 12),
     "exporters": (10, 3, 4),
@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "memory": (2944, 1535, 18),
     "messages": (7792, 4236, 54),
     "models": (5250, 3011, 28),
-    "secrets": (2282, 1172, 10),
+    "secrets": (2657, 1333, 13),
     "session": (8865, 5049, 58),
     "store": (9356, 4920, 49),
     "telemetry": (1376, 761, 9),
@@ -52,7 +52,7 @@ ALLOWED: dict[str, str] = {
 ENTERED: dict[str, int] = {
     "a turn in memory": 42,
     "a turn on SQLite": 45,
-    "a turn that compresses": 99,
+    "a turn that compresses": 100,
 }
 """What is done → how many of our modules it enters."""
 

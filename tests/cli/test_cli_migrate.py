@@ -534,7 +534,7 @@ def test_where_somebody_wrote_since_nothing_is_taken_back(run, tmp_path):
         ["mark", "a", "--tag", "roof"],
         ["mark", "a", "--mode", "debugger"],
     ],
-    ids=lambda each: getattr(each, "__name__", str(each)),
+    ids=str,
 )
 def test_whatever_a_person_did_with_a_session_keeps_it(run, tmp_path, went_on):
     words = "The roof leaks at the north end, and the gutter is full of leaves. " * 40
@@ -606,7 +606,7 @@ def test_other_scopes_are_never_taken_back(run, tmp_path):
         assert done.code == 2
         assert "'mine' of other scopes changed" in " ".join(done.err.split())
     assert everything() == before
-    run("sessions", "delete", "mine", "--yes")
+    run("memory", "forget", "mine", "--yes")
     assert "1 deleted" in run("migrate", "--rollback", "--scope", "hers").out
 
 

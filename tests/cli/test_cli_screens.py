@@ -44,7 +44,7 @@ VARY = (
     (r"digest \d+", "digest 1"),
     (r"\d+\.\d s\b", "0.0 s"),
     (r"[\d,]+ bytes", "1 bytes"),
-    (r"archive( +)/\S+(\n +/chat-archive)?", r"archive\1chat-archive"),
+    (r"archive( +)(?:\S+\n +)*\S*chat-archive", r"archive\1chat-archive"),
 )
 """What is another one each time → what stands for it."""
 

@@ -32,9 +32,16 @@ TOLD = (
     ("<sessionId>", KEY, "</sessionId>"),
     ("define('AUTH_KEY',   '", KEY, "');"),
     ("admin key ", HEX, "\n"),
+    ("deploy(a.id, '", HEX, "') // auth token of the staging account"),
+    ("cat agent.psk\n", HEX, "\n"),
+    ("The password was reset.\nNew value: ", KEY, "\n"),
+    ("[mail.example.org]:587 post@example.org:", KEY, "\n"),
     ("POST https://chat.example/hooks/", KEY, "?a=b"),
+    ("https://shop.example/password/reset/", HEX, "?a=b"),
     ("  hec_token ", f"{KEY}.prod", "\n"),
     ("'token:\\", f"n{KEY}.prod", "'"),
+    ("static const uint8_t APPKEY[16] = { ", ", ".join(["0x5F", "0x6C"] * 8), " };"),
+    ("import -t ", KEY, " -a"),
     ("\n", f"-----BEGIN OpenVPN Static key V1-----\n{HEX}\n{HEX}", "\n"),
 )
 UNTOLD = (
@@ -94,7 +101,6 @@ def test_the_name_of_a_file_stays_whatever_its_folder_is_called(folder, ending, 
         ("password", " - "),
         ("<pass>", "<a>"),
         ("send ", 'send "a1'),
-        ("", "password,"),
     ],
 )
 def test_it_takes_linear_time(opener, piece):

@@ -121,6 +121,7 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("sendgrid_key", "", "S" + "G." + made(22) + "." + made(43), ""),
     ("twilio_key", "", "S" + "K" + made(32, HEX), " rest"),
     ("telegram_token", "bot1234567890", ":A" + "A" + made(33, ALNUM + "_-"), "/getMe"),
+    ("aws_session_token", "AWS_SESSION_TOKEN=", "IQoJb3JpZ2lu" + made(200, ALNUM + "+/"), "\n"),
     ("google_token", "bearer is ", "ya" + "29." + made(120, ALNUM + "_-"), " now"),
     ("azure_secret", "id ", "a8" + "~8Q~" + made(34), ""),
     ("webhook", "https://discord.com/api/webhooks/" + "4" * 18 + "/", made(68, ALNUM + "_-"), " x"),
@@ -147,6 +148,8 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("password", "machine example.org login ada password ", PASS, "\n"),
     ("cookie", "Cookie: theme=dark; session=", made(32), "; lang=en"),
     ("cookie", "curl --cookie 'sid=", made(26, HEX), "' https://example.org"),
+    ("authorization", "//registry.example.org/:_auth=", BASIC, "\n"),
+    ("authorization", "requests.get(u, auth=('ada', '", PASS, "'))"),
     ("authorization", "https://a.example.net/c?sv=2022&sig=", made(42) + "%3D", "&se=1"),
     ("password", "SMTP_PASS=", PASS, "\n"),
     ("password", "export DB_PASSWORD=", "swordfish", "\n"),
@@ -189,10 +192,14 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("github_token", "a line\\t", "gh" + "p_" + made(36), " and more"),
     ("secret", '{"client_secret": "', "iaudq-" + "sjdjxp-274!", '", "retries": 3}'),
     ("api_key", "X-API-Key: ", "Zeazxosy" + "9481!", ""),
+    ("cookie", "Cookie: theme=dark; sessionid=", "Pyjsoppq" + "1035!", ""),
     ("authorization", "https://s.example/c?sv=2024&sig=", "mnVbGpxx" + "7qNXy7RH", " there"),
+    ("authorization", "auth = ('quay', '", "Zeazxosy" + "9481!", "')"),
+    ("password", "echo '", "ldmptv" + "adtdki79", "' | docker login -u x --password-stdin"),
     ("password", "db.example:5432:boats:quay:", "ldmptv" + "adtdki79", "\n"),
     ("password", "I changed the root password to ", "3isQYE" + "#oAnUlm$", " today"),
     ("password", "out to dry. \\nsshpass -p '", "uO5Q7kVG" + "fbfqq14s", "' ssh quay"),
+    ("discord_token", "`", "M" + made(25) + "." + made(6) + "." + made(38), "`"),
 ]
 SECRET_AS_REFERENCE = "SECRET_KEY = "
 NEGATIVE: list[str] = [

@@ -14,24 +14,27 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 from compact.secrets.secret_values import (
+    UUID,
     Check,
     anything,
     is_bare_password,
     is_basic,
     is_coded_key,
     is_filled,
+    is_generated_key,
     is_hash,
     is_header,
     is_issued,
     is_jwt,
     is_pair,
+    is_password,
     is_random,
     is_session,
     is_set_password,
+    is_smtp,
     is_token,
     is_url_password,
 )
@@ -106,22 +109,35 @@ class Shape:
         if not self.behind:
             return True
         least = max(0, start - 300)  # the longest command line considered
-        commands = ((text.rfind(x, least, start), len(x)) for x in self.behind)
-        end, length = max(((at + n, n) for at, n in commands if at >= 0), default=(0, 0))
-        if not length or (end > length and not _BEGINS_WORD.match(text, end - length)):
+        name, place = max(
+            ((x, text.rfind(x, least, start)) for x in self.behind),
+            key=lambda each: (each[1] + len(each[0]) * (each[1] >= 0), len(each[0])),
+        )
+        if place < 0 or (place > 0 and _IN_WORD.match(text, place - 1)):
             return False
-        between = text[end:start]
-        words = pairwise(("", *between.split()))
-        plain = sum(word.isalpha() and before[:1] != "-" for before, word in words)
-        return plain <= _MOST_PLAIN and not _ENDS_COMMAND.search(between)
+        return _are_arguments(text[place + len(name) : start])
 
 
 _BARE = re.compile(r"[\w-]+")
+_IN_WORD = re.compile(r"(?<!\\)[\w.:-]|(?<=\\)[\w.:-](?<![nrt])")
+_ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
+_ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
+"""Ends a command, or a sentence that mentions one."""
 _MOST_PLAIN = 1
 """Plain words among a command's arguments: more are a sentence."""
-_BEGINS_WORD = re.compile(rf"(?<![\w.:-])|{_LINE}")
-_ENDS_COMMAND = re.compile(r"(?<!\\)\n|[;|&](?:\s|\Z)|[.,;](?:\s|\Z)")
-"""Ends a command before the option: another command, or a sentence that mentions one."""
+
+
+def _are_arguments(between: str) -> bool:
+    """Whether these are arguments of one command: no other command, and no sentence."""
+    if not (between := re.sub("^[a-z-]{1,16}", "", between))[:1].isspace():
+        return False
+    before, plain = "", 0
+    for word in _ARGUMENT.findall(between):
+        if _ANOTHER.fullmatch(word):
+            return False
+        plain += word.isalpha() and before[:1] != "-"
+        before = word
+    return plain <= _MOST_PLAIN
 
 
 def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled, lead: int = 0) -> Shape:
@@ -145,6 +161,7 @@ _QUOTE = r"\\{0,3}[\"'`]?"
 _WORD = r"([^\s\"'`\\$</]{5,128})"
 SHAPES: tuple[Shape, ...] = (
     _shape("aws_key_id", "AKIA ASIA ABIA ACCA", rf"{_ALONE}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_END}"),
+    _shape("aws_session_token", "IQoJb3JpZ2lu", rf"{_ALONE}IQoJb3JpZ2lu[A-Za-z0-9+/]{{80,}}=*"),
     _shape("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
     _issued("github_token", "github_pat_", 22, is_filled),
     _issued(
@@ -162,6 +179,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("slack_webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/]{20,})"),
     _shape("webhook", "/api/webhooks/", r"/api/webhooks/\d{15,20}/([\w-]{50,})"),
     _shape("webhook", ".webhook.office.com/", r"\.webhook\.office\.com/\w{1,20}/([\w@/-]{40,})"),
+    _shape("webhook", "outlook.office.com/webhook/", r"[\w.]+/webhook/([\w@/-]{40,})"),
+    _shape("private_key", "PRIVATE+KEY+", r"PRIVATE\+KEY\+[\w.-]{1,80}\+\w{8}\+([\w+/]{40,}=*)"),
+    _shape("api_key", "s.", rf"{_ALONE}s\.[A-Za-z0-9]{{24}}{_END}", is_random),
     _issued("anthropic_key", "sk-ant-", 20, is_filled),
     _issued("openrouter_key", "sk-or-", 20, is_filled),
     _issued("openai_key", "sk-proj- sk-svcacct- sk-admin- sk-None-", 20, is_filled),
@@ -207,6 +227,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("api_key", ".atlasv1.", r"\w{14}\.atlasv1\.[\w=-]{60,70}", anything, 14),
     _shape("password", "WIFI:", r"WIFI:[^\n]{0,120}?P:((?:\\.|[^;\\\n]){4,64});", is_url_password),
     _shape("private_key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
+    _shape("private_key", "WIF ", rf"WIF[ :]{{1,3}}([5KL][1-9A-HJ-NP-Za-km-z]{{50,51}}){_END}"),
+    _shape("private_key", "<D>", r"<D>([A-Za-z0-9+/]{40,1024}={0,2})</D>"),
+    _shape("password", "KEY", r"KEY '([^'\n]{6,256})'", is_password),
     _shape("api_key", "sk.eyJ", _START + r"sk\.eyJ[\w-]{40,}\.[\w-]{20,}"),
     _shape("jwt", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
     _shape(
@@ -222,11 +245,24 @@ SHAPES: tuple[Shape, ...] = (
         r"([\w./+=:$-]{20,600})",
         is_hash,
     ),
+    _shape("password_hash", ":::", r"[0-9a-fA-F]{32}:([0-9a-fA-F]{32}):::", lead=65),
+    _shape(
+        "password_hash",
+        "::",
+        r"::[\w.-]{1,32}:([0-9a-fA-F]{16,48}:[0-9a-fA-F]{32,48}:[0-9a-fA-F]{16,2048})",
+    ),
+    _shape("authorization", 'response="', r'response="([0-9a-f]{32,64})"'),
     _shape(
         "cookie",
-        "essionid= ESSIONID= SESSID= sid= session= essionId=",
+        "essionid= ESSIONID= SESSID= connect.sid= _session= essionId=",
         r"[\w.]{1,16}=([\w%.+/~-]{16,512}={0,2})",
         is_session,
+    ),
+    Shape(
+        "cookie",
+        ("TRUE\t", "FALSE\t"),
+        re.compile(r"\w+\t\d{1,12}\t[\w.-]{1,64}\t([\w.%~+/=-]{20,4096})"),
+        is_random,
     ),
     _shape(
         "signature",
@@ -248,7 +284,17 @@ SHAPES: tuple[Shape, ...] = (
         "authorization", "earer", r"(?<=[Bb])earer {1,3}([A-Za-z0-9._~+/-]{16,}={0,2})", is_random
     ),
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
+    _shape("authorization", "AUTH", r"AUTH(?: PLAIN| LOGIN)? ([A-Za-z0-9+/]{12,}={0,2})", is_smtp),
+    _shape("authorization", "_auth=", r"_auth=[\"']?([A-Za-z0-9+/]{8,}={0,2})", is_basic),
+    _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
+    _shape(
+        "authorization",
+        "auth BasicAuth( .login( .authenticate( Credential( Credentials( PasswordToken(",
+        r"(?:auth ?= ?|BasicAuth|\.login|\.authenticate|Credentials?|PasswordToken)\("
+        r"[bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}[bf]?[\"']([^\"'\n]{3,128})",
+        is_url_password,
+    ),
     _shape(
         "url_password",
         "://",
@@ -260,19 +306,36 @@ SHAPES: tuple[Shape, ...] = (
         "curl wget",
         "-u --user --proxy-user",
         rf"(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
-        r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,256})",
+        r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,128})",
         is_pair,
     ),
-    _option("7z 7za 7zz rar unrar mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
-    _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("7z 7za 7zz rar unrar", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
     _option("zip unzip", "-P", rf"-P ?{_QUOTE}{_WORD}", is_set_password),
     _option(
         "ldapsearch ldapmodify ldapadd ldapwhoami", "-w", rf"-w ?{_QUOTE}{_WORD}", is_set_password
     ),
-    _option("ssh-keygen openssl", "-N -k", rf"-[Nk] {_QUOTE}{_WORD}", is_set_password),
-    _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
+    _option(
+        "smbclient smbmap rpcclient",
+        "-U --user",
+        rf"(?:-U|--user)[ =]?{_QUOTE}[\w.\\/-]{{1,64}}%{_WORD}",
+        is_set_password,
+    ),
+    _shape(
+        "password",
+        "htpasswd ",
+        r"htpasswd -\w{0,6}b\w{0,6} \S{1,128} \S{1,64} (\S{4,128})",
+        is_set_password,
+    ),
+    _shape(
+        "password",
+        "mysqli( mysqli_connect( PDO( getConnection(",
+        r"\w+\((?:(?:[\"'][^\"'\n]{1,128}[\"']|\$?\w{1,32}), {0,2}){2}"
+        r"[\"']([^\"'\n]{3,128})[\"']",
+        is_url_password,
+    ),
+    _shape("password", "NEO4J_AUTH=", r"NEO4J_AUTH=\w{1,32}/(\S{4,128})", is_url_password),
+    _option("ssh-keygen", "-N", rf"-N ?{_QUOTE}{_WORD}", is_set_password),
     _option("xfreerdp rdesktop mstsc", "/p:", rf"/p:{_QUOTE}{_WORD}", is_set_password),
-    _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
     _shape("password", "/user:", r"/user:\S{1,64} {1,3}(\S{5,128})", is_bare_password),
     _shape(
         "secret",
@@ -286,6 +349,25 @@ SHAPES: tuple[Shape, ...] = (
         r"(?:\[\]byte\(|Buffer\.from\()?[bu]?[\"']([^\s\"'\\]{6,256})[\"']",
         is_token,
     ),
+    _option("sshpass login useradd usermod", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
+    _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
+    _option("openssl", "-k", rf"-k {_QUOTE}{_WORD}", is_set_password),
+    _option("rclone", "obscure", rf"obscure {_QUOTE}{_WORD}", is_set_password),
+    _shape(
+        "password", "PRAGMA", r"PRAGMA (?:re|hex)?key ?= ?[\"']([^\s\"']{6,256})", is_bare_password
+    ),
+    _shape(
+        "password", ".toCharArray", r"(?s:.{0,66}?)\"([^\s\"\\]{6,64})\"\.toChar", is_password, 66
+    ),
+    _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
+    _shape(
+        "password",
+        "machine default",
+        r"(?:machine\s{1,8}\S{1,128}|default)\s{1,8}(?:(?:login|account|user)\s{1,8}\S{1,128}\s{1,8})"
+        r"{1,2}password\s{1,8}(\S{4,128})",
+        is_url_password,
+    ),
     _shape(
         "password",
         "jdbc:oracle: sqlplus expdp impdp sqlldr rman",
@@ -295,9 +377,43 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "password", ":5432:", r":5432:[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:]{4,128})", is_url_password
     ),
+    _shape(
+        "password",
+        "echo printf",
+        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}(?:\w{{1,32}}:)?([^\s\"'`\\$<]{{6,128}}){_QUOTE}"
+        r" {0,3}\|"
+        r"[^|\n]{1,120}(?:--password-stdin|chpasswd|sudo -S|--stdin|--passphrase-fd|cryptsetup)",
+        is_url_password,
+    ),
+    _shape(
+        "password",
+        "$ ",
+        r"\$ [^\n]{0,80}(?:key|secret|token|pass|cred)[^\n]{0,80}\r?\n(\S{20,256})(?=\s|\Z)",
+        is_generated_key,
+    ),
+    Shape(
+        "api_key",
+        ("cat ",),
+        re.compile(
+            r"cat [^\n|]{0,80}(?:key|secret|token|pass|cred)[\w.]{0,16}\r?\n(\S{16,256})(?=\s|\Z)"
+        ),
+        is_session,
+    ),
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
+    _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
 """If two shapes begin alike, the first one gives the kind: the particular before the general."""
+_DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
+"""Nothing but its length and the letter that an id begins with gives it away."""
+_DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
+
+
+def _discord_tokens(text: str) -> Iterator[Place]:
+    for found in _DISCORD_ALONE.finditer(text):
+        if is_random(found[0]):
+            yield Place(*found.span(), "discord_token")
+
+
 _BEGINS = ("-----BEGIN", "Private-Lines:")
 _KEY_HEAD = re.compile(
     r"(?i:-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}(?:PRIVATE|STATIC) KEY(?: BLOCK| V\d)?-----)"
@@ -357,8 +473,28 @@ def public_blocks(text: str) -> list[tuple[int, int]]:
     return sorted(blocks)
 
 
+_COOKIES = re.compile(
+    r"(?:[Cc]ookies?|COOKIES?)(?:[\"'`]\]?)?(?:[ \t]{0,3}[:=]|[ \t]{1,3}[\"'])[^\r\n]{8,4096}"
+)
+_COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/!*-]{12,}={0,2})")
+_WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
+"""How a cookie is named that says who somebody is."""
+
+
+def _cookies(text: str) -> Iterator[Place]:
+    """Values of cookies that were generated: whoever has one is whom it was given to."""
+    for line in _COOKIES.finditer(text):
+        for found in _COOKIE.finditer(text, line.start(), line.end()):
+            value = found[1].replace("%", "")
+            is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
+            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_token(value)):
+                yield Place(found.start(1), found.end(1), "cookie")
+
+
 FINDERS: tuple[SecretFinder, ...] = (
     *(shape.finder(hint) for shape in SHAPES for hint in shape.hints),
+    SecretFinder(STARTS + _DISCORD, _discord_tokens),
     *(SecretFinder(begin, partial(_private_keys, begin=begin)) for begin in _BEGINS),
+    SecretFinder("ookie|OOKIE", _cookies),
 )
 """All finders by look. If two hints begin alike, the first gives the kind."""

@@ -1,5 +1,5 @@
-"""Secrets that are found by their value first: a generated look right behind a telling name, or a
-made-up password anywhere.
+"""Secrets that are found by their value first. A generated value needs a telling name right before
+it, on the line above, or in a comment behind it. A made-up password is found anywhere.
 
 Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
 The name's weight and the value's weight are added. The words are data, in `secret_words.json`
@@ -19,6 +19,7 @@ from compact.secrets.near_names import REACH, words_of
 from compact.secrets.occurring import Spots
 from compact.secrets.secret_values import (
     is_class_name,
+    is_coded,
     is_dense,
     is_file_name,
     is_generated_key,
@@ -39,23 +40,31 @@ class Sign(IntEnum):
 
 
 _PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("strong name"))
-_WEAK = frozenset(words_of("weak name"))
+_WEAK, _LINKS = frozenset(words_of("weak name")), frozenset(words_of("link name"))
 _ENDINGS = tuple(words_of("ending"))
+_SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
+"""Words of a label that names no value."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
 """A word, or a word inside a name in code."""
 _NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
 """A name in one piece with its value."""
 _PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
+_LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/]{16,76}={0,2}(?=\r?\n|\Z))*")
+"""What goes on below a value that has its line for itself."""
 _BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
 """Characters between a name and its value."""
-_QUOTES = ("'", '"', "`")
+_QUOTES, _COMMENTS = ("'", '"', "`"), ("//", "#", "-- ", "<-", "←")
 _OPENS = ("", *" \t\n([{=:,\\>")
 """Characters before an opening quote."""
+_OPTIONS = (" -a ", " -k ", " -K ", " -p ", " -t ")
+"""Options that keys, passwords and tokens are handed by."""
 _SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
 _PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
 _TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
 """Sign of a generated value: digits between letters, or letters between digits."""
 _MARK = "[!#$%&*+@^~]"
+_BYTES = r"(?:0x[0-9A-Fa-f]{2},\s*){15,}0x[0-9A-Fa-f]{2}"
+"""A key as an array of bytes."""
 
 
 def _sign(word: str) -> Sign:
@@ -74,6 +83,11 @@ def _words(text: str) -> list[str]:
 
 def _told(before: str) -> Sign:
     """Weight of the name right before a value."""
+    person = before.split()[-1:]
+    if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
+        return Sign.STRONG
+    if before.endswith(_OPTIONS):
+        return Sign.WEAK
     between = before[len(before.rstrip(_BETWEEN)) :]
     words = _words(before[-48:])[:3]
     if words[:2] == ["id", "session"]:
@@ -88,6 +102,8 @@ def _told(before: str) -> Sign:
 
 def _look(value: str) -> Sign:
     """Weight of a value's look."""
+    if value.startswith("0x") and "," in value:
+        return Sign.STRONG
     if is_id(value):
         return Sign.WEAK
     if not is_random(value) or is_class_name(value):
@@ -96,15 +112,30 @@ def _look(value: str) -> Sign:
 
 
 def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
-    """Whether the words before a value mark it as a secret."""
+    """Whether words around a value mark it as a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
     if before.endswith("base64,"):  # a picture follows
         return False
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
-        return False
-    return _told(before) + look >= Sign.ENOUGH
+        return not _LINKS.isdisjoint(_words(before[-48:])[:1])
+    if _told(before) + look >= Sign.ENOUGH:
+        return True
+    behind = text[end : end + REACH].partition("\n")[0]
+    label = _words(before)
+    if not label or (look == Sign.STRONG and _SAYS_NOTHING.issuperset(label)):
+        return not _WORD.search(behind) and _is_told_above(text, line)
+    comment = behind.lstrip("\"'`)]};, \t")
+    is_comment = comment != behind and comment.startswith(_COMMENTS)
+    return is_comment and Sign.STRONG in map(_sign, _words(comment)[-3:])
+
+
+def _is_told_above(text: str, line: int) -> bool:
+    """Whether the last line above with text names a secret, and nothing else."""
+    above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
+    signs = [_sign(word) for word in _words(above)[:8]]
+    return Sign.STRONG in signs and Sign.AGAINST not in signs
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -142,7 +173,7 @@ def _kind(text: str, start: int, end: int) -> str:
     """The kind of the secret there; empty if it is none."""
     value = text[start:end]
     look = _look(value)
-    if look and _is_told(text, start, end, look):
+    if look and (_is_told(text, start, end, look) or is_coded(value)):
         return "api_key"
     return "password" if is_made_up(value) else ""
 
@@ -152,11 +183,13 @@ def _values(spots: Spots, text: str) -> Iterator[Place]:
     for start, end in spots.spans(text):
         if start < least or end - start < 8:
             continue
+        is_array = text.startswith("0x", start) and "," in text[start:end]
         least = end
-        for first, last in _extents(text, start, end):
+        for first, last in [(start, end)] if is_array else _extents(text, start, end):
             if last - first >= 8 and text[first] != "@" and (kind := _kind(text, first, last)):
-                yield Place(first, last, kind)
-                least = max(least, last)
+                lines = _LINES.match(text, last)
+                yield Place(first, lines.end() if lines else last, kind)
+                least = max(least, lines.end() if lines else last)
 
 
 _MADE_UP = (
@@ -166,7 +199,7 @@ _MADE_UP = (
 FINDERS = (
     SecretFinder(
         f"{_TELLING}|[A-Za-z0-9]{_MARK}+[A-Za-z0-9]",
-        partial(_values, Spots(f"{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
+        partial(_values, Spots(f"{_BYTES}|{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
     ),
 )
 """Finders of values that look like a secret alone or beside a telling name."""

@@ -79,6 +79,7 @@ _ASSIGNS = (
     rf"|[ \t]?(?:(?:\|\||\?\?)=?|or)[ \t]?{_OPENS}"
     rf"|{_SPACE}{{0,4}}(?:=>|<-|:=|={{1,2}}|[:：\uff1d|]|%3[ad])(?:\*\*)?{_SPACE}{{0,4}}{_WRAPPED}"
     rf"|[ \t]{{1,3}}{_ARROW}[ \t]{{1,3}}|['’]s[ \t]"
+    r"|(?:[)\]?][ \t]?|[ ]?\((?:default:)?)(?=\S{0,64}\d)"
     rf"|[ \t]{{1,2}}{_COPULAS}:?[ \t]{{1,2}}|[ \t]?[是为は는은][ \t]?"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
@@ -109,7 +110,9 @@ _NO_TOKEN = re.compile(
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
 )
 """Tokens of a vocabulary, or of a list's pages."""
+_IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}\Z")
+_DEFINES = re.compile(r"#define \w*\Z")
 _JOINT = (
     r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
     r"[bfr]?[\"']"
@@ -161,9 +164,13 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     is_option = found.re is _FLAG
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
     before = lower[max(0, found.start("name") - 64) : found.start("name")]
+    is_assigned = assign == "=" or _DEFINES.search(before) is not None
     whole = text[max(0, start - 32) : start + len(name)]
-    is_set = assign == "=" and whole[-1:].isupper() and _VARIABLE.search(whole) is not None
+    is_set = is_assigned and whole[-1:].isupper() and _VARIABLE.search(whole) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
+        return
+    is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
+    if is_markup and not _IN_TAG.search(before):
         return
     kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
     is_told = assign.strip(" \t\"'`\\()]") not in ("", "to")
@@ -259,7 +266,7 @@ _MAY_ASSIGN = (
     r"|[\s\pZ\pC]{1,24}(?:\pN{1,6}(?:→|\t|[:|])[ \t]*)?\\{0,3}[\"']?[\w-]{1,16}"
     r"\\{0,3}[\"']?[ \t]{0,8}[=:]"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
-    rf"|[ \t]{{1,3}}{_ARROW}[ \t]|['’]s[ \t]"
+    rf"|[ \t]{{1,3}}{_ARROW}[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{{0,64}}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """`_ASSIGNS` for RE2, which has no lookahead."""

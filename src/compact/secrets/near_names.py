@@ -1,6 +1,5 @@
 """Secrets near a telling word without an assignment: "the password of the printer was changed to
-…", a name and a password side by side, a value on the next line, or in a table below a telling
-heading.
+…", a name and a password side by side, a value on the next line.
 
 The further a value stands from the word, the more it must look like a secret by itself. The words
 are data, in `secret_words.json` beside this file, per kind in many languages.
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.resources import files
 
@@ -22,10 +21,8 @@ from compact.secrets.secret_values import (
     is_generated,
     is_generated_key,
     is_joined,
-    is_number,
     is_passphrase_like,
     is_spoken_password,
-    is_token,
 )
 
 _WORDS: Mapping[str, list[str]] = json.loads(
@@ -41,12 +38,12 @@ _VALUE = re.compile(
 )
 """A possible value: in quotes, or up to a character that no unquoted value holds."""
 _ALONE = re.compile(
-    r"[^\n]{0,80}\n(?:[-=_~—–]{3,80}\r?\n)?(?:[ \t>|]{0,8}\r?\n){0,2}(?:```\w{0,8}\r?\n)?"
-    r"[ \t>|]{0,12}(?:\d{1,6}[ \t]?[|:→\t])?[ \t]{0,12}(?:A: |[-*•] )?[\"'`*]{0,3}"
+    r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
-    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"'`*)]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+    r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
 """A value alone on the line behind the word's line, or sent there by a script."""
+_UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
@@ -139,8 +136,9 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _above(text: str, start: int) -> str:
-    """The word's line."""
-    return text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
+    """The word's line. An underlined one gets a colon at its end, like a question."""
+    above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
+    return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
 
 def _is_made(value: str) -> bool:
@@ -160,8 +158,7 @@ def _said_before(text: str, start: int, end: int) -> Span | None:
 
 def _passwords(text: str, start: int) -> Span | None:
     above = _above(text, start)
-    is_label = above.replace(" ", "").isalpha() and above.count(" ") < 3
-    is_asked = above.endswith(("?", ":")) or "# " in above or is_label
+    is_asked = above.endswith(("?", ":")) or "# " in above
     below = is_bare_password if is_asked else is_passphrase_like
     return _beside(text, start, is_passphrase_like) or _below(text, start, below)
 
@@ -232,76 +229,10 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
     begins = "" if kind == "password" else r"\b"
     ends = r"\b" if kind in ("pin", "credentials") else ""
     pattern = f"{begins}(?:{'|'.join(words)}){ends}"
-    # a digit must follow on the same line
-    behind = r"[^\n]*\pN" if kind in ("pin", "credentials") else ""
+    behind = r"[^\n]*\pN" if kind in ("pin", "credentials") else ""  # on the same line
     called = {"key": "api_key", "credentials": "password"}.get(kind, kind)
     return SecretFinder(f"(?i:{pattern}){behind}", partial(_near, called, find, Spots(pattern)))
 
 
-_DRAWN = "|│┃║"
-_CELLS = tuple(
-    re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
-    for mark in (",", ";", "\t", _DRAWN)
-)
-"""A table cell, per separator."""
-_RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
-"""A line between two rows."""
-_AROUND = " \t\"'`*\r_#"
-_HEADS: Mapping[str, tuple[str, Check]] = {
-    **dict.fromkeys(words_of("key"), ("api_key", is_token)),
-    **dict.fromkeys(
-        (*words_of("password"), "pwd", "pass", "pw"),
-        ("password", lambda value: is_bare_password(value) or is_number(value)),
-    ),
-}
-"""Heading of a column → its kind, and the check of its values."""
-_HEADINGS = "|".join(sorted(map(re.escape, _HEADS)))
-
-
-def _columns(text: str, spots: Spots) -> Iterator[Place]:
-    least = 0
-    for spot in spots.of(text):
-        start = spot + 1 if text[spot] == "\n" else text.rfind("\n", 0, spot) + 1
-        if start >= least:
-            least = yield from _table(text, start)
-
-
-def _table(text: str, start: int) -> Generator[Place, None, int]:
-    """Secrets of the table with its heading at `start`; returns the table's end."""
-    end = _end(text, start)
-    for cells in _CELLS:
-        heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
-        columns = {i: _HEADS[head] for i, head in enumerate(heads) if head in _HEADS}
-        if columns and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
-            break
-    else:
-        return end
-    while end < len(text):
-        start, end = end + 1, _end(text, end + 1)
-        if _RULED.match(text, start):
-            continue
-        row = list(cells.finditer(text, start, end))
-        if len(row) <= max(1, min(columns)):
-            return start
-        for cell, (kind, check) in ((row[i], columns[i]) for i in columns if i < len(row)):
-            value = cell[1].strip(_AROUND)
-            if "=" not in value.rstrip("=") and check(value):
-                at = cell.start(1) + cell[1].find(value)
-                yield Place(at, at + len(value), kind)
-    return end
-
-
-def _end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    return end if end >= 0 else len(text)
-
-
-_HEADED = (
-    rf"(?:^|[\n,;\t{_DRAWN}])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,32}}"
-    rf"(?:$|[\r\n,;\t{_DRAWN}])"
-)
-FINDERS: tuple[SecretFinder, ...] = (
-    *(_finder(kind, _WORDS[kind]) for kind in _FINDING),
-    SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
-)
-"""Finders of values near a telling word, or in a column below one."""
+FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
+"""Finders of values near a telling word."""

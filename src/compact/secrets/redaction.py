@@ -1,21 +1,20 @@
 """Redaction: replaces secrets in a text by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-`tables` lists all finders: by a form of its own (`secrets.credentials`), by a name beside it
-(`secrets.named_credentials`) or near it (`secrets.near_names`), by a generated look
-(`secrets.lone_values`), and cards (`secrets.personal`). `secrets.redactor` has an application's
-own. Not found are secrets without a name that look like words. Of passphrases, only those behind
-`passphrase` are found: three words or more in quotes, or four up to the line's end.
+`tables` lists all finders: by a form of its own (`secrets.credentials`), by a name
+(`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`,
+`secrets.secret_columns`), by a generated look (`secrets.lone_values`), and cards
+(`secrets.personal`). `secrets.redactor` has an application's own. Not found are secrets without a
+name that look like words. Of passphrases, only those behind `passphrase` are found: three words or
+more in quotes, or four up to the line's end.
 
 Finders are loaded at first use.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -139,13 +138,23 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
     """Finders in two groups with one scan each: one automaton for all exceeds RE2's memory."""
-    from compact.secrets import credentials, lone_values, named_credentials, near_names, personal
+    from compact.secrets import (
+        credentials,
+        labelled_lines,
+        lone_values,
+        named_credentials,
+        near_names,
+        personal,
+        secret_columns,
+    )
 
     return (
         credentials.FINDERS,
         (
             *named_credentials.FINDERS,
             *near_names.FINDERS,
+            *labelled_lines.FINDERS,
+            *secret_columns.FINDERS,
             *personal.FINDERS,
             *lone_values.FINDERS,
         ),
@@ -248,53 +257,3 @@ def without(text: str, places: Iterable[Place]) -> str:
         pieces += text[end : place.start], f"<REDACTED:{place.kind}>"
         end = place.end
     return "".join((*pieces, text[end:]))
-
-
-_SHORTEST_DISGUISED = 8
-"""Letters and digits of a secret from which it is looked for between other marks."""
-_CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
-
-
-def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
-    """Where secrets stand in disguise, in order and apart: those in `known` with spaces or marks
-    between their letters, in other case or backwards, and any as base64 or hexadecimal digits.
-    """
-    apart: list[Place] = []
-    for place in sorted((*_spelled(text, known), *_coded(text, known))):
-        if not apart or place.start >= apart[-1].end:
-            apart.append(place)
-    return apart
-
-
-def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Known secrets by their letters and digits alone, forwards or backwards."""
-    bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
-    wanted = Known()
-    for letters, secret in bare.items():
-        for way in (1, -1) if len(letters) >= _SHORTEST_DISGUISED else ():
-            wanted.add(letters[::way], known[secret])
-    if not wanted:
-        return
-    signs = [place for place, sign in enumerate(text) if sign.isalnum()]
-    squeezed = "".join(text[place].lower()[:1] for place in signs)
-    for place in wanted.places(squeezed, range(len(squeezed))):
-        yield Place(signs[place.start], signs[place.end - 1] + 1, place.kind)
-
-
-def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Encoded text that holds a secret."""
-    for run in _CODED.finditer(text):
-        decoded = (find_secrets(plain, known) for plain in _decoded(run[0]))
-        if places := next(filter(None, decoded), None):
-            yield Place(run.start(), run.end(), places[0].kind)
-
-
-def _decoded(run: str) -> Iterator[str]:
-    """A run of characters decoded from base64, and from hexadecimal."""
-    bare = run.rstrip("=").replace("-", "+").replace("_", "/")
-    with suppress(ValueError):
-        yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")
-    if _HEX.fullmatch(run):
-        with suppress(ValueError):
-            yield bytes.fromhex(run).decode("ascii")

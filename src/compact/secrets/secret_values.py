@@ -97,6 +97,8 @@ _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
 """Four words or more."""
+_HUMPS = re.compile("[A-Z]?[a-z]+|[A-Z]+")
+_VOWELS = frozenset("aeiouyAEIOUY")
 _PROSE = frozenset(
     """
     is are was be been must should may can least most to for not no your our my this that it enter
@@ -255,6 +257,14 @@ def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
 
+def is_tangled(value: str) -> bool:
+    """Whether letters of both cases are mixed as in no name in code: capitals outside of words."""
+    humps = _HUMPS.findall(value)
+    if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
+        return False
+    return sum(len(x) == 1 or _VOWELS.isdisjoint(x) for x in humps) > 1
+
+
 def is_password(value: str) -> bool:
     """Whether a quoted value behind an explicit name is a secret: no placeholder, place, form rule
     or plain words.
@@ -265,7 +275,7 @@ def is_password(value: str) -> bool:
         return is_jumbled(value)
     if _is_place(value) or not is_filled(value):
         return False
-    if _DIGIT.search(value) or is_generated(value):
+    if _DIGIT.search(value) or is_generated(value) or is_tangled(value):
         return True
     if _STRONG.search(value):
         return not _WORD_PARTS.search(value)
@@ -345,7 +355,7 @@ def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
     may be the end of another name or word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
-    is_name = _is_name(value) and not is_joined
+    is_name = _is_name(value) and not (is_joined or is_tangled(value))
     if value.isdigit() or is_name or (is_word and is_joined):
         return False
     return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
@@ -394,7 +404,7 @@ def is_number(value: str) -> bool:
 
 def is_joined(value: str) -> bool:
     """Whether it is a made-up password, joined words and a number, or a long key."""
-    if is_passwordlike(value) or (len(value) >= _LONG and is_generated_key(value)):
+    if is_passwordlike(value) or is_long_key(value):
         return True
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
@@ -417,6 +427,11 @@ def is_dense(value: str) -> bool:
     if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
         return False
     return _changes(value) >= _PATH_CHANGES * len(value)
+
+
+def is_long_key(value: str) -> bool:
+    """`is_generated_key` of a key longer than ids."""
+    return len(value) >= _LONG and is_generated_key(value)
 
 
 def _names_nothing(value: str) -> bool:
@@ -460,6 +475,12 @@ def is_basic(value: str) -> bool:
     return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
 
 
+def is_smtp(value: str) -> bool:
+    """Whether it decodes to a name and a password as mail servers get them."""
+    said = _plain(value)
+    return said.count(b"\0") >= 2 and said.isascii()
+
+
 def is_jwt(value: str) -> bool:
     """Whether its head names an algorithm, or its second part is JSON too."""
     head, _, rest = value.partition(".")
@@ -469,6 +490,13 @@ def is_jwt(value: str) -> bool:
 def is_coded_key(value: str) -> bool:
     """Whether it is the base64 of a private key."""
     return b"PRIVATE KEY" in _plain(value[:64])
+
+
+def is_coded(value: str) -> bool:
+    """Whether it is base64 of a made-up password, or of JSON with one or a generated key."""
+    plain = _plain(value)
+    said = plain.decode().split('"') if plain.isascii() else []
+    return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
 
 
 def is_hash(value: str) -> bool:

@@ -9,7 +9,8 @@ import re
 from compact.engine.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.messages.control_tokens import defused
 from compact.patterns import regex
-from compact.secrets.redaction import disguised, redact
+from compact.secrets.disguises import disguised
+from compact.secrets.redaction import redact
 from compact.text.languages import NAMES, language_of
 from compact.text.outline import STORY, section_named
 

@@ -200,7 +200,7 @@ _MEMORY = (
         branch INTEGER NOT NULL,
         start INTEGER NOT NULL, -- the position of the first message
         speakers TEXT NOT NULL,
-        packed BLOB NOT NULL -- what is noted of each message, by `text.turns.LAYOUT`
+        packed BLOB NOT NULL -- what is noted of each message, by `core.turns.LAYOUT`
     ) STRICT
     """,
     "CREATE INDEX turns_by_branch ON turns (branch)",
@@ -224,7 +224,7 @@ _VECTORS = (
         model ANY NOT NULL,
         version ANY NOT NULL,
         dimensions INTEGER NOT NULL,
-        state TEXT NOT NULL, -- serving, made, leaving or own (`text.embedding`)
+        state TEXT NOT NULL, -- serving, made, leaving or own (`core.embedding`)
         removed INTEGER NOT NULL, -- counts removals, for those who remember vectors
         made_at TEXT NOT NULL
     ) STRICT
