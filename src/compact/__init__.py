@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from compact.messages.budget import ContextWindow as ContextWindow
     from compact.messages.checkpoints import Checkpoint as Checkpoint
     from compact.messages.context import ActiveContext as ActiveContext
+    from compact.messages.given import mark_protected as mark_protected
     from compact.messages.goals import Goal as Goal
     from compact.messages.messages import Message as Message
     from compact.messages.messages import MessageMetadata as MessageMetadata
     from compact.messages.policy import CompactPolicy as CompactPolicy
-    from compact.messages.protecting import mark_protected as mark_protected
     from compact.models.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.models.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.secrets.redactor import Redactor as Redactor
@@ -88,7 +88,7 @@ _HOME = {
     "chat_model": "compact.wiring",
     "compress": "compact.session.one_call",
     "embedder": "compact.wiring",
-    "mark_protected": "compact.messages.protecting",
+    "mark_protected": "compact.messages.given",
     "migrate": "compact.exchange.migrating",
     "plan": "compact.session.one_call",
 }

@@ -25,9 +25,9 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreadable
 from compact.files import LARGEST_TEXT, read_small
 from compact.messages import kit_names
-from compact.messages.addresses import is_address
 from compact.messages.budget import ContextWindow
 from compact.messages.calls import LARGEST, got
+from compact.messages.kit_names import is_address
 from compact.messages.policy import CompactPolicy
 from compact.messages.sizes import share_in, size_in
 from compact.messages.tiers import NUMBERS, Tier, TierSettings, tier_of

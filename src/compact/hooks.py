@@ -6,7 +6,7 @@ the others are loaded when they are used, and need the OpenAI Agents SDK (extra 
 
 from typing import TYPE_CHECKING
 
-from compact.messages.protecting import mark_protected as mark_protected
+from compact.messages.given import mark_protected as mark_protected
 
 if TYPE_CHECKING:
     from compact.integrations.openai_agents import CompactSession as CompactSession

@@ -21,7 +21,7 @@ from compact.files import named_path
 from compact.messages.asking import PATIENCE, Patience
 from compact.messages.events import ErrorRaised, Event, RedactionOff
 from compact.messages.formats.known import format_named
-from compact.messages.parameters import SMALL
+from compact.messages.model_facts import SMALL
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import (
     ChatModel,

@@ -30,8 +30,8 @@ from compact.messages.events import (
     TriggerDecision,
 )
 from compact.messages.formats.responses import OUTPUT_OF, refuse_server_state
+from compact.messages.given import mark_protected as mark_protected
 from compact.messages.given import plain
-from compact.messages.protecting import mark_protected as mark_protected
 from compact.messages.protocols import SessionStore
 from compact.models.profiles import ModelBook
 from compact.secrets.redaction import redact

@@ -1,24 +1,26 @@
-"""Alternation: which messages of a prompt are sent as one, so that user and assistant take turns.
+"""Alternation: which messages are sent as one, so that user and assistant take turns.
 
-Many chat templates, and some servers, refuse two messages of one role side by side. Where those of
-a conversation take turns, so do those of its prompts: what a compression brings together (a
-checkpoint and the message behind it, two messages between which others are not shown) is one
-message on the way out. The history keeps them apart. For a server that refuses any two of one role,
-`in_turns` does the same with what was never in turns.
+Many chat templates and some servers refuse two neighbouring messages of one role. If a conversation
+takes turns, its prompts must do so too. A compression can bring two messages of one role together:
+a checkpoint and the message behind it, or two messages with hidden ones between. Those are joined
+when they are sent; the history keeps them apart. `in_turns` does the same for a server that refuses
+any two neighbours of one role.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
-from compact.messages.call_ids import with_own_ids
 from compact.messages.messages import (
     SYSTEM_ROLES,
     Message,
     MessageMetadata,
     Part,
+    Raw,
     Refusal,
     Role,
     Text,
@@ -27,20 +29,22 @@ from compact.messages.messages import (
 )
 
 Placed = Sequence[tuple[int | None, Message]]
-"""Messages of a prompt, each with its position in the history; None for what compact made."""
+"""Messages of a prompt, each with its position in the history. None marks what compact made."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens set aside for a message that is nothing but a word of these, at most."""
+"""Tokens reserved for one message of the texts below; none of them needs more."""
 NOT_SHOWN = "[left out]"
-"""Stands in for a turn of which nothing is shown, where no two messages can be joined."""
+"""Replaces a turn that is wholly hidden, if its neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
-"""What a user says before a conversation that begins so."""
+"""The user's message before a conversation that the assistant begins."""
 _GAP = "gap-"
+_ID_FIELDS = ("id", "call_id", "tool_call_id", "tool_use_id")
+"""Fields of a call's id in a provider's dictionary of a call or a result."""
 
 
 def side_of(message: Message) -> Side:
-    """Whose turn a message is; a tool's result belongs into the assistant's."""
+    """The side a message belongs to. A tool's result belongs to the assistant's turn."""
     if message.role in SYSTEM_ROLES:
         return "system"
     if message.role == "assistant":
@@ -49,8 +53,8 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Indexes of the messages that are one with the message before them when they are sent: both
-    are of one role, and what stood between them in the history is not shown, or one is ours.
+    """Indexes of the messages that are joined with the message before them when sent. Both are of
+    one role, and either messages between them are hidden or one was made by compact.
     """
     stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
@@ -61,8 +65,8 @@ def seams_of(placed: Placed) -> tuple[int, ...]:
 
 
 def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages, with a word in the place of a turn of which nothing is shown, where joining
-    cannot help: behind a tool's result, around a system message.
+    """The messages, with `NOT_SHOWN` for a hidden turn where joining cannot help: behind a tool's
+    result, or around a system message.
     """
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
@@ -80,17 +84,17 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def is_gap(message: Message) -> bool:
-    """Whether the message is such a word."""
+    """Whether the message is a `NOT_SHOWN` of `with_gaps`."""
     return message.id.startswith(_GAP) and message.content == NOT_SHOWN
 
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
-    """The messages as they are sent, those at the seams joined with the ones before them."""
+    """The messages as they are sent: those at the seams are joined with the ones before them."""
     return [message for _, message in _sent([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The same, each with where the last of what it was joined from stands in the history."""
+    """As `sent`, each message with the position of the last one it was joined from."""
     return _sent(placed, seams_of(placed))
 
 
@@ -105,13 +109,18 @@ def _sent(placed: Placed, seams: Collection[int]) -> list[tuple[int | None, Mess
 
 
 def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
-    messages = with_own_ids([message for _, message in placed])
-    return [(position, message) for (position, _), message in zip(placed, messages, strict=True)]
+    """The messages, each call with a unique id and its result with the same.
+
+    Proxies that count from 0 in each reply give one id to many calls, which providers refuse.
+    A repeated id gets a number behind it. The history keeps the original ids.
+    """
+    taken, waiting = set[str](), defaultdict[str, list[str]](list)
+    return [(position, _numbered(message, taken, waiting)) for position, message in placed]
 
 
 def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages for a server that refuses any two of one role side by side: one system message
-    at most, which is the first; then user and assistant by turns, the user first.
+    """The messages for a server that refuses two neighbours of one role. There is at most one
+    system message, and it comes first. Then user and assistant take turns, the user first.
     """
     out: list[tuple[int | None, Message]] = []
     for position, message in placed:
@@ -119,7 +128,9 @@ def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
             message = _with_role(message, "user" if _has_begun(out) else "system")
         place, before = out[-1] if out else (None, None)
         if before is None or not lacks_answer(before, message):
-            if before is not None and (may_join(before, message) or _are_system(before, message)):
+            if before is not None and (
+                may_join(before, message) or side_of(before) == side_of(message) == "system"
+            ):
                 out[-1] = place if position is None else position, joined(before, message)
                 continue
             if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
@@ -131,8 +142,8 @@ def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
-    """The messages with calls of tools and their results in words, the results said by the user,
-    for a chat template that knows neither.
+    """The messages with tool calls and results written as text, for a chat template that knows
+    neither. Results become the user's text.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -141,8 +152,8 @@ def in_words(messages: Iterable[Message]) -> list[Message]:
         if message.tool_calls or message.tool_results:
             parts = [part for each in message.parts for part in _in_words(each, names)]
             role = "assistant" if message.role == "assistant" else "user"
-            given = {"role": role, "content": tuple(parts), "wire": None, "edited": True}
-            message = message.model_copy(update={**given, "reply_id": None})
+            update = {"role": role, "content": tuple(parts), "wire": None, "edited": True}
+            message = message.model_copy(update={**update, "reply_id": None})
         out.append(message)
     return out
 
@@ -159,12 +170,8 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 
 
 def lacks_answer(one: Message, other: Message) -> bool:
-    """Whether a user goes on right after a tool's result."""
+    """Whether the user continues right after a tool's result."""
     return side_of(one) == "tool" and side_of(other) == "user"
-
-
-def _are_system(one: Message, other: Message) -> bool:
-    return side_of(one) == side_of(other) == "system"
 
 
 def _has_begun(placed: Placed) -> bool:
@@ -178,15 +185,15 @@ def _with_role(message: Message, role: Role) -> Message:
 
 
 def may_join(one: Message, other: Message) -> bool:
-    """Whether two messages can be one: both a user's, or both the assistant's words."""
+    """Whether two messages can be one: both the user's, or both the assistant's text."""
     if one.role != other.role or one.role not in ("user", "assistant") or one.tool_calls:
         return False
     return one.wire_format != "responses" or all(map(_is_words, (one, other)))
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Two messages of one role as one: their parts in order, all else as the second has it, unless
-    only that one is ours.
+    """Two messages of one role as one. The parts stay in order. Other fields come from the second
+    message, or from the first if compact made the second.
     """
     base = first if _is_ours(second) else second
     fields = {**(first.wire or {}), **(second.wire or {})}
@@ -216,8 +223,8 @@ def _is_words(message: Message) -> bool:
 
 
 def _stands(placed: Placed) -> list[int | None]:
-    """Where each message stands in the history; a user message of ours stands where the user's
-    message behind it does.
+    """Positions of the messages. A user message of compact's own gets that of the user message
+    behind it.
     """
     stands = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
@@ -227,15 +234,14 @@ def _stands(placed: Placed) -> list[int | None]:
 
 
 def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
-    """Whether all that stood between two positions is shown, wherever."""
     if one is None or other is None or one == other:
         return False
     return all(i in shown for i in range(min(one, other) + 1, max(one, other)))
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
-    """Whether a turn is missing between two messages that cannot be joined; `out` ends with what
-    stands between them.
+    """Whether a turn is missing between two messages that cannot be joined. `out` ends with the
+    message that stands before `message`.
     """
     if lacks_answer(last, message):
         return True
@@ -256,3 +262,52 @@ def _word(role: Literal["user", "assistant"], text: str, before: Message) -> Mes
         timestamp=before.timestamp,
         metadata=MessageMetadata(source="injected"),
     )
+
+
+def _numbered(message: Message, taken: set[str], waiting: dict[str, list[str]]) -> Message:
+    if isinstance(message.content, str):
+        return message
+    parts: list[Part] = []
+    for part in message.content:
+        if isinstance(part, ToolCall):
+            own, number = part.id, 1
+            while own in taken:
+                number += 1
+                own = f"{part.id}-{number}"
+            taken.add(own)
+            waiting[part.id].append(own)
+            part = part if own == part.id else replace(part, id=own, raw=_raw(part, part.id, own))
+        elif isinstance(part, ToolResult) and (due := waiting[part.call_id]):
+            own = due.pop(0)
+            if own != part.call_id:
+                part = replace(part, call_id=own, raw=_raw(part, part.call_id, own))
+        parts.append(part)
+    pairs = [(a, b) for a, b in zip(message.content, parts, strict=True) if a is not b]
+    if not pairs:
+        return message
+    wire = _exchanged(message.wire, [(a.raw, b.raw) for a, b in pairs if a.raw])
+    for a, b in pairs:  # formats whose parts share the message's dictionary
+        if wire == message.wire and isinstance(wire, Mapping):
+            wire = _renamed(wire, _id_of(a), _id_of(b))
+    return message.model_copy(update={"content": tuple(parts), "wire": wire})
+
+
+def _id_of(part: Part) -> str:
+    return part.id if isinstance(part, ToolCall) else getattr(part, "call_id", "")
+
+
+def _raw(part: Part, old: str, new: str) -> Raw | None:
+    return None if part.raw is None else _renamed(part.raw, old, new)
+
+
+def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
+    return {k: new if k in _ID_FIELDS and v == old else v for k, v in raw.items()}
+
+
+def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
+    """The value with each pair's first replaced by its second, once each and in order."""
+    if pairs and value == pairs[0][0]:
+        return pairs.pop(0)[1]
+    if isinstance(value, Mapping):
+        return {k: _exchanged(v, pairs) for k, v in value.items()}
+    return [_exchanged(v, pairs) for v in value] if isinstance(value, list | tuple) else value

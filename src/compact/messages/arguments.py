@@ -1,7 +1,7 @@
-"""Arguments of tool calls: JSON as models wrote it, which is not always JSON.
+"""Arguments of tool calls: JSON as models wrote it, which is not always valid.
 
-A model leaves them empty, is cut off in their middle, or writes what only some programs read. The
-log keeps its words; here is what they mean, and how they are sent so that every server reads them.
+A model leaves them empty, stops in their middle, or writes what only some programs read. The log
+keeps the original text. This module reads it, and writes it so that every server can read it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from compact.messages.characters import all_carried
 from compact.patterns import regex
 
 DEEPEST = 100
-"""How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
+"""Deepest nesting of JSON that is read: deeper values break many programs."""
 _NESTING = regex(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
-"""A text, to its end or cut off in it, or what opens and closes."""
+"""A string (also one that was cut off), or a bracket."""
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -35,7 +35,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
 
 
 def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """The value of a JSON text that a model wrote; another one where `read_json` refuses it."""
+    """The value of a JSON text that a model wrote; `otherwise` if `read_json` refuses it."""
     try:
         return read_json(text)
     except ValueError:
@@ -43,7 +43,7 @@ def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
-    """Every value of JSON that holds no others, with the key under which it stands."""
+    """Every JSON value that holds no others, with the key it stands under."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from leaves(each, str(name))
@@ -58,8 +58,8 @@ def _is_deep(text: str) -> bool:
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     steps = {"{": 1, "[": 1, "}": -1, "]": -1}
-    found = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
-    return max(accumulate(found), default=0) > DEEPEST
+    depths = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
+    return max(accumulate(depths), default=0) > DEEPEST
 
 
 def _finite(number: str) -> float:
@@ -72,17 +72,17 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """The object that a call's arguments are; what is none stands in one, under `arguments`."""
-    read = json_or(text, text) if text else {}
-    return read if isinstance(read, dict) else {"arguments": read}
+    """The object of a call's arguments. If they are no object, it holds them under `arguments`."""
+    value = json_or(text, text) if text else {}
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def readable_arguments(text: str) -> str:
-    """A call's arguments as a server can read them: as they were written where they are a JSON
-    object, else as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call in
-    it that it cannot read.
+    """A call's arguments so that a server can read them: unchanged if they are a JSON object, else
+    as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call that it cannot
+    read.
     """
-    read = json_or(text)
-    if isinstance(read, dict) and ("\\u" not in text or all_carried(read) is read):
+    value = json_or(text)
+    if isinstance(value, dict) and ("\\u" not in text or all_carried(value) is value):
         return text
     return json.dumps(arguments_of(text), ensure_ascii=False)

@@ -1,7 +1,6 @@
-"""What a model may be asked beside its prompt, how long, what it can do, and what it says of its
-limits.
+"""The request of an answer beside the prompt: its limits, patience and the model's abilities.
 
-The prompt itself is an `ActiveContext`; what comes back lives in `messages.replies`.
+The prompt is an `ActiveContext`. Answers are in `messages.replies`.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ from compact.errors import InvalidArgument
 from compact.messages.calls import got, of_field
 
 HOTTEST = 2.0
-"""The highest temperature that a provider takes."""
+"""The highest temperature that a provider accepts."""
 
 
 class Ask(BaseModel, frozen=True, defer_build=True):
-    """How an answer is wanted. What a server does not know is left out, never sent in vain."""
+    """Settings of one answer. A server gets only those it knows."""
 
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens the answer may have at most."""
+    """Upper bound of the answer, in tokens."""
     temperature: float | None = Field(default=None, ge=0, le=HOTTEST)
     stop: tuple[str, ...] = ()
-    """Texts before which the answer ends."""
+    """Texts that end the answer; they are not part of it."""
     options: Mapping[str, Any] = Field(default_factory=dict)
-    """Fields of the provider's own, such as `top_p` or `reasoning_effort`, sent as they are to the
-    model that is asked first. What is written here already counts more."""
+    """Fields of the provider's own, such as `top_p` or `reasoning_effort`, sent unchanged to the
+    first model that is asked. The fields above take precedence."""
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the answer must keep to, for models with `Abilities.schemas`."""
     window: int | None = Field(default=None, ge=1)
-    """Tokens of the window the prompt was made for: Ollama is told it as `num_ctx`."""
+    """Tokens of the window the prompt was made for. Ollama gets it as `num_ctx`."""
     refused_by: Mapping[str, int] | None = None
-    """For a prompt that is not made smaller any more: the keys of the models that refused it as too
-    large, each with the tokens it has for them. Of several models, only others are asked, and after
-    a refusal only those whose window is known to hold it. Where this is None, a refusal goes back
-    to whoever made the prompt."""
+    """Keys of the models that refused the prompt as too large, each with the prompt's tokens for
+    it. Set for a prompt that cannot be made smaller: then only other models are asked, and after a
+    refusal only those whose window is known to hold it. If None, a refusal returns to the prompt's
+    maker."""
     waited: float = Field(default=0.0, ge=0)
-    """Seconds that were waited for the model's server already: they count as time of the answer."""
+    """Seconds already spent waiting for the model's server. They count as time of the answer."""
 
 
-ASK = Ask.model_construct()  # validates nothing: no schema is built at import
-"""Nothing special."""
+ASK = Ask.model_construct()  # without validation, so that import builds no schema
+"""The default settings."""
 OURS: Mapping[str, str] = {
     **dict.fromkeys(
         ("messages", "input", "prompt", "system", "instructions"), "add it as a message"
@@ -56,7 +55,7 @@ OURS: Mapping[str, str] = {
     **dict.fromkeys(("num_ctx", "format"), "open the session with it"),
     "stop_sequences": "stop=",
 }
-"""Fields of requests that are not options of one answer, each with what to do instead."""
+"""Request fields that are not options of one answer, each with the alternative."""
 
 
 def wanted(
@@ -65,10 +64,10 @@ def wanted(
     stop: str | Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Ask:
-    """How a person wants an answer.
+    """An `Ask` from a caller's arguments.
 
     Raises:
-        InvalidArgument: a value is none that can be sent, or a field is compact's own.
+        InvalidArgument: a value cannot be sent, or a field is compact's own.
     """
     texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if not all(isinstance(text, str) and text for text in texts):
@@ -116,28 +115,28 @@ class Patience:
 
 
 PATIENCE = Patience()
-"""That of whoever says nothing of it."""
+"""The default patience."""
 
 
 class Abilities(BaseModel, frozen=True, defer_build=True):
-    """What a model and its server can do; None where it is not known before it was tried."""
+    """What a model and its server can do. None if it is unknown before a try."""
 
     tools: bool | None = None
     """Whether it may call tools."""
     schemas: bool = False
     """Whether the server holds answers to a JSON schema."""
     counts: bool = False
-    """Whether the server counts the tokens of a prompt before it is sent."""
+    """Whether the server can count a prompt's tokens before it is sent."""
 
 
 class Limits(BaseModel, frozen=True, defer_build=True):
-    """What a server says of a model's limits, in tokens; None where it does not say."""
+    """A model's limits as the server reports them, in tokens. None if it reports none."""
 
     window: int | None = Field(default=None, ge=1)
-    """What the server is set up for, and will not go beyond; None where a request sets it up."""
+    """The window the server is set up for and will not exceed. None if a request sets it."""
     default: int | None = Field(default=None, ge=1)
-    """What it sets up where a request does not say."""
+    """The window it sets up if a request names none."""
     trained: int | None = Field(default=None, ge=1)
-    """What the model was made for: a server may be set up for more."""
+    """The window the model was trained for. A server may be set up for more."""
     output: int | None = Field(default=None, ge=1)
-    """Tokens of an answer at most."""
+    """Upper bound of an answer."""

@@ -1,6 +1,6 @@
-"""Where a conversation may be cut: where each of the named invariants says that one may.
+"""Where a conversation may be cut: where every invariant allows it.
 
-What lies between two neighbouring legal cuts is a group (`engine.groups`).
+The messages between two neighbouring legal cuts are a group (`engine.groups`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from compact.messages.messages import Message
 from compact.messages.provider_rules import is_reasoning
 
 MOST_BETWEEN = 2
-"""Messages between a call and a late result of it, at most."""
+"""Most messages between a call and its late result."""
 MOST_BESIDE = 8
-"""Results of other calls of the same reply before them, at most."""
+"""Most results of other calls of the same reply before them."""
 
 
 class Log(Protocol):
@@ -28,12 +28,12 @@ Invariant = Callable[[Log, int], bool]
 
 
 def results_follow_their_calls(history: Log, position: int) -> bool:
-    """A tool result is never parted from its call, or from another result of the same reply."""
+    """A tool result stays with its call, and with other results of the same reply."""
     return not history[position].tool_results
 
 
 def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
-    """What was said while a call was waiting is never parted from that call."""
+    """Messages between a call and its late result stay with that call."""
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
         between = history[late]
         if between.tool_calls or between.tool_results:
@@ -46,7 +46,7 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
-    """Pieces of one reply stay together, also where results of parallel calls stand between."""
+    """Pieces of one reply stay together, also with results of parallel calls between."""
     reply = history[position].reply_id
     if reply is None:
         return True
@@ -57,7 +57,7 @@ def replies_stay_whole(history: Log, position: int) -> bool:
 
 
 def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
-    """A message of reasoning alone is never parted from the assistant's message after it."""
+    """A message of reasoning alone stays with the assistant's message after it."""
     return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
 
@@ -70,7 +70,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def may_cut_before(history: Log, position: int) -> bool:
-    """Whether the conversation may be cut before the position: every invariant must agree."""
+    """Whether the conversation may be cut before the position."""
     if position <= 0 or position >= len(history):
         return True
     for allows in INVARIANTS:  # noqa: SIM110 - for every message in view: all() takes twice as long

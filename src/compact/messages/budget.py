@@ -1,8 +1,8 @@
-"""Budgets: how many tokens there are, and which of them are whose.
+"""Budgets: how many tokens a prompt may have, and how they are divided.
 
-A *ceiling* (`max_tokens` of `compress`) bounds the returned prompt and knows neither reserve nor
-trigger; a *window* is a model's limit, of which `usable = window − max(output reserve, hard-cap
-buffer)`, the buffer being min(1,500 tokens, an eighth of the window) (requirement C-7).
+A *ceiling* (`max_tokens` of `compress`) bounds the returned prompt; it has no reserve and no
+trigger. A *window* is a model's limit. Of it, `usable = window − max(output reserve, hard-cap
+buffer)`. The buffer is min(1,500 tokens, an eighth of the window) (requirement C-7).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field, computed_field
 
 WORDS_SHARE = 0.25
-"""Share of the window: more keeps more of a person's words, and less of the rest (decision 033)."""
+"""Share of the window for a person's newest messages. A larger share keeps more of them and less of
+the rest (decision 033)."""
 
 
 class ContextBudget(BaseModel, frozen=True, defer_build=True):
@@ -30,7 +31,7 @@ class ContextBudget(BaseModel, frozen=True, defer_build=True):
 
 
 class WindowUse(BaseModel, frozen=True, defer_build=True):
-    """Where the tokens of a prompt are, by part."""
+    """Tokens of a prompt, by part."""
 
     system: int = 0
     """System prompt, tool schemas and framing."""
@@ -42,9 +43,9 @@ class WindowUse(BaseModel, frozen=True, defer_build=True):
     recent: int = 0
     """Messages in view, word for word or shortened."""
     usable: int
-    """What a prompt may use."""
+    """Tokens a prompt may have."""
     exact: bool
-    """Whether it is counted as the model counts; else these are estimates."""
+    """Whether the counts are the model's own. Else they are estimates."""
 
     @property
     def used(self) -> int:
@@ -53,16 +54,16 @@ class WindowUse(BaseModel, frozen=True, defer_build=True):
 
     @property
     def free(self) -> int:
-        """What is left; never negative."""
+        """Tokens left; never negative."""
         return max(0, self.usable - self.used)
 
 
 TARGETS = ((8_192, 0.60), (65_536, 0.40))
-"""Windows up to which, and from which on, a session is compressed to that share of what is usable
-(C-7): at .40 one of 8k kept half of what one call keeps."""
+"""Window sizes and the share of the usable tokens that a session is compressed to (C-7). Between
+the two sizes the share is interpolated. With .40, an 8k window kept half of what one call keeps."""
 MOST_TARGET = 6 / 7
-"""The part of the trigger that a session is compressed to at most: nearer, it would be compressed
-at nearly every turn."""
+"""Upper bound of the target, as a part of the trigger. A target nearer to the trigger would
+compress the session at nearly every turn."""
 
 
 class ContextWindow(BaseModel, frozen=True, defer_build=True):
@@ -72,12 +73,12 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
     output_reserve: int = Field(default=0, ge=0)
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     target_ratio: float | None = Field(default=None, gt=0, le=1)
-    """None is by size: `TARGETS`, and never more than a part of the trigger."""
+    """None chooses by size: `TARGETS`, bounded by `MOST_TARGET`."""
     trigger_tokens: int | None = Field(default=None, gt=0)
-    """An absolute cap on the trigger, beside the percentage."""
+    """An upper bound of the trigger, beside the percentage."""
     ratio: float = Field(default=1.0, gt=0)
-    """Tokens that the provider counts for each that we count, as far as that is known: it makes the
-    window smaller or larger in our tokens (`messages.calibration`)."""
+    """Tokens the provider counts for each token we count, as far as learned
+    (`messages.calibration`). It changes the size of the window in our tokens."""
 
     @property
     def buffer(self) -> int:
@@ -86,31 +87,31 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
     @property
     def usable(self) -> int:
-        """What a prompt may use."""
+        """Tokens a prompt may have."""
         return max(0, int((self.size - max(self.output_reserve, self.buffer)) / self.ratio))
 
     @property
     def words(self) -> int:
-        """What the newest messages of a person may take before everything else (FR-8)."""
+        """Tokens a person's newest messages may take before everything else (FR-8)."""
         return int(self.size * WORDS_SHARE / self.ratio)
 
     @property
     def trigger_share(self) -> int:
-        """What `trigger_ratio` gives: a share of the window itself (C-7). Behind it is always room
-        for one answer: the buffer, or half of what is usable where that is less.
+        """`trigger_ratio` as tokens: a share of the window itself (C-7). Room for one answer always
+        remains: the buffer, or half of the usable tokens if that is less.
         """
         room = min(int(self.buffer / self.ratio), self.usable // 2)
         return min(_share(self.size / self.ratio, self.trigger_ratio), self.usable - room)
 
     @property
     def trigger(self) -> int:
-        """From this size on a session is compressed."""
+        """Tokens from which the session is compressed."""
         share = self.trigger_share
         return share if self.trigger_tokens is None else min(share, self.trigger_tokens)
 
     @property
     def target(self) -> int:
-        """What a session is compressed to."""
+        """Tokens that a session is compressed to."""
         if self.target_ratio is not None:
             return min(_share(self.usable, self.target_ratio), self.trigger)
         return min(_share(self.usable, target_of(self.size)), int(MOST_TARGET * self.trigger))
@@ -121,8 +122,8 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
 
 def target_of(size: int) -> float:
-    """The share of the usable window that a session is compressed to: between `TARGETS` on a
-    logarithmic scale.
+    """The share of the usable window that a session is compressed to, interpolated between
+    `TARGETS` on a logarithmic scale.
     """
     (small, most), (large, least) = TARGETS
     way = math.log(min(max(size, small), large) / small) / math.log(large / small)
@@ -130,12 +131,14 @@ def target_of(size: int) -> float:
 
 
 def _share(tokens: float, share: float) -> int:
-    """A share of tokens, rounded down; .70 of 10,500 is 7,350, whatever binary fractions say."""
+    """A share of tokens, rounded down. The small addend corrects binary fractions: .70 of 10,500 is
+    7,350.
+    """
     return int(tokens * share + 1e-6)
 
 
 def even_share(sizes: Sequence[int], excess: int) -> int:
-    """What each may take at most, so that together they take that much less."""
+    """The most that each size may keep so that the total shrinks by `excess`."""
     share = largest = max(sizes, default=0)
     left = sum(sizes) - excess
     for count, size in enumerate(sorted(sizes)):

@@ -1,11 +1,11 @@
-"""Where a prompt for Anthropic's API is marked to be cached: at the ends that stay as they are.
+"""Marks in a prompt for Anthropic's API: which parts the provider shall cache.
 
-A mark (`cache_control`) has the provider keep everything up to it, tools first, then the system
-prompt, then the messages. A request may carry four. Ends that stay: of the tools; of the system
-prompt; of the newest checkpoint, which is re-worded only by ageing (the record behind it is new at
-each compression); of the newest message, since a history only grows; and, where a mark is left, of
-what the request before this one ended with.
-Source: Anthropic, "Prompt caching".
+A mark (`cache_control`) has the provider cache everything up to it, in the order tools, system
+prompt, messages. A request may carry four marks. They stand at ends that stay the same: of the
+tools, of the system prompt, of the newest checkpoint, and of the newest message, because a history
+only grows. A checkpoint is re-worded only by ageing, while the record behind it is new at each
+compression. A fifth place, if a mark is left, is the end of the previous request. Source:
+Anthropic, "Prompt caching".
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ Block = Mapping[str, Any]
 
 
 class _Place(NamedTuple):
-    """A block of a request: the field, the position in its list, and that in a message's."""
-
     field: Literal["tools", "system", "messages"]
     outer: int
     block: Block
@@ -36,26 +34,26 @@ class _Place(NamedTuple):
 
 
 def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
-    """The request (`system`, `tools`, `messages`) with marks at its stable ends; a copy, of which
-    nothing but the marked blocks is new.
+    """A copy of the request (`system`, `tools`, `messages`) with marks at its stable ends. Only the
+    marked blocks are new.
 
-    `checkpoints` are the texts of those in it. A text that is marked is written as a text block,
-    which the provider reads as the same. Marks that are there already stay, count among the four,
-    and hand their lifetime on to ours before them: the provider wants the longer ones first.
-    Thinking, empty text and tools whose loading is deferred never get one.
+    `checkpoints` are the texts of the checkpoints in it. A marked text is written as a text block,
+    which the provider reads as the same. Marks in the request stay and count among the four. Ours
+    before them get their lifetime, because the provider wants longer ones first. Thinking, empty
+    text and tools with deferred loading are never marked.
     """
     places = list(_places(request))
-    theirs = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
+    existing = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
     room = MOST - bool(request.get(_KEY)) - sum(_marks_in(place.block) for place in places)
     wanted = dict.fromkeys(
-        i for i in _stable_ends(places, checkpoints) if i is not None and i not in theirs
+        i for i in _stable_ends(places, checkpoints) if i is not None and i not in existing
     )
-    ours = list(wanted)[: max(0, room)]
+    added = list(wanted)[: max(0, room)]
     marked = {**request}
     mark = MARK
     for i in range(len(places) - 1, -1, -1):
-        mark = theirs.get(i, mark)
-        if i in ours:
+        mark = existing.get(i, mark)
+        if i in added:
             _put(marked, places[i], mark)
     return marked
 
@@ -79,21 +77,21 @@ def _blocks(content: object) -> Sequence[Block]:
 
 
 def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
-    """The places worth a mark, those first at which it saves most."""
-    able = [i for i, place in enumerate(places) if _may_carry(place)]
-    said = [i for i in able if places[i].field == "messages"]
-    newest = said[-1] if said else None
+    """Places worth a mark, the most useful first."""
+    markable = [i for i, place in enumerate(places) if _may_carry(place)]
+    in_messages = [i for i in markable if places[i].field == "messages"]
+    newest = in_messages[-1] if in_messages else None
     return [
         newest,
-        _last(i for i in able if places[i].field == "system"),
-        _last(i for i in said if places[i].block.get("text") in checkpoints),
-        _last(i for i in able if places[i].field == "tools"),
-        _end_before_reply(places, said),
+        _last(i for i in markable if places[i].field == "system"),
+        _last(i for i in in_messages if places[i].block.get("text") in checkpoints),
+        _last(i for i in markable if places[i].field == "tools"),
+        _end_before_reply(places, in_messages),
     ]
 
 
 def _end_before_reply(places: Sequence[_Place], said: Sequence[int]) -> int | None:
-    """Where the request ended that the newest reply answered."""
+    """The end of the request that the newest reply answered."""
     replies = {p.outer for p in places if p.role == "assistant"}
     if not replies:
         return None
@@ -117,7 +115,7 @@ def _may_carry(place: _Place) -> bool:
 
 
 def _mark_of(block: Block) -> Mapping[str, Any] | None:
-    """The last mark the block carries, on itself or inside a tool result."""
+    """The last mark of the block itself or of a tool result's content."""
     if mark := block.get(_KEY):
         return mark  # type: ignore[no-any-return]  # a provider's dictionary carries no types
     if block.get("type") != "tool_result":

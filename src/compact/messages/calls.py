@@ -1,5 +1,6 @@
-"""Values of arguments that would be taken for something else: names of options, and a text where a
-list is meant. Wrong types are left to Python and pydantic, messages to `messages.given`.
+"""Checks of arguments: unknown options, and a text where a list is meant.
+
+Wrong types are left to Python and pydantic, messages to `messages.given`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from compact.errors import InvalidArgument
 from compact.secrets.redaction import without_credentials
 
 LARGEST = 2**63 - 1
-"""The largest number that a store holds."""
+"""The largest number a store can hold."""
 
 
 def whole_number(value: object) -> int | None:
-    """The value as an int where it is a whole number of any library; a bool is none."""
+    """The value as an int if it is a whole number of any library. A bool is none."""
     if isinstance(value, bool):
         return None
     try:
@@ -29,10 +30,10 @@ def whole_number(value: object) -> int | None:
 
 
 def known_options(given: Mapping[str, object], options: type) -> None:
-    """Refuse a name that is no option of what is called: it would be passed over.
+    """Refuse a name that is no option of the callee.
 
     Raises:
-        InvalidArgument: the text suggests the name that is close to it.
+        InvalidArgument: the text suggests the closest known name.
     """
     for name in given:
         if name not in options.__annotations__:
@@ -42,7 +43,7 @@ def known_options(given: Mapping[str, object], options: type) -> None:
 
 
 def named(name: str, value: object) -> str:
-    """The name of a session or a scope. None of a scope would be all of them.
+    """The name of a session or a scope. None is refused: as a scope it would mean all.
 
     Raises:
         InvalidArgument: it is no text, or empty.
@@ -53,7 +54,7 @@ def named(name: str, value: object) -> str:
 
 
 def no_text(name: str, given: Iterable[object]) -> None:
-    """Refuse a text where a list of them is meant: it would be taken letter by letter.
+    """Refuse a text instead of a list: it would be read letter by letter.
 
     Raises:
         InvalidArgument: it is a text.
@@ -63,14 +64,14 @@ def no_text(name: str, given: Iterable[object]) -> None:
 
 
 def of_field(error: ValidationError) -> InvalidArgument:
-    """The first thing that pydantic found, as an error that names the field."""
+    """The first error that pydantic found, as an error that names the field."""
     first = error.errors(include_url=False)[0]
     name = ".".join(map(str, first["loc"])) or error.title
     return InvalidArgument(name, f"{name}: {first['msg']}, got {got(first['input'])}")
 
 
 def got(value: object) -> str:
-    """A value as it is repeated in an error: short, whatever it is."""
+    """A value as errors quote it: short, and without credentials."""
     try:
         return repr(without_credentials(value)) if isinstance(value, str) else reprlib.repr(value)
     except (ValueError, TypeError, RecursionError):

@@ -1,10 +1,9 @@
-"""The hash chain: each message's hash is that of the chain before it and of the message.
+"""The hash chain: each message's hash covers the chain before it and the message.
 
-So one hash says which messages stand before it, in order, and a client that resends its whole list
-is recognized by its longest known prefix. Identical messages stay distinct: their hashes differ by
-what stands before them. What says nothing is no part of a message's hash, as clients add and drop
-it: marks, ids, times, nulls, empty fields, where a provider's cache begins, and whether a text is
-wrapped in a block.
+So one hash says which messages stand before it, in order. A client that resends its whole list is
+recognized by its longest known prefix. Equal messages have different hashes, because of what stands
+before them. The hash leaves out what clients add and drop: marks, ids, times, nulls, empty fields,
+cache marks, and the block around a single text.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from compact.messages.formats.known import FORMATS
 from compact.messages.messages import META, Message
 
 START = b""
-"""The chain before the first message."""
+"""The hash before the first message."""
 SIZE = 16
 """Bytes of a hash."""
 _NOT_SAID = frozenset((*META, "id", "timestamp"))
 """Keys of a dictionary that are ours, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Null and what is empty: clients turn the one into the other."""
+"""Empty values: clients replace one by another."""
 _MARKS = frozenset(("cache_control",))
-"""Keys of a content block that say nothing: clients move them from one message to another."""
+"""Keys of a content block that clients move from one message to another."""
 
 
 def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
-    """The chain's hash after one more message; a dictionary as a client sends it, or a message."""
+    """The chain's hash after one more message, which is a `Message` or a client's dictionary."""
     return blake2b(before + _said(message), digest_size=SIZE).digest()
 
 
 def _said(message: Message | Mapping[str, Any]) -> bytes:
-    """What a message says, in a form that is always the same."""
+    """The message's content as bytes that are always the same."""
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
@@ -54,7 +53,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """What is hashed of what only the slower writer takes: the same as when it was read again."""
+    """The same bytes as after the slower writer's output was read again."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -62,7 +61,7 @@ def _as_read(data: bytes) -> bytes:
 
 
 def _plain_content(content: object) -> object:
-    """Content without what clients add to its blocks; a single block of text is its text."""
+    """Content without what clients add to its blocks. A single text block becomes its text."""
     if not isinstance(content, Sequence):
         return content
     blocks = [_plain_block(block) for block in content]

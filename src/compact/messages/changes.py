@@ -1,7 +1,7 @@
-"""What a session's log says beside its messages: what was set, and from where on it holds.
+"""Entries of a session's log that are no messages: settings, and from where on they hold.
 
-Each entry stands on a branch at a position, so that branches, undo and a look back find what held
-in their time. It sets one thing: of two writers at once, neither undoes the other.
+Each entry stands on a branch at a position, so that branches, undo and time travel find the
+settings of their time. It sets one thing, so that two writers do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -15,99 +15,100 @@ from compact.messages.goals import Goal
 
 
 class GoalsSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Somebody set the goals."""
+    """The goals were set."""
 
     kind: Literal["goals"] = "goals"
     goals: tuple[Goal, ...]
 
 
 class GoalsTracked(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What the messages up to there say of the goals that were set, by a model's markers: it can be
-    read from them again. Prompts show it from the next compression on: until then the markers are
-    in view themselves, and what stands before them keeps its bytes.
+    """What a model's markers in the messages up to here say of the goals. It can be read from the
+    messages again. Prompts show it from the next compression on: until then the markers are in
+    view, and the prompt's beginning stays the same.
     """
 
     kind: Literal["tracked"] = "tracked"
     goals: tuple[Goal, ...]
     since: int
-    """The number of the entry that set them; 0 where nobody had set any."""
+    """Number of the entry that set the goals; 0 if nobody did."""
 
 
 class ModeSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What the session is used for from now on."""
+    """The session's mode from now on."""
 
     kind: Literal["mode"] = "mode"
     mode: str | None
-    """None for the one that whoever opens the session gives."""
+    """None means the mode that is given when the session is opened."""
 
 
 class PinSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """The message there stays word for word, or does no longer."""
+    """The message is pinned (stays word for word) or unpinned."""
 
     kind: Literal["pin"] = "pin"
     is_pinned: bool
 
 
 class PutAside(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Of the message there no more than head and tail is shown."""
+    """Only head and tail of the message are shown."""
 
     kind: Literal["aside"] = "aside"
     tokens: int
-    """About how many are shown."""
+    """About how many tokens of it are shown."""
 
 
 class SystemShown(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Other words are shown in the place of so many leading system messages."""
+    """Other messages are shown instead of the leading system messages."""
 
     kind: Literal["system"] = "system"
     of: str
-    """The chain's hash after those, in hexadecimal: every branch is meant that begins with them."""
+    """The chain's hash after those messages, in hexadecimal. The entry holds for every branch that
+    begins with them."""
     messages: tuple[Mapping[str, Any], ...]
-    """As the session's wire format has them."""
+    """In the session's wire format."""
     tokens: tuple[int, ...]
-    """Of each."""
+    """Tokens of each."""
     own: str | None = None
-    """What of a single message is the client's own words, where others stand around them."""
+    """The client's own text in a single message, if other text surrounds it."""
 
 
 class RecalledTurn(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """An old turn by where it stands. It holds none of its words: they are read where they are."""
+    """The place of an old turn. Its text is read from there."""
 
     session_id: str
     branch_id: str
     position: int
     message_id: str
     start: int = 0
-    """The first character that is quoted, of the text without secrets."""
+    """First quoted character of the text without secrets."""
     stop: int | None = None
-    """The one behind the last; None for all."""
+    """End of the quote, excluded; None for the text's end."""
 
 
 class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Old turns stand before the message there, in the prompts of a window that go on from a
-    projection; a compression leaves them out.
+    """Old turns that stand before the message here, in the prompts of one window and projection. A
+    compression leaves them out.
     """
 
     kind: Literal["recalled"] = "recalled"
     turns: tuple[RecalledTurn, ...]
     window: int
     projection: str | None
-    """Its id; None for the bare history."""
+    """The projection's id; None for the bare history."""
     first: int = 0
-    """What was recalled for messages before that position is left out from here on."""
+    """Recalled turns for messages before this position are left out from here on."""
 
 
 What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown | TurnsRecalled
 KINDS = frozenset(each.model_fields["kind"].default for each in get_args(What))
-"""How the entries are told apart where they are stored."""
+"""The stored kinds of entries."""
 
 
 class Change(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """An entry of a session's log that is no message."""
 
     number: int = 0
-    """Grows with each entry of a store, which gives it."""
+    """Given by the store; grows with each entry."""
     branch_id: str
     at: int = Field(ge=0)
-    """From how many messages on it holds; of a message, its position."""
+    """The number of messages from which it holds, or the position of the message it is about."""
     what: Annotated[What, Field(discriminator="kind")]

@@ -1,7 +1,7 @@
 """Texts as UTF-8 can carry them.
 
-A text that was cut in the middle of an emoji, or read from a file that is no UTF-8, holds half a
-surrogate pair: a history keeps it, and no request can be written with it.
+A text that was cut inside an emoji, or read from a file that is not UTF-8, holds half a surrogate
+pair. A history keeps it, but a request cannot be written with it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from pydantic_core import to_json
 
 _Json = TypeVar("_Json")
 PIECE = 65_536
-"""Characters of a long text that are changed at once: about a millisecond's work, in which no other
-thread goes on."""
+"""Characters changed at once: about a millisecond, during which other threads wait."""
 
 
 def piecewise(text: str, change: Callable[[str], str]) -> str:
-    """A long text, changed piece by piece, so that other threads go on meanwhile: for what changes
-    each letter by itself.
+    """A long text, changed piece by piece so that other threads can run between. For changes that
+    treat each character by itself.
     """
     return "".join(change(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
 
 
 def carried(text: str) -> str:
-    """The text with halves of a pair that meet joined, and each other half replaced by U+FFFD; the
-    same text where there are none.
+    """The text with neighbouring halves of a surrogate pair joined and single halves replaced by
+    U+FFFD. An unchanged text is returned as it is.
     """
     if text.isascii():
         return text
@@ -34,7 +33,9 @@ def carried(text: str) -> str:
 
 
 def all_carried(value: _Json) -> _Json:
-    """A JSON value with every text in it carried, keys too; the same value where all are."""
+    """A JSON value with all its texts and keys `carried`. An unchanged value is returned as
+    it is.
+    """
     try:
         to_json(value)
     except ValueError:
@@ -44,7 +45,7 @@ def all_carried(value: _Json) -> _Json:
 
 
 def with_texts(value: Any, change: Callable[[str], str], *, keys: bool = False) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """A JSON value with every text in it changed; keys only where `keys` says so."""
+    """A JSON value with `change` applied to every text; to keys only if `keys` is true."""
     match value:
         case str():
             return change(value)

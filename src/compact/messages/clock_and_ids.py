@@ -1,7 +1,7 @@
-"""Where a `Message` gets the id and the time that its maker did not give.
+"""Default ids and times of messages.
 
-The one place of the core that may reach the clock and randomness, and only through context
-variables: tests and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
+The only place of the core that reads the clock and makes random ids, through context variables.
+Tests and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def new_id() -> str:
 
 @contextmanager
 def using(*, clock: Clock | None = None, new_id: IdFactory | None = None) -> Iterator[None]:
-    """Within the block, missing times and ids come from the given functions."""
+    """Within the block, missing times and ids come from these functions."""
     before = _clock.get(), _new_id.get()
     _clock.set(clock or before[0])
     _new_id.set(new_id or before[1])

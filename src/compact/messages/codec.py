@@ -1,8 +1,8 @@
 """Messages as stored bytes and back, without loss.
 
-A message that was read from a provider's dictionary and not changed is kept as that dictionary, and
-read again by its wire format; every other one as its fields. A plain text stands apart from the
-rest (`Encoded.content`), so that a store can show and search it without decoding.
+An unchanged message from a provider's dictionary is stored as that dictionary and read again by its
+wire format. Every other message is stored as its fields. A plain text is stored separately
+(`Encoded.content`), so that a store can show and search it without decoding.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _STRICT = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SLOW = b" "
-"""Before JSON that only the slower reader reads right; white space to every other one."""
+"""Marks JSON that only the slower reader reads right. Other readers skip the white space."""
 _PLAIN = 2
-"""Fields of a dictionary that says nothing but who speaks, and a text."""
+"""Fields of a dictionary that holds only a role and a text."""
 _SAID = ("content", "output")
-"""Where a dictionary says what was said, or what a tool answered."""
+"""Keys of a dictionary's content: a message's, or a tool's output."""
 _HERE = 0
-"""Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
+"""Stands in a stored dictionary where its text was taken out. JSON's 0 is no content."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
-"""Key of a payload → where that stands in a message."""
+"""Key of a payload → its place in a message, for errors."""
 _PARTS: Mapping[str, type[Part]] = {
     str(f.default): each for each in get_args(Part) for f in fields(each) if f.name == "type"
 }
@@ -54,21 +54,21 @@ class Encoded(NamedTuple):
     """A message in two pieces."""
 
     content: str | None
-    """Its text, where it is plain text that a store can hold as such."""
+    """The text, if it is plain text that a store can hold."""
     payload: bytes
-    """Everything else but role, id, time and importance, as JSON."""
+    """JSON of everything else, without role, id, time and importance."""
 
 
 def encode(message: Message, path: str = "message") -> Encoded:
-    """The message's content and payload; `path` is for errors.
+    """The message's content and payload. `path` is for errors.
 
     Raises:
-        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
+        InvalidMessage: a value cannot be written as JSON; the text says which and where.
     """
     body: dict[str, Any] = {}
     content: str | None = None
-    told = _is_told_by_wire(message)
-    if told:
+    is_wire = _is_told_by_wire(message)
+    if is_wire:
         wire = dict(message.wire or {})
         text = wire.get("content")
         if isinstance(text, str) and is_storable(text):
@@ -82,7 +82,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
         body["p"] = [
             _part_fields(_slim(part) if message.edited else part) for part in message.content
         ]
-    if not told and message.wire_format:
+    if not is_wire and message.wire_format:
         body["f"] = message.wire_format
         body["x"] = _without_content(message.wire) if message.edited else message.wire
     body |= _extras(message)
@@ -93,7 +93,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
 
 
 def check(message: Message, path: str = "message") -> None:
-    """Refuse what `encode` refuses, for who keeps messages as they are.
+    """Refuse what `encode` refuses, for stores that keep messages as objects.
 
     Raises:
         InvalidMessage: as `encode`.
@@ -116,7 +116,7 @@ def _extras(message: Message) -> dict[str, Any]:
 
 
 def _is_told_by_wire(message: Message) -> bool:
-    """Whether reading the provider's dictionary again gives this message's role and content."""
+    """Whether reading the wire dictionary again gives this message's role and content."""
     if message.wire is None or message.edited or not message.wire_format:
         return False
     if isinstance(message.content, str):
@@ -130,7 +130,7 @@ def _is_told_by_wire(message: Message) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Whether a text is Unicode that a database can hold: no lone surrogate, no NUL."""
+    """Whether a database can hold the text: it has no lone surrogate and no NUL."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -147,24 +147,24 @@ def decode(
     timestamp: datetime,
     importance_score: float | None = None,
 ) -> Message:
-    """The message of what `encode` gave, and of what it left out."""
+    """The message from `encode`'s pieces and the fields beside them."""
     body = load(payload)
     wire, format_name, metadata = body.get("w"), body.get("f"), body.get("m")
-    said: str | tuple[Part, ...]
+    parts: str | tuple[Part, ...]
     if wire is not None:
         if content is not None:
             wire["content"] = content
         if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
-            said = content
+            parts = content
         else:
-            said = format_named(format_name).said(wire, "message")[1]
+            parts = format_named(format_name).said(wire, "message")[1]
     elif "p" in body:
-        said = tuple(_part_of(part) for part in body["p"])
+        parts = tuple(_part_of(part) for part in body["p"])
     else:
-        said = body.get("c", content or "")
+        parts = body.get("c", content or "")
     values = {
         "role": role,
-        "content": said,
+        "content": parts,
         "id": id,
         "timestamp": timestamp,
         "token_count": body.get("t"),
@@ -180,7 +180,7 @@ def decode(
 
 
 def encode_whole(message: Message) -> dict[str, Any]:
-    """The message as one JSON value, for where it is stored inside another one."""
+    """The message as one JSON value, for storage inside another value."""
     content, payload = encode(message)
     return {
         "role": message.role,
@@ -193,7 +193,7 @@ def encode_whole(message: Message) -> dict[str, Any]:
 
 
 def decode_whole(value: Mapping[str, Any]) -> Message:
-    """The message of what `encode_whole` gave."""
+    """The message from `encode_whole`'s value."""
     return decode(
         value["content"],
         dump(value["payload"]),
@@ -205,49 +205,49 @@ def decode_whole(value: Mapping[str, Any]) -> Message:
 
 
 def instant(at: datetime) -> int:
-    """A time as microseconds since 1970, whatever its zone; one without a zone counts as UTC."""
+    """A time as microseconds since 1970, in any zone. A time without a zone counts as UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MICROSECOND
 
 
 def _without_content(raw: Raw | None) -> Raw | None:
-    """A provider's dictionary, of an edited message: what it said is no longer sent."""
+    """The wire dictionary of an edited message: its original content is never sent again."""
     return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
 
 
 def _slim(part: Part) -> Part:
-    """A shortened result without the whole text it was made of."""
+    """A shortened result without the whole text it was made from."""
     if not isinstance(part, ToolResult) or part.raw is None:
         return part
-    said = part.raw.get("content", part.raw.get("output"))
-    if not isinstance(said, str):
-        blocks = said if isinstance(said, list) else []
-        said = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
-    return part if said == part.text else replace(part, raw=_without_content(part.raw))
+    original = part.raw.get("content", part.raw.get("output"))
+    if not isinstance(original, str):
+        blocks = original if isinstance(original, list) else []
+        original = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
+    return part if original == part.text else replace(part, raw=_without_content(part.raw))
 
 
 def _part_fields(part: Part) -> dict[str, Any]:
-    known = ((f, getattr(part, f.name)) for f in fields(part))
-    found: dict[str, Any] = {f.name: v for f, v in known if f.name == "type" or v != f.default}
-    if "images" in found:
-        found["images"] = [_part_fields(image) for image in found["images"]]
-    return found
+    values = ((f, getattr(part, f.name)) for f in fields(part))
+    record: dict[str, Any] = {f.name: v for f, v in values if f.name == "type" or v != f.default}
+    if "images" in record:
+        record["images"] = [_part_fields(image) for image in record["images"]]
+    return record
 
 
 def _part_of(value: Mapping[str, Any]) -> Part:
-    given = dict(value)
-    if "images" in given:
-        given["images"] = tuple(_part_of(image) for image in given["images"])
-    part: Part = _PARTS[given["type"]](**given)
+    arguments = dict(value)
+    if "images" in arguments:
+        arguments["images"] = tuple(_part_of(image) for image in arguments["images"])
+    part: Part = _PARTS[arguments["type"]](**arguments)
     return part
 
 
 def dump(value: object) -> bytes:
-    """A JSON value as bytes; what orjson refuses (lone surrogates, huge numbers) the slower way.
-    Two halves of a surrogate pair that meet come back as the one character that they are.
+    """A JSON value as bytes. What orjson refuses (lone surrogates, huge numbers) is written the
+    slower way. Two neighbouring halves of a surrogate pair come back as one character.
 
     Raises:
-        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
+        InvalidMessage: a value cannot be written as JSON; the text says which and where.
     """
     data = _fast(value)
     if data is None:
@@ -256,8 +256,8 @@ def dump(value: object) -> bytes:
 
 
 def _fast(value: object) -> bytes | None:
-    """The value by orjson; None where it refuses it. NaN and the infinities are no JSON: it writes
-    them as null, so where one stands it is looked whether it was one.
+    """The value by orjson, None if it refuses. orjson writes NaN and infinities as null, so a
+    result with null is checked by `json`.
     """
     try:
         data = orjson.dumps(value, default=_plain, option=_STRICT)
@@ -283,5 +283,5 @@ def _plain(value: object) -> object:
 
 
 def load(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON value of what `dump` gave."""
+    """The JSON value from `dump`'s bytes."""
     return json.loads(data) if data[:1] == _SLOW else orjson.loads(data)

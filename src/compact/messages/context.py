@@ -16,59 +16,59 @@ from compact.messages.messages import Image, Message, ToolCall
 
 
 class ActiveContext(BaseModel, frozen=True, defer_build=True):
-    """Messages in the order of the log, a checkpoint standing at its span's start."""
+    """Messages in the order of the log. A checkpoint stands at its span's start."""
 
     messages: tuple[Message, ...]
-    """Each as the history keeps it; `sent` is what goes out."""
+    """The messages as the history keeps them; `sent` gives what is sent."""
     seams: tuple[int, ...] = ()
-    """Indexes of the messages that are sent as one with the message before them."""
+    """Indexes of messages that are joined with the message before them when sent."""
     strict_turns: bool = False
-    """Whether the model's server refuses any two messages of one role side by side."""
+    """Whether the server refuses any two neighbouring messages of one role."""
     tokens: int = Field(ge=0)
-    """Tokens of the whole prompt: messages, framing, and what the caller put beside them."""
+    """Tokens of the whole prompt: messages, framing, system field and tools."""
     checkpoints: tuple[Checkpoint, ...] = ()
     system: str | tuple[Mapping[str, Any], ...] | None = None
-    """A system prompt in a field of its own, beside the messages: text, or a provider's blocks."""
+    """The content of a separate system field: text, or a provider's blocks."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Tool schemas that are sent along, as the caller's provider writes them."""
+    """Tool schemas that are sent too, in the caller's provider's form."""
 
     def __len__(self) -> int:
         return len(self.messages)
 
     @property
     def sent(self) -> list[Message]:
-        """The messages as they go out: two of one role that a compression brought together are one
-        (`messages.alternation`).
+        """The messages as they are sent. Two messages of one role that a compression brought
+        together are joined (`messages.alternation`).
         """
         if self.strict_turns:
             return [message for _, message in in_turns([(None, m) for m in self.messages])]
         return sent(self.messages, self.seams)
 
     def owned(self) -> Self:
-        """The same with dictionaries of its own: for somebody else, who may change theirs."""
+        """A copy with its own dictionaries, for callers that may change them."""
         beside = {"system": copied(self.system), "tools": copied(self.tools)}
         messages = tuple(map(copied_message, self.messages))
         return self.model_copy(update={"messages": messages, **beside})
 
     @property
     def system_text(self) -> str:
-        """The system prompt that stands in a field of its own, as one text."""
+        """The content of the separate system field as one text."""
         if self.system is None or isinstance(self.system, str):
             return carried(self.system or "")
         return carried("\n\n".join(str(block.get("text", "")) for block in self.system))
 
     def render_text(self) -> str:
-        """The model-visible text of the context: what tokens mean here."""
+        """The text of the context that the model sees: what is counted as tokens."""
         system = self.system_text
         before = [Message(role="system", content=system)] if system else []
         return render_text([*before, *self.messages])
 
 
 def sendable(value: object) -> ActiveContext:
-    """The value itself, if it may be handed to a model: for callers whose types nobody checks.
+    """The value, if it is an active context. For callers without type checks.
 
     Raises:
-        WrongLayer: it is not an active context; the text says what it is and where to get one.
+        WrongLayer: it is something else; the text says what it is and where to get a context.
     """
     if isinstance(value, ActiveContext):
         return value
@@ -79,7 +79,7 @@ def sendable(value: object) -> ActiveContext:
 
 
 def render_text(messages: Sequence[Message]) -> str:
-    """Messages as plain text, each under its role; no more tokens than they are counted as."""
+    """Messages as plain text, each under its role. It has no more tokens than are counted."""
     return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
 
 

@@ -1,9 +1,9 @@
-"""Control tokens of chat templates in what people and tools wrote.
+"""Control tokens of chat templates in texts of people and tools.
 
-A server of one's own (llama.cpp, Ollama, vLLM) fills a template with the messages and reads every
-control token in the result as a real one: also those that somebody typed, who could speak with the
-system's voice or end the prompt that way. What is sent there is written so that no tokenizer takes
-it for one; the history keeps what was said.
+A local server (llama.cpp, Ollama, vLLM) fills a template with the messages and reads every control
+token in the result as real. A typed token could speak as the system or end the prompt. Texts for
+such servers are written so that no tokenizer reads a control token in them; the history keeps the
+original.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _BEGINNING = regex(
     r"CALL_ID|IMG|IMG_BREAK|IMG_END|gMASK|sMASK|PREFIX|SUFFIX|MIDDLE|THINK|CLS|SEP|MASK|PAD)\])",
     re.IGNORECASE,
 )
-"""Where a control token of a known chat template begins: ChatML, Llama, Mistral, Gemma, GLM, Qwen,
-DeepSeek, Phi, T5 and the like."""
+"""The beginning of a control token of a known chat template: ChatML, Llama, Mistral, Gemma, GLM,
+Qwen, DeepSeek, Phi, T5 and others."""
 
 
 def defused(text: str) -> str:
-    """The text with a space after the first character of each control token; the same text where
-    there is none.
+    """The text with a space after the first character of each control token. A text without any is
+    returned as it is.
     """
     if "<" not in text and "[" not in text:
         return text
@@ -39,5 +39,5 @@ def defused(text: str) -> str:
 
 
 def all_defused(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """A JSON value with every text in it defused; keys stay as they are."""
+    """A JSON value with every text defused. Keys stay unchanged."""
     return with_texts(value, defused)

@@ -1,4 +1,4 @@
-"""Copies of dictionaries: what was counted stays what is sent, whoever changes theirs."""
+"""Copies of dictionaries, so that callers cannot change what was counted."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 def copied(value: T) -> T:
-    """The value with dictionaries and lists of its own, however deep: what was counted stays what
-    is sent, whoever changes theirs.
-    """
+    """The value with its own dictionaries and lists at any depth."""
     own: Any = value
     kind = type(own)
     if kind is dict:
-        own = own.copy()  # quicker than a new one, as most of what is in it are texts
+        own = own.copy()  # faster than a new one: most values are texts
         for k, v in own.items():
             if type(v) not in _ATOMS:
                 own[k] = copied(v)
@@ -42,8 +40,8 @@ def copied(value: T) -> T:
 
 
 class Originals:
-    """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each
-    is looked through once, and what is alike is copied at once.
+    """Dictionaries that never change and are copied (`copied`) again and again. Each is searched
+    once, and what is nested in it is copied in one pass by kind.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
@@ -59,7 +57,7 @@ class Originals:
         return len(self._values)
 
     def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
-        """Put more of them before the one at that place."""
+        """Insert values before the one at that place."""
         if place < len(self._values):
             for (outer, _), rows in self._inside.items():
                 if outer == _VALUE:
@@ -69,7 +67,7 @@ class Originals:
             self._look_through(_VALUE, i, value.items())
 
     def copies(self) -> list[dict[str, Any]]:
-        """A copy of each."""
+        """A copy of each value."""
         values = list(map(dict.copy, self._values))
         made = values, list(map(dict.copy, self._dicts)), list(map(call, self._others))
         for (outer, inner), rows in self._inside.items():
@@ -79,7 +77,7 @@ class Originals:
         return values
 
     def _look_through(self, kind: int, place: int, items: Iterable[tuple[Any, Any]]) -> None:
-        """Note what of these items is copied with what of that kind stands at that place."""
+        """Note which of these items need copying; `kind` and `place` say what holds them."""
         for key, value in items:
             if type(value) in _ATOMS:
                 continue
@@ -87,7 +85,6 @@ class Originals:
             self._inside[kind, inner].append((place, key, stands))
 
     def _taken(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
-        """The kind and the place of a value's copy."""
         if isinstance(value, dict):
             place = len(self._dicts)
             self._dicts.append(value)
@@ -105,7 +102,7 @@ _Inside = tuple[int, Any, int]
 
 
 def copied_message(message: Message) -> Message:
-    """The message with dictionaries of its own (`copied`); itself where it has none."""
+    """The message with its own dictionaries (`copied`), or itself if it has none."""
     update: dict[str, Any] = {}
     if message.wire is not None:
         update["wire"] = copied(message.wire)

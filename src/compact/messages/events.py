@@ -1,6 +1,6 @@
-"""Typed events: what compact tells those who listen. How they travel lives in `telemetry`.
+"""Typed events: what compact reports to listeners. `telemetry` delivers them.
 
-Each has a name, a time and a session id; counts are messages or tokens as the field says. A field
+Each has a name, a time and a session id. Counts are messages or tokens, as the field says. A field
 that may quote a conversation is marked with `CONTENT`: `telemetry.event_privacy` keeps it from
 exporters.
 """
@@ -21,11 +21,11 @@ from compact.messages.policy import CompactPolicy
 Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
 CONTENT: JsonDict = {"content": True}
-"""Marks a field whose text may quote a conversation, or a model or server that was told of it."""
+"""Marks a field that may quote a conversation, directly or through a model or server."""
 
 
 class Event(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What every event carries. Its name is that of its class, where it gives no other."""
+    """Fields of every event. The name comes from the class's name unless the class sets one."""
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""
@@ -55,29 +55,29 @@ class TokenEstimate(Event):
     """A prompt was counted."""
 
     tokens: int
-    """Of the whole prompt."""
+    """Tokens of the whole prompt."""
     limit: int
-    """Tokens that it is to have at most."""
+    """The prompt's upper bound, in tokens."""
     messages: int
-    """In the history."""
+    """Messages in the history."""
     tokenizer: str
-    """What they were counted with."""
+    """The tokenizer that counted."""
     exact: bool
-    """Whether that is how the model counts; else it is an estimate."""
+    """Whether the count is the model's own; else it is an estimate."""
     complete: bool = True
     """Whether all messages were counted; else counting stopped above the limit."""
     beside: Mapping[str, int] = Field(default_factory=dict)
     """Tokens of what is sent beside the messages, by part: tool schemas, a system prompt in a field
-    of its own, goals. They are among `tokens`."""
+    of its own, goals. They are included in `tokens`."""
 
 
 class TriggerDecision(Event):
-    """Whether to compress was decided."""
+    """The decision whether to compress."""
 
     triggered: bool
     """Whether the session is compressed now."""
     tokens: int
-    """Of the prompt."""
+    """Tokens of the prompt."""
     trigger: int
     """Tokens from which it is compressed."""
     reason: str
@@ -85,11 +85,11 @@ class TriggerDecision(Event):
     window: int = 0
     """The window's size in tokens."""
     model: str = ""
-    """The key of the model that the window belongs to; empty where none is named."""
+    """The key of the window's model; empty if none is named."""
     policy: CompactPolicy | None = None
-    """The policy that was applied. As JSON it has no `guidance`, which is somebody's own words."""
+    """The applied policy. As JSON it has no `guidance`, which holds a person's own words."""
     guided: bool = False
-    """Whether it has any: words of somebody's on what else a summary is to keep."""
+    """Whether it has guidance: a person's words on what else a summary keeps."""
 
 
 class StageStarted(Event):
@@ -98,7 +98,7 @@ class StageStarted(Event):
     stage: Stage
     """`identify`, `prepare`, `summarize`, `checkpoint`, `update` or `validate`."""
     done: float
-    """The share of the work behind it, 0 to 1."""
+    """The share of the work done so far, 0 to 1."""
 
 
 class StoryAsked(Event):
@@ -107,13 +107,13 @@ class StoryAsked(Event):
     model: str
     """The key of the model."""
     part: int
-    """Which part, counted from 1; the last one puts the others together."""
+    """Which part, counted from 1; the last one joins the others."""
     parts: int
     """How many parts there are."""
     elapsed: float
-    """Seconds since the story was begun."""
+    """Seconds since the story began."""
     limit: float | None
-    """Seconds that it may take together; None where nobody gives it up."""
+    """Upper bound of seconds for the whole story; None if it has none."""
 
 
 class SummaryCreated(Event):
@@ -122,54 +122,54 @@ class SummaryCreated(Event):
     checkpoint_id: str
     """The checkpoint's id."""
     messages: int
-    """Messages that it stands in for."""
+    """Messages that it replaces."""
     source_tokens: int | None
-    """Their tokens; None where they were not counted."""
+    """Their tokens; None if they were not counted."""
     tokens: int
-    """Of the checkpoint."""
+    """Tokens of the checkpoint."""
     made_by: str
-    """Who wrote it: `extractive`, or a model."""
+    """Its writer: `extractive`, or a model."""
     seconds: float | None = None
-    """Time that a model took for it; None where none wrote it."""
+    """Seconds a model took for it; None if none wrote it."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)
-    """What the checkpoint says."""
+    """The checkpoint's text."""
 
 
 class SummaryReplaced(Event):
-    """A summary was refused or never came; another one stands in for it."""
+    """A summary was refused or never came; another one replaces it."""
 
     made_by: str
-    """Who wrote the one that stands in."""
+    """The writer of the replacement."""
     reason: str = Field(json_schema_extra=CONTENT)
     """Why, in words."""
     rules: tuple[str, ...] = ()
-    """The rules of the gate that refused it; none where it never came."""
+    """The gate's rules that refused it; none if it never came."""
 
 
 class PrunedMessages(Event):
     """Messages left the active context or were shortened in it."""
 
     covered: int
-    """Messages that checkpoints stand in for."""
+    """Messages that checkpoints replace."""
     masked: int
     """Messages shown as stubs."""
     clipped: int
     """Messages cut in the middle."""
     tokens_before: int | None
-    """None where counting stopped at the limit."""
+    """Tokens of the prompt before; None if counting stopped at the limit."""
     tokens_after: int
-    """Of the prompt."""
+    """Tokens of the prompt afterwards."""
     kept: int = 0
     """Messages that stay word for word, pinned ones among them."""
     pinned: int = 0
-    """Messages that somebody pinned."""
+    """Messages that are pinned."""
 
 
 class ErrorRaised(Event):
-    """Something failed: a compression, its summarizer, an archive, recall, or a note of the goals.
-    The history, and what is in force, stay as they were.
+    """Something failed: a compression, its summarizer, an archive, recall, or goal tracking. The
+    history, and what is in force, stay unchanged.
     """
 
     name: ClassVar[str] = "compact.error"
@@ -180,13 +180,13 @@ class ErrorRaised(Event):
     error: str
     """The kind of error, such as `ModelUnavailable`."""
     message: str = Field(json_schema_extra=CONTENT)
-    """What it says."""
+    """The error's text."""
     serves: str = ""
-    """What is served nevertheless, in words; empty where nothing fits."""
+    """What is served instead, in words; empty if nothing fits."""
 
     @classmethod
     def of(cls, error: Exception, stage: str, serves: str = "") -> ErrorRaised:
-        """What is told of an error."""
+        """The event of an error."""
         return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
 
 
@@ -196,11 +196,11 @@ class TurnsQuoted(Event):
     window: int
     """The window's size in tokens."""
     turns: int
-    """How many."""
+    """Number of turns."""
     sessions: int
-    """From how many sessions."""
+    """Number of their sessions."""
     tokens: int
-    """Of the message that quotes them."""
+    """Tokens of the message that quotes them."""
 
 
 class Committed(Event):
@@ -211,11 +211,11 @@ class Committed(Event):
     window: int
     """The window's size in tokens."""
     checkpoints: int
-    """Checkpoints that are in force."""
+    """Checkpoints in force."""
 
 
 class DraftDropped(Event):
-    """A compression that somebody began and never ended was found, and dropped."""
+    """An unfinished compression was found, and dropped."""
 
     window: int
     """The window's size in tokens."""
@@ -228,64 +228,64 @@ class EmergencyRung(Event):
 
     name: ClassVar[str] = "compact.emergency"
     rung: str
-    """What was done, in words."""
+    """The action, in words."""
     snapshot_id: str
-    """The snapshot taken before."""
+    """The snapshot that was taken before."""
     tokens_before: int
-    """Of the prompt."""
+    """Tokens of the prompt before."""
     tokens_after: int | None
-    """None where the rung could make no context at all."""
+    """Tokens afterwards; None if the rung could make no context."""
     needed: int
-    """Tokens the prompt may have."""
+    """Upper bound of the prompt, in tokens."""
 
 
 class BreakerOpened(Event):
-    """The summarizer did not answer, or failed again and again; it is left alone for a while."""
+    """The summarizer failed repeatedly or did not answer; it is not asked for a while."""
 
     failures: int
-    """In a row."""
+    """Failures in a row."""
     until: datetime
-    """When it is asked again."""
+    """The time when it is asked again."""
 
 
 class SummarizerChosen(Event):
-    """A session has named a model, and its first summary is due: the model writes, or code does."""
+    """A session's first summary is due. Its named model writes it, or code does."""
 
     model: str
-    """The key of the session's own model, where it writes; empty where code does."""
+    """The key of the session's model, if it writes; empty if code does."""
     reason: str
-    """Why code writes, in words; empty where the model does."""
+    """Why code writes, in words; empty if the model does."""
 
 
 class WindowCapped(Event):
-    """A window is smaller than was asked for, because a provider said so, now or earlier."""
+    """A window is smaller than requested, because a provider said so, now or earlier."""
 
     asked: int
-    """The size that was asked for, in tokens."""
+    """The requested size, in tokens."""
     size: int
     """The window's size in tokens."""
 
 
 class RatioLearned(Event):
-    """A provider reported what a prompt cost; counts are corrected by it."""
+    """A provider reported a prompt's tokens; later counts are corrected."""
 
     counted: int
     """Tokens that compact counted."""
     reported: int
     """Tokens that the provider reported."""
     ratio: float
-    """By which counts are multiplied."""
+    """Later counts are multiplied by it."""
 
 
 class BranchTaken(Event):
-    """A list that was sent whole differs from the history; it goes on as a branch."""
+    """A list that was sent whole differs from the history; it continues as a branch."""
 
     branch_id: str
     """The new branch's id."""
     known: int
-    """Messages of the history that it goes on from."""
+    """Messages of the history that it continues."""
     left: int
-    """Messages of the history that stay on the branch before."""
+    """Messages of the history that stay on the earlier branch."""
     new: int
     """Messages that it adds."""
     reason: str
@@ -294,40 +294,40 @@ class BranchTaken(Event):
 
 
 class ModelAskedAgain(Event):
-    """A model did not answer in a way that can be used; it is asked once more."""
+    """A model gave no usable answer; it is asked again."""
 
     model: str
     """The key of the model."""
     attempt: int
-    """How many times it was asked so far."""
+    """Attempts so far."""
     wait: float
-    """Seconds until it is asked again."""
+    """Seconds until the next attempt."""
     reason: str = Field(json_schema_extra=CONTENT)
     """Why, in words."""
 
 
 class ModelReplaced(Event):
-    """A model did not answer; another one is asked in its place."""
+    """A model did not answer; another one is asked instead."""
 
     model: str
     """The key of the model that did not answer."""
     by: str
-    """The key of the one that is asked."""
+    """The key of the model that is asked instead."""
     reason: str = Field(json_schema_extra=CONTENT)
     """Why, in words."""
 
 
 class DraftMade(Event):
-    """A compression was drafted in the background; it is put in force at the trigger."""
+    """A compression was drafted in the background; it takes effect at the trigger."""
 
     window: int
     """The window's size in tokens."""
     tokens: int
-    """Tokens of the context that it would make."""
+    """Tokens of its context."""
 
 
 class ModelChanged(Event):
-    """The session goes on with another model or another window."""
+    """The session continues with another model or window."""
 
     model: str
     """The key of the model."""
@@ -336,7 +336,7 @@ class ModelChanged(Event):
 
 
 class ToolsWithdrawn(Event):
-    """A model cannot call tools after all; it is asked without them from now on."""
+    """A model cannot call tools after all; from now on it is asked without them."""
 
     model: str
     """The key of the model."""
@@ -345,18 +345,18 @@ class ToolsWithdrawn(Event):
 
 
 class PromptOverBudget(Event):
-    """A part has no room in the system prompt; the caller's own words are sent whole even so."""
+    """A part does not fit into the system prompt. The caller's own words are still sent whole."""
 
     window: int
     """The window's size in tokens."""
     part: str
-    """What it is, such as `Skill sailing`; the caller's own words are the part `system prompt`."""
+    """The part's name, such as `Skill sailing`; the caller's own words are `system prompt`."""
     tokens: int
-    """Of the part."""
+    """Tokens of the part."""
     budget: int
-    """Tokens that the system prompt may have."""
+    """Upper bound of the system prompt, in tokens."""
     is_left_out: bool
-    """Whether it is not sent."""
+    """Whether it is left out."""
     reason: str
     """Why, in words."""
 
@@ -365,22 +365,22 @@ class GoalsChanged(Event):
     """A model's answer changed the goals by its markers (`text.markers`)."""
 
     changes: tuple[str, ...] = Field(json_schema_extra=CONTENT)
-    """The markers that were heeded, as lines."""
+    """The accepted markers, as lines."""
     left_out: tuple[str, ...] = Field(default=(), json_schema_extra=CONTENT)
-    """The markers that were not, each with the reason."""
+    """The rejected markers, each with the reason."""
 
 
 class Archival(Event):
-    """What a compression left behind was kept outside of the session's store."""
+    """A compression's remains were stored outside of the session's store."""
 
     what: str
     """`transcript` or `summary`."""
     place: str
-    """Where, as a path or an address."""
+    """The place, as a path or an address."""
 
 
 class TrustFaded(Event):
-    """A session was compressed so often that a model of its size may have lost track."""
+    """After so many compressions a model of this size may have lost track."""
 
     window: int
     """The window's size in tokens."""
@@ -389,33 +389,31 @@ class TrustFaded(Event):
     score: float
     """From 0 to 1."""
     warning: str
-    """What a person is told."""
+    """The warning for a person."""
 
 
 class EventsDropped(Event):
-    """An exporter did not get or could not deliver some events: its queue was full, its server was
-    down or refused them.
-    """
+    """An exporter lost events: its queue was full, or its server was down or refused them."""
 
     exporter: str
     """Its class."""
     count: int
-    """All that it lost since it was added."""
+    """Events it lost since it was added."""
 
 
 class Heartbeat(Event):
-    """An exporter has had nothing to send for a while, and is alive."""
+    """An exporter is alive but had nothing to send for a while."""
 
     exporter: str
     """Its class."""
     sent: int
-    """Events that it delivered since it was added."""
+    """Events it delivered since it was added."""
     dropped: int
-    """Events that it lost."""
+    """Events it lost."""
 
 
 class RedactionOff(Event):
-    """A setting turned redaction off: secrets in what is exported are sent as they are."""
+    """A setting turned redaction off: exports contain secrets."""
 
     severity: Literal["high"] = "high"
     """How much that matters."""

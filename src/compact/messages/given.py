@@ -1,9 +1,9 @@
-"""What callers give as messages: dictionaries, objects of providers' clients, or anything at all.
+"""Messages from callers: dictionaries, objects of providers' clients, or anything else.
 
 Clients hand out objects (`response.choices[0].message`, the blocks of an answer's content). They
-are told by what they can do, `model_dump`, and become the dictionaries that their own clients would
-send. Everything else must be what JSON can carry, or is refused here with its place; so the formats
-meet plain values only.
+are recognized by `model_dump` and become the dictionaries that their own clients would send.
+Anything else that JSON cannot carry is refused here with its place, so the formats get plain values
+only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from compact.messages.arguments import DEEPEST
 from compact.messages.messages import META, Message, metadata_in
 
 MOST_VALUES = 200_000
-"""Values that one message may hold; a few lists that hold each other stand for more than any."""
+"""Most values in one message. Lists that contain each other exceed any limit."""
 
 
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
@@ -31,34 +31,33 @@ _FIELDS = frozenset(
         *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
     )
 )
-"""Fields of messages, ours and those of the formats that we read."""
+"""Fields of messages: ours, and those of the formats that are read."""
 
 
 @runtime_checkable
 class Dumps(Protocol):
-    """An object of a provider's client that says what it is as a dictionary."""
+    """An object of a provider's client that can be written as a dictionary."""
 
     def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
-        """Its fields, those alone that were sent or given."""
-        ...
+        """Its fields, only those that were set."""
 
 
 Given = Message | Mapping[str, Any] | Dumps
-"""What may be given as a message."""
+"""A message as callers give it."""
 _TEXT = {str}
 _PLAIN_KINDS = frozenset((dict, Message))
-"""Types of messages as they are kept, and read."""
+"""The usual types of messages; they need no look at each."""
 _TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
-"""A place: the place that it stands in, and its name there."""
+"""A place: the place that contains it, and its name there."""
 
 
 def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
-    """The list that somebody gave, if every one in it may be a message; what is in them is looked
-    at when they are read.
+    """The caller's list, if every item may be a message. Contents are checked later, when they are
+    read.
 
     Raises:
-        InvalidMessage: it is no list, or one is none; the text names the place.
+        InvalidMessage: it is no list, or an item is no message; the text names the place.
     """
     if isinstance(messages, _TEXTS) or not isinstance(messages, (list, Sequence)):
         raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
@@ -68,10 +67,10 @@ def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
 
 
 def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
-    """A message that somebody gave, if it may be one.
+    """The caller's value, if it may be a message; `path` is its place.
 
     Raises:
-        InvalidMessage: it is none; `path` is its place.
+        InvalidMessage: it is no message.
     """
     if isinstance(value, Message | Mapping):
         return value
@@ -81,7 +80,7 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
     made = plain(value, path)
     if not isinstance(made, Mapping) or not isinstance(made.get("role", made.get("type")), str):
         raise InvalidMessage(path, f"a {kind} is no message; give the message that is in it")
-    if "stop_reason" in made:  # the whole answer of Anthropic's client: what of it is the message
+    if "stop_reason" in made:  # the whole answer of Anthropic's client
         return {"role": made["role"], "content": made.get("content")}
     return made
 
@@ -90,9 +89,9 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
     """A copy of the value as JSON carries it: objects as dictionaries, times as texts.
 
     Raises:
-        InvalidMessage: it holds what JSON cannot carry, names the place: other objects, NaN, a
-            number of thousands of digits, a key that is no text; or it is nested deeper than
-            `DEEPEST`, as what holds itself is, or larger than `MOST_VALUES`.
+        InvalidMessage: JSON cannot carry a value in it (other objects, NaN, a number of thousands
+            of digits, a key that is no text), or it is nested deeper than `DEEPEST` or has more
+            than `MOST_VALUES` values. The text names the place.
     """
     if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
         return value.copy()
@@ -100,42 +99,62 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
 
 
 def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """The message that somebody gave by its fields, marks such as `pinned` in its metadata.
+    """A message from its fields. Marks such as `pinned` go into its metadata.
 
     Raises:
-        InvalidMessage: one of them is no field that we know.
+        InvalidMessage: a field is unknown.
     """
     if fields.keys() <= _FIELDS:
         return fields
     marks = {name: value for name, value in fields.items() if name in _MARKS}
-    made = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
-    for name in made:
+    record = {name: value for name, value in fields.items() if name not in (*marks, "meta")}
+    for name in record:
         if name not in _FIELDS:
             reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
             instead = "what only a provider knows is given in a dictionary"
             raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
-    known = metadata_in(fields)
-    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
-    return made
+    return {**record, "metadata": {**_known_metadata(fields), **marks}}
+
+
+def mark_protected(
+    item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
+) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of
+    """The message, marked to stay word for word in every call. A text becomes a developer message.
+    `label` and `meta` are kept with the mark.
+
+    Compact removes its mark before a call. A list that is sent without compact carries the mark.
+    """
+    marks = {**meta, **({} if label is None else {"label": label}), "protected": True}
+    if isinstance(item, Message):
+        own = item.metadata
+        changed = type(own).model_validate({**own.model_dump(), **marks})
+        return item.model_copy(update={"metadata": changed})
+    record: dict[str, Any] = {"role": "developer", "content": item}
+    if not isinstance(item, str):
+        record = dict(item)
+    known = _known_metadata(record)
+    record.pop("meta", None)
+    return {**record, "metadata": {**known, **marks}}
+
+
+def _known_metadata(raw: Mapping[str, Any]) -> Mapping[str, object]:
+    known = metadata_in(raw)
+    return known if isinstance(known, Mapping) else {}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """How an error goes on where a known name is close to one that is not; else empty."""
+    """The end of an error that suggests a close known name; empty if none is close."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
 def type_of(block: object) -> str:
-    """What a block calls itself by its `type`, also an object of a provider's client; empty where
-    that is no text.
-    """
+    """The `type` of a block or of a client's object; empty if it is no text."""
     kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
     return kind if isinstance(kind, str) else ""
 
 
 class _PlainCopy:
-    """One value that is read."""
-
     def __init__(self) -> None:
         self.left = MOST_VALUES
 
@@ -188,7 +207,7 @@ def _dumped(value: Dumps, path: _Step) -> object:
 
 
 def _what_is_wrong(value: object) -> str | None:
-    """Why JSON cannot carry a value that holds no others; None where it can."""
+    """Why JSON cannot carry a value without inner values; None if it can."""
     match value:
         case int():
             try:
@@ -205,7 +224,7 @@ def _what_is_wrong(value: object) -> str | None:
 
 
 def _named(path: _Step) -> str:
-    """A place in words, such as `messages[3].content[0].text`."""
+    """A place as text, such as `messages[3].content[0].text`."""
     steps: list[str] = []
     while not isinstance(path, str):
         path, step = path

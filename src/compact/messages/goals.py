@@ -1,6 +1,6 @@
-"""Goals: what a session is for. Never compressed, in every prompt word for word, part of the floor.
+"""Goals: what a session is for. They are never compressed and stand in every prompt word for word.
 
-What a model's markers do to them lives in `text.progress`.
+`text.progress` applies a model's markers to them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Action = Literal["created", "modified", "deleted"]
 Priority = Literal["high", "medium", "low"]
 
 SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
-"""How many of each kind a prompt shows of one goal, the newest; open subtasks are all shown."""
+"""The newest of each kind that a prompt shows for one goal. Open subtasks are all shown."""
 MODELS = "(the assistant's own, the user has not confirmed it) "
-"""What stands before a goal in a prompt that only a model wants."""
+"""Stands before a goal that only a model set."""
 
 _STATUS_WORDS: dict[SubtaskStatus, str] = {
     "completed": "done",
@@ -45,7 +45,7 @@ class Subtask(BaseModel, frozen=True, defer_build=True):
 
 
 class Decision(BaseModel, frozen=True, defer_build=True):
-    """Something that was decided for a goal; what is locked stays word for word."""
+    """A decision for a goal. A locked one stays word for word."""
 
     text: str = Field(min_length=1)
     locked: bool = False
@@ -53,14 +53,14 @@ class Decision(BaseModel, frozen=True, defer_build=True):
 
 
 class Artifact(BaseModel, frozen=True, defer_build=True):
-    """A file that was worked on for a goal."""
+    """A file that was changed for a goal."""
 
     path: str = Field(min_length=1)
     action: Action
 
 
 class Goal(BaseModel, frozen=True, defer_build=True):
-    """One goal of a session, and how far it is."""
+    """One goal of a session, and its progress."""
 
     text: str = Field(min_length=1)
     id: str = Field(default_factory=clock_and_ids.new_id)
@@ -68,13 +68,13 @@ class Goal(BaseModel, frozen=True, defer_build=True):
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     priority: Priority = "medium"
     made_by: Literal["person", "model"] = "person"
-    """Who set it: a model ends only what a model set, and nobody has confirmed."""
+    """Who set it. A model may end only goals that a model set and nobody confirmed."""
     confirmed: bool = False
-    """Whether a person has made a model's goal their own."""
+    """Whether a person confirmed a model's goal."""
     subtasks: tuple[Subtask, ...] = ()
     decisions: tuple[Decision, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """The file that changed last stands last."""
+    """The last changed file stands last."""
     next_steps: tuple[str, ...] = ()
 
     @property
@@ -89,25 +89,25 @@ class Goal(BaseModel, frozen=True, defer_build=True):
 
 
 def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
-    """The goals that somebody gave; a text is an active one.
+    """The caller's goals. A text becomes an active goal.
 
     Raises:
-        InvalidArgument: one is empty, or no text that can be kept.
+        InvalidArgument: a goal is empty, or is no text.
     """
     no_text("goals", goals)
-    made: list[Goal] = []
+    result: list[Goal] = []
     for i, goal in enumerate(goals):
         if goal == "":
             raise InvalidArgument("goals", f"goals[{i}] is an empty text")
         try:
-            made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
+            result.append(goal if isinstance(goal, Goal) else Goal(text=goal))
         except ValidationError as error:
             raise InvalidArgument("goals", f"goals[{i}].{of_field(error).reason}") from None
-    return made
+    return result
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
-    """The words of what is still to do for the active goals."""
+    """Texts of the open subtasks of active goals."""
     return tuple(
         task.text
         for goal in goals
@@ -118,7 +118,7 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
 
 
 def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
-    """The active goals as the message that ends the system prompt; None where there are none."""
+    """The active goals as the message that ends the system prompt; None without active goals."""
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
@@ -133,7 +133,7 @@ def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
 
 
 def _lines(goal: Goal) -> Iterator[str]:
-    """A goal as a prompt shows it: its words and what is open whole, of the rest the newest."""
+    """A goal as a prompt shows it: its text, all open subtasks, and the newest of the rest."""
     yield f"- {MODELS * goal.is_models}{goal.text}"
     if goal.priority != "medium":
         yield f"  - priority: {goal.priority}"
@@ -159,6 +159,6 @@ def _older(what: str, count: int) -> Iterator[str]:
 
 
 def _shown_decisions(decisions: Sequence[Decision]) -> list[Decision]:
-    """The locked ones first where not all can be shown, the newest of them; in their order."""
+    """The newest decisions, locked ones preferred, in their order."""
     order = sorted(range(len(decisions)), key=lambda i: (decisions[i].locked, i))
     return [decisions[i] for i in sorted(order[-SHOWN_DECISIONS:])]

@@ -1,7 +1,6 @@
-"""What can be known of images and files without decoding them: an image's size in pixels and how to
-name it elsewhere, a file's kind and size in bytes, and what is left of a block without them.
+"""Facts of images and files without decoding them: pixel size, kind, bytes, and the text beside.
 
-Reads the headers of PNG, GIF, JPEG and WebP. What they cost in tokens lives in `messages.tokens`.
+Reads the headers of PNG, GIF, JPEG and WebP. `messages.tokens` has their cost in tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from compact.messages.given import type_of
 _SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
 _MEDIA = ("media_type", "mime_type", "mimeType", "format")
 _BASE64_CHARS = 256
-"""From this length on a field `data` is base64 though nothing beside it says so."""
+"""A `data` field of this length is base64, even without a media type beside it."""
 _PICTURES = frozenset(("image", "image_url", "input_image"))
 _FILES = frozenset(("document", "file", "input_file"))
 _AUDIO = frozenset(("wav", "mp3", "flac", "opus", "pcm16", "aac"))
@@ -29,7 +28,7 @@ FileKind = Literal["image", "audio", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """What in a block is no text: its kind, and its size in bytes (None if only named)."""
+    """A value in a block that is no text: its kind, and its bytes (None if it is only named)."""
 
     kind: FileKind
     size: int | None = None
@@ -43,8 +42,8 @@ def size_of_data_url(url: str) -> tuple[int | None, int | None]:
 
 
 def size_of_base64(data: str) -> tuple[int | None, int | None]:
-    """Width and height in pixels of a base64 image; (None, None) where it cannot be told."""
-    head = data[:65_536]  # a JPEG's frame header may stand far behind its start
+    """Width and height in pixels of a base64 image; (None, None) if unknown."""
+    head = data[:65_536]  # a JPEG's frame header may stand far behind the start
     try:
         blob = base64.b64decode(head[: len(head) // 4 * 4])
     except (binascii.Error, ValueError):
@@ -72,7 +71,7 @@ def _size_of_jpeg(blob: bytes) -> tuple[int | None, int | None]:
 
 
 def data_url(raw: Mapping[str, Any]) -> str:
-    """The URL that names an image block of any provider; empty where it is none."""
+    """The URL of an image block of any provider; empty if it is no image."""
     named = raw.get("image_url")
     if named is not None:
         return str(named.get("url", "")) if isinstance(named, Mapping) else str(named)
@@ -95,19 +94,19 @@ def visible_json(raw: Mapping[str, Any]) -> str:
 
 
 def binaries(raw: object) -> Iterator[Binary]:
-    """What is in a block, at any depth, that `visible_json` does not show and a provider reads:
-    images, audio and files. A file that is only named (by URL or id) is one of unknown size.
+    """Images, audio and files in a block, at any depth: what `visible_json` hides and a provider
+    reads. A file that is only named (by URL or id) has an unknown size.
     """
     if isinstance(raw, str):
         if _is_data_url(raw):
             yield _binary(raw[5:].partition(";")[0], raw[raw.index(";base64,") + 8 :])
     elif isinstance(raw, Mapping):
-        found = [binary for key in raw for binary in _binaries_of(raw, key)]
+        inner = [binary for key in raw for binary in _binaries_of(raw, key)]
         if is_picture(raw):
-            found = [Binary("image", found[0].size if found else None)]
-        elif not found and type_of(raw) in _FILES and not _holds_text(raw):
-            found = [Binary("file")]
-        yield from found
+            inner = [Binary("image", inner[0].size if inner else None)]
+        elif not inner and type_of(raw) in _FILES and not _holds_text(raw):
+            inner = [Binary("file")]
+        yield from inner
     elif isinstance(raw, list | tuple):
         for value in raw:
             yield from binaries(value)
@@ -144,14 +143,14 @@ def _visible(value: object) -> object:
 
 
 def _is_binary(raw: Mapping[str, Any], key: str) -> bool:
-    """Whether the field is base64 text; the `data` of a source of type `text` is what it says."""
+    """Whether the field is base64. The `data` of a source of type `text` is plain text."""
     value = raw[key]
     if key not in ("data", "file_data") or not isinstance(value, str) or raw.get("type") == "text":
         return False
     if key == "file_data" or raw.get("type") in ("base64", "redacted_thinking"):
         return True
-    named = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
-    return named and " " not in value[:_BASE64_CHARS]
+    is_marked = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
+    return is_marked and " " not in value[:_BASE64_CHARS]
 
 
 def _is_data_url(text: str) -> bool:

@@ -1,12 +1,12 @@
-"""Settings as the kit's authors type them: other names, sections, and words that stand for values.
+"""The kit's names of settings: other names, sections, and words that stand for values.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}
     storage: {adapter: fs, path: .compact/archive}
     redaction: {enabled: true, pii: true}
 
-All of it is a table. Each source of settings is translated by itself, so that the later one counts.
-Objects under `adapters` stay objects.
+Each source of settings is translated by itself, so that the later source counts. Objects under
+`adapters` stay objects.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from compact.errors import InvalidConfig
-from compact.messages.addresses import ARIADNE
 from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
+_ADDRESS = TypeAdapter(AnyHttpUrl, config=ConfigDict(defer_build=True))
+ARIADNE = "http://127.0.0.1:5175"
+"""Ariadne's default address."""
 POLICY: Mapping[str, str] = {
     "trigger_pct": "trigger_ratio",
     "keep_tool_io_pairs": "keep_tool_pairs",
     "roles_never_prune": "roles_never_pruned",
     "hard_cap_buffer": "output_reserve",
 }
-"""Theirs → ours, of what a policy holds."""
+"""Theirs → ours, for fields of a policy."""
 NAMES: Mapping[str, str] = {
     **POLICY,
     "adapters_estimator": "tokenizer",
@@ -39,9 +41,9 @@ NAMES: Mapping[str, str] = {
     "summarization_timeout": "summary_seconds",
     "summarizer_model": "summarizer",
 }
-"""Theirs → ours, of all settings; what stands in a section is joined to its name by `_`."""
+"""Theirs → ours, for all settings. A section and its setting's name are joined by `_`."""
 ARCHIVES = ".compact/archive"
-"""Where `fs` keeps archives where no path is given."""
+"""The archive's folder for `fs` without a path."""
 _EXPORTERS: Mapping[object, Mapping[str, object]] = {
     "console": {"console_events": True},
     "ariadne": {"ariadne_url": ARIADNE},
@@ -61,10 +63,10 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""Theirs → what each word sets where nothing else does; what `false` sets counts in any case."""
+"""Theirs → what each word sets if nothing else sets it. What `false` sets always holds."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
-"""All their names."""
+"""All names of the kit."""
 SECTIONS = ("policy", "telemetry", "storage", "redaction", "adapters")
 PORTS: Mapping[str, type] = {
     "exporter": Exporter,
@@ -72,7 +74,7 @@ PORTS: Mapping[str, type] = {
     "summarizer": Summarizer,
     "estimator": TokenEstimator,
 }
-"""What an adapter may be, and what tells an object that is one."""
+"""Ports of adapters, and the protocol that recognizes one."""
 
 
 class Typed(NamedTuple):
@@ -80,30 +82,30 @@ class Typed(NamedTuple):
 
     settings: dict[str, Any]
     names: dict[str, str]
-    """Ours → theirs, of those that came by another name."""
+    """Ours → theirs, for settings that came by another name."""
     adapters: dict[str, object]
-    """What stays an object, by its port."""
+    """Objects that are adapters, by port."""
 
 
 def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
-    """What somebody gave, by our names; `known` are those. An unknown name stays as it is.
+    """The caller's settings by our names. `known` are our names; an unknown name stays as it is.
 
     Raises:
         InvalidConfig: a setting has two values, or a word means nothing.
     """
-    found = Typed({}, {}, {})
+    result = Typed({}, {}, {})
     words: list[tuple[str, object]] = []
     for typed, value in _flat(given, known):
         name = typed.replace(".", "_")
         port = name.removeprefix("adapters_")
         if port in PORTS and port != name and isinstance(value, PORTS[port]):
-            found.adapters[port] = value
+            result.adapters[port] = value
         elif name in WORDS or name in (_BUCKET, _PREFIX):
             words.append((typed, value))
         else:
-            _set(found, NAMES.get(name, typed), value, typed)
-    _take_words(found, words)
-    return found
+            _set(result, NAMES.get(name, typed), value, typed)
+    _take_words(result, words)
+    return result
 
 
 def _set(found: Typed, own: str, value: object, typed: str) -> None:
@@ -116,7 +118,7 @@ def _set(found: Typed, own: str, value: object, typed: str) -> None:
 
 
 def _flat(given: Mapping[str, Any], known: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Names and values, those of sections as `section.name`, where they have no name of ours."""
+    """Names and values. Those of a section become `section.name`, unless the name is ours."""
     for name, value in given.items():
         if name not in SECTIONS or value is None:
             if name not in SECTIONS:
@@ -142,9 +144,9 @@ def _port_of(adapter: object) -> str:
 
 
 def _take_words(found: Typed, words: list[tuple[str, object]]) -> None:
-    said = {typed.replace(".", "_"): value for typed, value in words}
-    if bucket := said.pop(_BUCKET, None):
-        place = f"s3://{bucket}/{said.pop(_PREFIX, None) or ''}".rstrip("/")
+    by_name = {typed.replace(".", "_"): value for typed, value in words}
+    if bucket := by_name.pop(_BUCKET, None):
+        place = f"s3://{bucket}/{by_name.pop(_PREFIX, None) or ''}".rstrip("/")
         found.settings.setdefault("archive", place)
     for typed, value in words:
         name = typed.replace(".", "_")
@@ -167,3 +169,12 @@ def _take_word(
     else:
         for name, value in known[word].items():
             found.settings.setdefault(name, value)
+
+
+def is_address(text: str) -> bool:
+    """Whether it is the HTTP address of a server."""
+    try:
+        _ADDRESS.validate_python(text)
+    except ValidationError:
+        return False
+    return True

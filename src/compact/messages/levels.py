@@ -1,7 +1,7 @@
-"""The levels a checkpoint passes as it ages, and how many tokens each may have (FR-4).
+"""The levels of a checkpoint as it ages, and their caps in tokens (FR-4).
 
-detailed → moderate → compact → merged, by schedule or earlier under pressure. Every level has a
-hard cap and all checkpoints together have one, so that the active context is bounded for ever.
+detailed → moderate → compact → merged, by schedule, or earlier under pressure. Every level has a
+cap and all checkpoints together have one, so the active context stays bounded.
 """
 
 from __future__ import annotations
@@ -13,60 +13,59 @@ from compact.messages.checkpoints import Checkpoint, Level
 
 LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
-"""Compressions since a checkpoint was made from which on it has that level."""
+"""Age in compressions from which a checkpoint has that level."""
 SHARES: Mapping[Level, float] = {
     "detailed": 0.04,
     "moderate": 0.02,
     "compact": 0.01,
     "merged": 0.03,
 }
-"""Share of the usable window for one checkpoint; a new one takes more where others leave it."""
+"""Share of the usable window for one checkpoint. A new one may take what others leave."""
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
-"""Tokens a level may take even of a small window: below that, little but the heading is left."""
+"""Tokens a level may take even in a small window: less holds little but the heading."""
 ALL_SHARE = 0.20
-"""Largest share of the usable window that all checkpoints together may take."""
+"""Upper bound of all checkpoints together, as a share of the usable window."""
 RECORD_SHARE = 0.12
-"""Share of the usable window for the standing record, and more where the target leaves it."""
+"""Share of the usable window for the standing record. It may take more if the target has room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The caps that follow from a usable window, in tokens."""
+    """Caps in tokens, from the usable window."""
 
     usable: int
 
     def of(self, level: Level) -> int:
-        """The cap of one checkpoint of the level, its heading included."""
+        """Cap of one checkpoint of that level, heading included."""
         return min(max(int(SHARES[level] * self.usable), LEAST[level]), self.together // 2)
 
     @property
     def record(self) -> int:
-        """Tokens that are set aside for the standing record."""
+        """Tokens reserved for the standing record."""
         return int(RECORD_SHARE * self.usable)
 
     @property
     def together(self) -> int:
-        """The cap of all checkpoints together."""
+        """Cap of all checkpoints together."""
         return int(ALL_SHARE * self.usable)
 
 
 def level_at(age: int) -> Level:
-    """The level that the schedule gives a checkpoint after so many compressions."""
+    """The scheduled level at that age in compressions."""
     return next(level for level in reversed(LEVELS) if age >= SCHEDULE[level])
 
 
 def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
-    """The checkpoint at the level that the schedule gives it at the session's compression `number`;
-    its words stay.
+    """The checkpoint at its scheduled level at the session's compression `number`. Its text stays.
 
-    So the level follows from what is stored, and is the same after the session was opened again.
+    The level follows from stored numbers, so it is the same after the session is opened again.
     """
     level = level_at(max(0, number - checkpoint.number))
     return at_level(checkpoint, older(checkpoint.level, level))
 
 
 def at_level(checkpoint: Checkpoint, level: Level) -> Checkpoint:
-    """The same checkpoint, said to be of another level."""
+    """The same checkpoint with another level."""
     if level == checkpoint.level:
         return checkpoint
     return checkpoint.model_copy(update={"level": level})

@@ -1,12 +1,12 @@
-"""What may be told of a message: the message without secrets.
+"""Redaction of messages.
 
-The one place where a history is redacted, before anything is cut from it, taken down, or shown to a
-summarizer. The history itself stays as it was said.
+The only place where a history is redacted: before anything is cut from it, noted, or shown to a
+summarizer. The history itself stays unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from compact.secrets.redaction import Known, find_secrets, may_hold, redact
 
 
 def redact_text(text: str, known: Known) -> str:
-    """The text without secrets; what it held is known from then on."""
+    """The text without secrets. Its secrets are added to `known`."""
     places = find_secrets(text, known)
     for place in places:
         known.learn(text[place.start : place.end], place.kind)
@@ -25,34 +25,34 @@ def redact_text(text: str, known: Known) -> str:
 def redact_message(
     message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
 ) -> Message:
-    """The message without secrets, which are known from then on; the same one where it has none.
+    """The message without secrets, which are added to `known`. A message without any is returned as
+    it is.
 
-    What a provider sent is left out of one that has: it is for telling, not for sending.
+    A changed message loses its provider's dictionary, because it is for reading, not for sending.
     """
-    said: str | tuple[Part, ...]
+    content: str | tuple[Part, ...]
     if isinstance(message.content, str):
-        said = redacted(message.content, known)
+        content = redacted(message.content, known)
     else:
-        said = tuple(_redact_part(part, known, redacted) for part in message.content)
-    words = tuple(
+        content = tuple(_redact_part(part, known, redacted) for part in message.content)
+    quotes = tuple(
         replace(x, words=redacted(x.words, known), question=redacted(x.question, known))
         for x in message.metadata.said
     )
-    if said == message.content and words == message.metadata.said:
+    if content == message.content and quotes == message.metadata.said:
         return message
-    metadata = message.metadata.model_copy(update={"said": words})
-    update = {"content": said, "metadata": metadata, "wire": None, "token_count": None}
+    metadata = message.metadata.model_copy(update={"said": quotes})
+    update = {"content": content, "metadata": metadata, "wire": None, "token_count": None}
     return message.model_copy(update={**update, "edited": True})
 
 
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
-    """The messages without secrets, also those that a later one gives away."""
+    """The messages without secrets, including those that only a later message reveals."""
     once = [redact_message(message, known) for message in messages]
     return [redact_message(message, known, _redact_known) for message in once] if known else once
 
 
 def _redact_known(text: str, known: Known) -> str:
-    """The same of a text that was redacted before fewer secrets were known."""
     return redact_text(text, known) if may_hold(text, known) else text
 
 
@@ -60,15 +60,11 @@ def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]
     if isinstance(part, Image):
         return part
     field = "arguments" if isinstance(part, ToolCall) else "text"
-    said = getattr(part, field)
-    text = redacted(said, known)
-    if text == said:
+    original = getattr(part, field)
+    text = redacted(original, known)
+    if text == original:
         return part
-    raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None
+    raw = part.raw if isinstance(part, ToolCall | ToolResult) else None
+    raw = {"type": raw["type"]} if raw and "type" in raw else None  # the kind of call stays
     changed: dict[str, Any] = {field: text, "raw": raw}
     return replace(part, **changed)
-
-
-def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What says which kind of call it is."""
-    return {"type": raw["type"]} if raw and "type" in raw else None

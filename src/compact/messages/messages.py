@@ -1,9 +1,9 @@
-"""Messages and conversations: what was said, by whom, in parts.
+"""Messages: role, content in parts, and metadata.
 
-A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we
-did not change is rendered back byte for byte, unknown fields included. Reading and writing wire
-dictionaries lives in `core.formats`; who is *speaking* (a person, a tool, an injected reminder) is
-decided in `text.speakers`.
+A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that an
+unchanged message is rendered byte for byte, unknown fields included. `messages.formats` reads and
+writes wire dictionaries. `text.speakers` decides who *speaks*: a person, a tool, an injected
+reminder.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from compact.patterns import regex
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 SYSTEM_ROLES: frozenset[str] = frozenset(("system", "developer"))
-"""The roles that a system prompt is written in."""
+"""Roles of system prompts."""
 ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
 INPUT_ROLES: Mapping[str, Role] = {
     "tool_call": "assistant",
     "tool_result": "tool",
     "function": "tool",
 }
-"""Role names that are accepted on input and what they mean."""
+"""Other role names that are accepted, and their meaning."""
 
 Raw = Mapping[str, Any]
 M = TypeVar("M", bound="Message")
@@ -53,7 +53,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A model's reasoning; `signature` is the provider's seal on it and costs no text tokens."""
+    """A model's reasoning. `signature` is the provider's seal and costs no text tokens."""
 
     text: str
     signature: str | None = None
@@ -63,7 +63,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image; width and height in pixels if known, `detail` as the provider names it."""
+    """An image. Width and height are pixels, if known; `detail` is the provider's word."""
 
     width: int | None = None
     height: int | None = None
@@ -74,7 +74,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request to run a tool; `arguments` are JSON as the model wrote it, or free text."""
+    """A request to run a tool. `arguments` are JSON as the model wrote it, or free text."""
 
     id: str
     name: str
@@ -84,7 +84,7 @@ class ToolCall:
 
     @property
     def sent(self) -> str:
-        """The arguments as they stand in a prompt: see `readable_arguments`."""
+        """The arguments as a prompt has them (`readable_arguments`)."""
         if self.raw is not None and self.raw.get("type") in _FREE_TEXT:
             return self.arguments
         return readable_arguments(self.arguments)
@@ -92,12 +92,12 @@ class ToolCall:
 
 _RANDOM_ID = regex(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _FREE_TEXT = ("custom", "custom_tool_call")
-"""How providers call a call whose arguments need not be JSON; what is given may be no text."""
+"""Types of calls whose arguments need not be JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered to the call `call_id`."""
+    """A tool's answer to the call `call_id`."""
 
     call_id: str
     text: str
@@ -110,7 +110,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model's refusal, kept apart from its text by the provider."""
+    """A model's refusal, if the provider keeps it apart from the text."""
 
     text: str
     type: Literal["refusal"] = "refusal"
@@ -119,7 +119,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part we do not know: kept and sent back unchanged; `text` is what it is counted as."""
+    """A part of unknown kind. It is kept and sent back unchanged; `text` is its counted text."""
 
     text: str = ""
     type: Literal["opaque"] = "opaque"
@@ -128,12 +128,12 @@ class Opaque:
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
 COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
-"""Types of a provider's own compactions: Anthropic's blocks, whose content can be read, and sealed
-items of Responses. One stands for everything before it, which its provider ignores."""
+"""Types of a provider's own compactions: Anthropic's blocks, which can be read, and sealed items of
+Responses. Everything before one is ignored by its provider."""
 
 
 def is_compaction(raw: object) -> bool:
-    """Whether a block or an item is a provider's own compaction, and not just the mark of one."""
+    """Whether a block or item is a provider's own compaction with content."""
     if not isinstance(raw, Mapping) or str(raw.get("type")) not in COMPACTIONS:
         return False
     return bool(raw.get("content") or raw.get("encrypted_content"))
@@ -141,8 +141,8 @@ def is_compaction(raw: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonWords:
-    """What a person said inside a tool's result: an answer to the question it asked, the reason of
-    a refusal, or a note beside an answer. Which result, `call_id` says.
+    """A person's words inside a tool result: the answer to its question, the reason of a refusal,
+    or a note beside an answer. `call_id` names the result.
     """
 
     kind: Literal["answer", "refusal", "note"]
@@ -152,14 +152,14 @@ class PersonWords:
 
 
 class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
-    """What is known about a message beside its content. Unknown keys are kept."""
+    """Facts about a message beside its content. Unknown keys are kept."""
 
     source: str | None = None
-    """Who made it, where a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
+    """The maker, if a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
     said: tuple[PersonWords, ...] = ()
-    """What a person said inside its tool results, where a reader knows (`text.said_within`)."""
+    """A person's words inside its tool results, if a reader knows (`text.said_within`)."""
     recalled: tuple[str, ...] = ()
-    """Ids of the calls whose results are text of compact's own (`messages.own_text`)."""
+    """Ids of the calls whose results are compact's own text (`messages.own_text`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
@@ -168,15 +168,16 @@ class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
 
 NO_METADATA = MessageMetadata.model_construct()
 META = ("metadata", "meta")
-"""What a message's metadata are called, in a dictionary too; what is said by either name counts."""
+"""Names of the metadata in a dictionary. Both count."""
 
 
 def metadata_in(raw: Raw) -> object:
-    """What a dictionary says of its metadata: by both names together, where it has both."""
-    named = [raw[name] for name in META if name in raw]
-    if len(named) == 2 and all(isinstance(each, Mapping) for each in named):
-        return {**named[0], **named[1]}
-    return next((each for each in named if isinstance(each, Mapping)), named[0] if named else None)
+    """The metadata of a dictionary. If both names are there, they are merged."""
+    values = [raw[name] for name in META if name in raw]
+    mappings = [value for value in values if isinstance(value, Mapping)]
+    if len(mappings) == 2:
+        return {**mappings[0], **mappings[1]}
+    return next(iter([*mappings, *values]), None)
 
 
 class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
@@ -192,19 +193,19 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     id: str = Field(default_factory=clock_and_ids.new_id)
     timestamp: datetime = Field(default_factory=clock_and_ids.now)
     token_count: int | None = Field(default=None, ge=0)
-    """Tokens as sent, framing included; None until somebody counted."""
+    """Tokens as sent, framing included. None until counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
     metadata: MessageMetadata = NO_METADATA
     name: str | None = None
-    """The name of the speaker, where the provider is told one."""
+    """The speaker's name, if the provider gets one."""
     reply_id: str | None = None
-    """Pieces of one reply of the model share it."""
+    """Shared by all pieces of one reply of the model."""
     wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
-    """The provider's own dictionary this message was read from."""
+    """The provider's dictionary that this message was read from."""
     wire_format: str | None = Field(default=None, exclude=True)
-    """The name of the wire format `wire` is in."""
+    """The name of `wire`'s format."""
     edited: bool = Field(default=False, exclude=True)
-    """Whether the content no longer is what `wire` says."""
+    """Whether the content differs from `wire`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -216,12 +217,12 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def meta(self) -> MessageMetadata:
-        """The metadata, by its other name."""
+        """Another name of `metadata`."""
         return self.metadata
 
     @classmethod
     def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:
-        """Validate a mapping of this model's fields.
+        """A message from a mapping of this model's fields.
 
         Raises:
             InvalidMessage: naming the first field that is wrong.
@@ -231,21 +232,19 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
-            raise InvalidMessage(path + where, first["msg"]) from None
+            raise invalid(path, error) from None
 
     @classmethod
     def trusted(cls, **fields: object) -> Self:
-        """A message of fields that a parser has just checked, made five times as fast."""
+        """A message from checked fields, without validation: five times as fast."""
         values = {**_DEFAULTS, **fields}
         if "timestamp" not in fields:
             values["timestamp"] = clock_and_ids.now()
         return made(cls, values, set(fields))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values of some fields, which are not validated: as pydantic makes it,
-        four times as fast.
+        """A copy with some fields replaced, without validation: as pydantic's, four times as
+        fast.
         """
         if deep:
             return super().model_copy(update=update, deep=deep)
@@ -255,14 +254,14 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The content as parts; a plain string is one text part, an empty one none."""
+        """The content as parts. A plain string is one text part, an empty one none."""
         if isinstance(self.content, str):
             return (Text(self.content),) if self.content else ()
         return self.content
 
     @property
     def text(self) -> str:
-        """What was said in plain words: text and refusal parts, joined by line ends."""
+        """Text and refusal parts, joined by line ends."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(p.text for p in self.content if isinstance(p, Text | Refusal))
@@ -283,13 +282,13 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def has_compaction(self) -> bool:
-        """Whether a provider's own compaction is in it."""
+        """Whether it contains a provider's own compaction."""
         parts = () if isinstance(self.content, str) else self.content
         return any(type(p) is Opaque and is_compaction(p.raw) for p in parts)
 
     @property
     def has_reasoning(self) -> bool:
-        """Whether some of it is reasoning."""
+        """Whether it contains reasoning."""
         return not isinstance(self.content, str) and Thinking in map(type, self.content)
 
     @property
@@ -299,7 +298,7 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def is_important(self) -> bool:
-        """Whether somebody marked it so, or scored it as high as can be."""
+        """Whether it is marked important, or has the highest score."""
         return self.metadata.important or self.importance_score == 1
 
     def with_parts(self, parts: Iterable[Part]) -> Self:
@@ -309,8 +308,15 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         )
 
 
+def invalid(path: str, error: ValidationError) -> InvalidMessage:
+    """The first field that pydantic refused in the value at that path, as our error."""
+    first = error.errors(include_url=False)[0]
+    where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+    return InvalidMessage(path + where, first["msg"])
+
+
 def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
-    """A message of the values of all its fields, of which so many were given."""
+    """A message from the values of all its fields; `given` are the names of those that were set."""
     message = _new(kind)
     _set(message, "__dict__", values)
     _set(message, "__pydantic_fields_set__", given)
@@ -325,11 +331,11 @@ _DEFAULTS: dict[str, Any] = {
     for name, field in Message.model_fields.items()
     if not field.is_required() and field.default_factory is None
 }
-"""Defaults of the fields that have a constant one, for `Message.trusted`."""
+"""Constant defaults of the fields, for `Message.trusted`."""
 
 
 def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
-    """What messages say: their words, the arguments of calls, the texts of results."""
+    """The texts in messages: content, arguments of calls, and results."""
     for message in messages:
         yield message.text
         for call in message.tool_calls:
@@ -339,5 +345,5 @@ def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def short_id(message_id: str) -> str:
-    """A message's id as it is shown: the first eight digits of a random one, else all of it."""
+    """A message's id for display: the first eight digits of a random id, or the whole id."""
     return message_id[:8] if _RANDOM_ID.match(message_id) else message_id

@@ -1,8 +1,8 @@
 """Options of a call, as `help()` shows them.
 
-Options that a function takes as `**options: Unpack[Options]` become parameters of its signature,
-with what `Options` says of each in the docstring. Only the standard library is imported here,
-because the front door uses this module before anything else is loaded.
+A function that takes `**options: Unpack[Options]` gets them as parameters of its signature, and
+their field docstrings in its docstring. This module imports only the standard library, because the
+front door uses it before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Left:
-    """The default of an option that is no constant: its description says what happens without."""
+    """Default of an option without a constant one; its description says what happens then."""
 
     def __repr__(self) -> str:
         return "…"
@@ -29,7 +29,7 @@ LEFT = _Left()
 
 
 def taking(options: type) -> Callable[[F], F]:
-    """A function that takes `**options: Unpack[Options]`: shown, its options with it."""
+    """Decorates a function that takes `**options: Unpack[Options]`, for `show_options`."""
 
     def shown(function: F) -> F:
         show_options(function, options)
@@ -46,8 +46,8 @@ def show_options(function: Callable[..., Any], options: type) -> None:
 
 
 def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
-    """The signature with the options as parameters. Their defaults are what `DEFAULTS` beside them
-    says, else None where that may be given.
+    """The signature with the options as parameters. Defaults come from `DEFAULTS` beside the
+    options; else None if that is allowed.
     """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())[:-1]
@@ -66,30 +66,29 @@ def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
 
 
 def _described(options: type) -> str:
-    """The options, each with its type and what its docstring says."""
     lines = ["Options:"]
-    said = _docstrings(options)
+    docstrings = _docstrings(options)
     for name, annotation in options.__annotations__.items():
         kind = getattr(annotation, "__forward_arg__", annotation)
-        words = " ".join(said.get(name, "").split())
+        words = " ".join(docstrings.get(name, "").split())
         text = f"{name} ({kind}): {words}"
         lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
     return "\n".join(lines)
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below each field of a class; nothing where its source is not there."""
+    """Docstrings of a class's fields; empty if its source is not installed."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, SyntaxError):
         return {}
     fields = body.body if isinstance(body, ast.ClassDef) else []
-    said: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for field, after in itertools.pairwise(fields):
         match field, after:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                said[name] = text
-    return said
+                docstrings[name] = text
+    return docstrings

@@ -1,10 +1,9 @@
-"""What a provider's refusal of a prompt says: how many tokens there were, and how many may be.
+"""A provider's refusal of a prompt as too large: the prompt's tokens, and the limit.
 
-Start reading at `_SAID`: the sentences of the providers and servers, each as a pattern. Only what
-they say of the *prompt* counts as its tokens: where the room for an answer was part of what did not
-fit, a sum of both says nothing of the prompt. Some servers stop counting at their limit; what they
-name is a least number. An error that matches nothing is no overflow, and neither is a rate limit;
-mapping vendors' exceptions is the providers' work.
+Start at `_SAID`: sentences of providers and servers as patterns. Only a number of the *prompt*
+counts as its tokens; a sum with the answer's room says nothing about the prompt. Some servers stop
+counting at their limit, so their number is a lower bound. An error that matches nothing is no
+overflow, and neither is a rate limit. The providers map vendors' exceptions.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _LIMITS: Mapping[str, str] = {
     "DashScope": r"range of input length should be \[1, (?P<limit>#)\]",
     "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
 }
-"""Sentences that name no tokens of the prompt."""
+"""Sentences without the prompt's tokens."""
 _NAMED = regex(
     r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
     r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
@@ -83,7 +82,7 @@ _RATE = regex(
     r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
     re.IGNORECASE,
 )
-"""What a refusal says that is over in a while, however small the prompt."""
+"""Marks of a refusal that ends after a while, however small the prompt."""
 
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
@@ -95,18 +94,18 @@ _WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
 
 
 class OverflowRefusal(NamedTuple):
-    """The numbers of a refusal; None where it does not say."""
+    """The numbers of a refusal; None if it has none."""
 
     tokens: int | None
-    """Of the prompt alone."""
+    """Tokens of the prompt alone."""
     limit: int | None
-    """Of the window, for prompt and answer together."""
+    """Tokens of the window, for prompt and answer together."""
     at_least: bool = False
-    """Whether the prompt may have more tokens than that."""
+    """Whether the prompt may have more tokens than `tokens`."""
 
 
 def refusal_of(error: object) -> OverflowRefusal | None:
-    """What an error, a text or a provider's JSON says; None where it is no overflow."""
+    """The refusal in an error, a text or a provider's JSON; None if it is no overflow."""
     if not isinstance(error, ContextOverflow):
         return _read(_text_of(error))
     if error.tokens is None and error.limit is None:
@@ -116,20 +115,20 @@ def refusal_of(error: object) -> OverflowRefusal | None:
 
 def _read(text: str) -> OverflowRefusal | None:
     for pattern in _WITH_TOKENS:
-        if found := pattern.search(text):
-            said = found.groupdict()
-            least = _number(said.get("least"))
-            tokens = _number(said.get("tokens"))
+        if match := pattern.search(text):
+            numbers = match.groupdict()
+            least = _number(numbers.get("least"))
+            tokens = _number(numbers.get("tokens"))
             if tokens is not None:
-                tokens += _number(said.get("more")) or 0
+                tokens += _number(numbers.get("more")) or 0
             return OverflowRefusal(
-                tokens if least is None else least, _number(said["limit"]), bool(least)
+                tokens if least is None else least, _number(numbers["limit"]), bool(least)
             )
     if _RATE.search(text):
         return None
     for pattern in _WITH_LIMIT:
-        if found := pattern.search(text):
-            return OverflowRefusal(None, _number(found["limit"]))
+        if match := pattern.search(text):
+            return OverflowRefusal(None, _number(match["limit"]))
     return OverflowRefusal(None, None) if _NAMED.search(text) else None
 
 
@@ -137,7 +136,7 @@ def _text_of(error: object) -> str:
     body = getattr(error, "body", None) or getattr(error, "response", None)
     try:
         text = f"{error} {body}" if body is not None else str(error)
-    except (RecursionError, ValueError):  # nothing that a provider sends
+    except (RecursionError, ValueError):  # no provider sends such a body
         return ""
     return " ".join(text.split())
 

@@ -1,11 +1,10 @@
-"""Text that compact itself puts into a prompt: it opens with a heading that carries a digest of the
-words below, made with a key, and is recognized by it when it comes back.
+"""Text that compact itself puts into a prompt, and how it is recognized later.
 
-Whoever does not have the key can write such a heading, and it does not match: it is plain text of
-whoever said it. Nothing that is recognized is ever stored, searched or summarized as if someone had
-said it. The headings' own words live beside what they head: `messages.checkpoints`,
-`messages.goals`, `text.prompts`, `text.recalls`, `session.remembered`; where keys are kept, in
-`managers`.
+It opens with a heading that carries a keyed digest of the text below. Without the key, a heading
+does not match, and the text counts as plain text of its author. Recognized text is never stored,
+searched or summarized as if someone had said it. The headings' words stand beside their texts:
+`messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls`, `session.remembered`. The
+session layer keeps the keys.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ _HEADING = regex(
 )
 
 _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
-"""Where a text of ours may end that others stand behind."""
+"""Possible end of our text inside a longer one."""
 MOST_AROUND = 8
-"""Headings of a text that may have others inside them: each costs a look at the whole text."""
+"""Headings that are tried as ones with others inside: each costs a pass over the text."""
 _DIGITS = 15
-"""Of a digest, 50 bits: in tokens of three digits, so that every heading takes as many of them."""
+"""Decimal digits of a digest: 50 bits. Tokens have three digits, so all headings cost the same."""
 
 
 class OwnText:
-    """Makes and recognizes headings by keys: those that `load` gives when one is needed, the first
-    of them for new text; where it gives none, the one that `make` gives.
+    """Makes and recognizes headings by keys. `load` gives the keys when they are needed, the first
+    one for new text. If it gives none, `make` gives one.
     """
 
     def __init__(self, load: Callable[[], Sequence[bytes]], make: Callable[[], bytes]) -> None:
@@ -41,44 +40,44 @@ class OwnText:
         self._keys: Sequence[bytes] = ()
 
     def digest(self, words: str) -> str:
-        """Of the words: line ends and outer white space change on the way through clients."""
+        """The digest. Line ends and outer white space are left out, because clients change them."""
         if not self._keys:
             self._keys = self._load() or (self._make(),)
         return _digest(self._keys[0], words)
 
     def under(self, title: str, words: str) -> str:
-        """The words under their heading, which opens with one of the kinds."""
+        """The text under its heading. `title` begins with one of the kinds."""
         return f"[{title} · digest {self.digest(words)}]\n{words}"
 
     def kind_of(self, text: str) -> str | None:
-        """Its kind where the text is one of ours, such as `Checkpoint`, else None."""
-        found = _HEADING.match(text)
-        if found is None:
+        """The kind of a text of ours, such as `Checkpoint`; else None."""
+        heading = _HEADING.match(text)
+        if heading is None:
             return None
-        words, given = text[found.end() :], found["digest"]
-        is_ours = any(hmac.compare_digest(given, _digest(key, words)) for key in self._all())
-        return found["kind"] if is_ours else None
+        words, digest = text[heading.end() :], heading["digest"]
+        is_ours = any(hmac.compare_digest(digest, _digest(key, words)) for key in self._all())
+        return heading["kind"] if is_ours else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
-        """The text without what of these kinds of ours stands in it word for word, wherever; the
-        same object where there is nothing.
+        """The text without ours of these kinds, wherever it stands. A text without any is returned
+        as it is.
         """
         return self.parted(text, kinds)[1]
 
     def parted(
         self, text: str, kinds: Collection[str], known: Iterable[str] = ()
     ) -> tuple[list[str], str]:
-        """What of these kinds of ours stands in the text, each with its heading, and `without`.
-        Where no key knows it, it is ours if it is one of the `known` words.
+        """Our texts of these kinds with their headings, and the rest of the text. A heading without
+        a known key counts if one of the `known` texts stands below it.
         """
-        found = list(_HEADING.finditer(text))
-        starts = [*(heading.start() for heading in found), len(text)]
-        rest = [row for row in zip(found, starts[1:], strict=True) if row[0]["kind"] in kinds]
+        headings = list(_HEADING.finditer(text))
+        starts = [*(heading.start() for heading in headings), len(text)]
+        rest = [row for row in zip(headings, starts[1:], strict=True) if row[0]["kind"] in kinds]
         ends, keys = dict[int, int](), self._all()
         while rest and (key := next(keys, None)) is not None:
             ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
             rest = [row for row in rest if row[0].start() not in ends]
-        for key in self._keys:  # what we quote may hold a heading that somebody made up
+        for key in self._keys:  # our text may quote a made-up heading
             for heading, _ in rest[:MOST_AROUND]:
                 if (end := _end(text, heading, len(text), key)) is not None:
                     ends[heading.start()] = end
@@ -86,17 +85,17 @@ class OwnText:
             begin = stop - len(text[heading.end() : stop].lstrip())
             if word := next((x for x in known if x and text.startswith(x, begin, stop)), ""):
                 ends[heading.start()] = begin + len(word)
-        ours, left, start = list[str](), list[str](), 0
+        quotes, others, start = list[str](), list[str](), 0
         for begin, end in sorted(ends.items()):
             if begin < start:
                 continue
-            ours.append(text[begin:end])
-            left.append(text[start:begin])
+            quotes.append(text[begin:end])
+            others.append(text[start:begin])
             start = end
-        return ours, rejoined([*left, text[start:]]) if left else text
+        return quotes, rejoined([*others, text[start:]]) if others else text
 
     def _all(self) -> Iterator[bytes]:
-        """The keys; they are loaded again, once, where those that are known find nothing."""
+        """The keys. If the caller finds no match, they are loaded again once."""
         known = self._keys
         yield from known
         self._keys = self._load() or known
@@ -104,24 +103,26 @@ class OwnText:
 
 
 def keyed(key: bytes) -> OwnText:
-    """Text of our own by one key."""
+    """An `OwnText` with one fixed key."""
     return OwnText(lambda: (key,), lambda: key)
 
 
 def headed(text: str) -> str | None:
-    """The kind that a text's heading names, whoever wrote it: for text that is known to be ours."""
-    found = _HEADING.match(text)
-    return found["kind"] if found else None
+    """The kind in a text's heading, whoever wrote it. For text that is known to be ours."""
+    heading = _HEADING.match(text)
+    return heading["kind"] if heading else None
 
 
 def below(text: str) -> str:
-    """The words below a heading; the whole text where there is none."""
-    found = _HEADING.match(text)
-    return text[found.end() :] if found else text
+    """The text below a heading; the whole text if there is none."""
+    heading = _HEADING.match(text)
+    return text[heading.end() :] if heading else text
 
 
 def rejoined(pieces: Sequence[str]) -> str:
-    """The pieces of a text, stripped; of the white space where two meet the longer one stays."""
+    """The pieces of a text, joined and stripped. Of the white space at each joint the longer
+    stays.
+    """
     whole = ""
     for piece in pieces:
         head, tail = whole.rstrip(), piece.lstrip()
@@ -141,14 +142,14 @@ def _shown(digest: hmac.HMAC) -> str:
 def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None:
     words = hmac.new(key, digestmod=hashlib.sha256)
     start = stop - len(text[heading.end() : stop].lstrip())
-    for found in _ENDS.finditer(text, start, stop):
-        words.update(_bytes(text[start : found.end()]))
+    for match in _ENDS.finditer(text, start, stop):
+        words.update(_bytes(text[start : match.end()]))
         if hmac.compare_digest(_shown(words), heading["digest"]):
-            return found.end()
-        start = found.end()
+            return match.end()
+        start = match.end()
     return None
 
 
 def _bytes(words: str) -> bytes:
-    """What a digest is made of; half a character counts as the sign that is sent in its place."""
+    """Input of a digest. A half surrogate becomes the sign that is sent instead."""
     return carried(words).replace("\r\n", "\n").replace("\ufffd", "?").encode("utf-8", "replace")

@@ -1,7 +1,4 @@
-"""The policy: one value that says what is kept and how hard to compress.
-
-It computes nothing: whoever decides something reads it there.
-"""
+"""The policy: what is kept, and how hard to compress. It computes nothing itself."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from compact.messages.kit_names import POLICY
 from compact.messages.messages import ROLES
 
 Strategy = Literal["task_state", "brief", "decision_log", "code_delta", "mask", "off"]
-"""The treatment of old messages. The first four mask tool output and summarize the rest: as the
-state of a task in sections, as a short account, as decisions and their reasons, as changes per
-file. `mask` masks and leaves a receipt for the rest; `off` is a sliding window: the newest
-messages word for word, and the receipt."""
+"""How old messages are treated. The first four mask tool output and summarize the rest: as the
+state of a task in sections, as a short account, as decisions and reasons, or as changes per file.
+`mask` masks and leaves a receipt for the rest. `off` is a sliding window: the newest messages word
+for word, and the receipt."""
 
 
 class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):

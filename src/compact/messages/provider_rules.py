@@ -1,11 +1,11 @@
-"""What providers demand of a message list, as data, and the check that a list keeps to it.
+"""What providers demand of a message list, as data, and a check of it.
 
 Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
 answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
 `function_call_output`; a `reasoning` item is refused "without its required following item");
 Ollama, "Tool calling" (results follow the message that called); Anthropic "Messages" and "Tool use"
 guides (first message is the user's, consecutive turns of one role are combined, tool results open
-the next user message). Computing where one may cut lives in `messages.boundaries`.
+the next user message). `messages.boundaries` computes legal cuts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ProviderRules:
     """One provider's demands."""
 
     results_adjacent: bool = True
-    """Results come directly after the message that called."""
+    """Results come directly after the message with the calls."""
     has_turns: bool = False
-    """Neighbours of one role are a turn: the user's comes first, and in it results come first."""
+    """Neighbours of one role form a turn. The user's is first, and results open a turn."""
     has_items: bool = False
-    """Calls, results and reasoning are items; after reasoning comes an item of the same reply."""
+    """Calls, results and reasoning are items. Reasoning is followed by an item of its reply."""
 
 
 OPENAI_CHAT = ProviderRules()
@@ -35,24 +35,24 @@ ANTHROPIC = ProviderRules(has_turns=True)
 
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    """Every demand of the provider that the list breaks, in words; empty when it may be sent."""
-    found = _pairing(messages, rules)
+    """Every demand of the provider that the list breaks, as text; empty if it may be sent."""
+    problems = _pairing(messages, rules)
     if rules.has_turns:
         first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
         if first and first[1].role != "user":
-            found.append(f"message {first[0]}: the first message must be the user's")
-        found += [
+            problems.append(f"message {first[0]}: the first message must be the user's")
+        problems += [
             f"message {i}: a tool result stands after other content"
             for i, m in enumerate(messages)
             if _late_result(m)
         ]
     if rules.has_items:
-        found += [
+        problems += [
             f"message {i}: reasoning stands without what it led to"
             for i, m in enumerate(messages)
             if is_reasoning(m) and not _goes_on(messages, i)
         ]
-    return found
+    return problems
 
 
 def is_reasoning(message: Message) -> bool:
@@ -63,7 +63,6 @@ def is_reasoning(message: Message) -> bool:
 
 
 def _goes_on(messages: Sequence[Message], position: int) -> bool:
-    """Whether the next message is another piece of the same reply."""
     after = messages[position + 1] if position + 1 < len(messages) else None
     if after is None or after.role != "assistant":
         return False
@@ -78,19 +77,19 @@ def _late_result(message: Message) -> bool:
 
 
 def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    found: list[str] = []
-    waiting: list[tuple[str, int]] = []
+    problems: list[str] = []
+    open_calls: list[tuple[str, int]] = []
     for i, m in enumerate(messages):
         results = m.tool_results
         for result in results:
-            answered = next((w for w in waiting if w[0] == result.call_id), None)
-            if answered is None:
-                found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
+            call_at = next((w for w in open_calls if w[0] == result.call_id), None)
+            if call_at is None:
+                problems.append(f"message {i}: tool result {result.call_id!r} answers no open call")
             else:
-                waiting.remove(answered)
+                open_calls.remove(call_at)
         same_turn = rules.has_turns and i and messages[i - 1].role == m.role
-        if waiting and rules.results_adjacent and not results and not same_turn:
-            found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting]
-            waiting.clear()
-        waiting += [(call.id, i) for call in m.tool_calls]
-    return found + [f"message {c}: call {x!r} is never answered" for x, c in waiting]
+        if open_calls and rules.results_adjacent and not results and not same_turn:
+            problems += [f"message {c}: call {x!r} is not answered at once" for x, c in open_calls]
+            open_calls.clear()
+        open_calls += [(call.id, i) for call in m.tool_calls]
+    return problems + [f"message {c}: call {x!r} is never answered" for x, c in open_calls]

@@ -1,9 +1,9 @@
-"""How far the context of a session can be trusted after it was compressed, and how a model of some
-size should write (FR-13).
+"""How reliable a session's context is after compressions, and how a model of some size should write
+(FR-13).
 
-Each compression leaves something out, and a small model leaves out more: the score is a factor of
-the model's size, times 0.9 for each compression. Sizes are billions of parameters
-(`messages.parameters`).
+Each compression leaves something out, and a small model leaves out more. The score is a factor of
+the model's size, times 0.9 per compression. Sizes are billions of parameters
+(`messages.model_facts`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Grade = Literal["excellent", "good", "moderate", "low", "critical"]
 Found = TypeVar("Found")
 
 KEPT = 0.9
-"""What is left of the score after one more compression."""
+"""Factor of the score for each compression."""
 FACTORS: Sequence[tuple[float, float]] = ((70, 0.95), (30, 0.85), (13, 0.70), (7, 0.50), (0, 0.30))
-"""Billions from which on a factor counts."""
+"""Billions of parameters from which a factor holds."""
 GRADES: Sequence[tuple[float, Grade]] = (
     (0.85, "excellent"),
     (0.70, "good"),
@@ -30,27 +30,27 @@ GRADES: Sequence[tuple[float, Grade]] = (
     (0.40, "low"),
     (0.0, "critical"),
 )
-"""Scores from which on a name counts."""
+"""Scores from which a grade holds."""
 WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7), (math.inf, 10))
-"""Whole billions (a 3B has 3.2) up to which so many compressions are enough for a warning."""
+"""Whole billions (a 3B has 3.2) up to which that many compressions cause a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How far a session's context can be trusted."""
+    """How reliable a session's context is."""
 
     score: float
     """From 0 to 1."""
     grade: Grade
     compressions: int
     warn_after: int
-    """Compressions from which on a person is warned."""
+    """Compressions from which a person is warned."""
     by_model: bool = True
-    """Whether a model wrote what stands for the past; code only leaves out."""
+    """Whether a model wrote the summaries. Code only leaves things out."""
 
     @property
     def meaning(self) -> str:
-        """What the score says, and what it does not say."""
+        """What the score means, and what it does not mean."""
         if not self.by_model:
             return (
                 "an estimate for summaries that a model writes. Here code wrote them, in the words "
@@ -64,7 +64,7 @@ class Reliability:
 
     @property
     def warning(self) -> str | None:
-        """What a person is told; None before there is reason to, and where code wrote."""
+        """The warning for a person. None below the limit, or if code wrote."""
         if not self.by_model or self.compressions < self.warn_after:
             return None
         return (
@@ -76,13 +76,13 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStyle:
-    """How a new checkpoint is to be written: its level, and the share of the level's cap."""
+    """How to write a new checkpoint: its level, and the share of the level's cap."""
 
     level: Level
     share: float
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy with this way of writing."""
+        """The policy with this style."""
         return policy.model_copy(update={"new_level": self.level, "level_share": self.share})
 
 
@@ -92,17 +92,16 @@ WRITINGS: Sequence[tuple[float, CheckpointStyle]] = (
     (7, CheckpointStyle("detailed", 0.6)),
     (0, CheckpointStyle("moderate", 0.8)),
 )
-"""Billions from which on a way of writing counts.
+"""Billions of parameters from which a style holds.
 
-The smaller a model, the sooner it repeats itself or invents, so it is asked for less: what it does
-not say is still in the anchors, and in the history. Below 7 it is not asked for the many sections
-of the detailed level either; 0.8 of the moderate cap is 0.4 of the detailed one.
-"""
+A small model soon repeats itself or invents, so it is asked for less: the rest is still in the
+anchors and in the history. Below 7 it is not asked for the many sections of the detailed level; 0.8
+of the moderate cap is 0.4 of the detailed one."""
 
 
 def reliability_of(billions: float, compressions: int, *, by_model: bool = True) -> Reliability:
-    """How far a context can be trusted that a model of that size goes on with after so many
-    compressions, whose summaries a model wrote or code.
+    """The reliability of a context for a model of that size after that many compressions.
+    `by_model` says whether a model wrote the summaries.
 
     Raises:
         ValueError: a number of compressions below 0.
@@ -115,10 +114,10 @@ def reliability_of(billions: float, compressions: int, *, by_model: bool = True)
 
 
 def writing_of(billions: float) -> CheckpointStyle:
-    """How a summarizer of that size should write a new checkpoint."""
+    """The checkpoint style for a summarizer of that size."""
     return _from(WRITINGS, billions)
 
 
 def _from(steps: Sequence[tuple[float, Found]], value: float) -> Found:
-    """What the first step says that the value reaches; else what the last one says."""
+    """The value of the first step that `value` reaches, or of the last step."""
     return next((found for least, found in steps if value >= least), steps[-1][1])

@@ -1,4 +1,4 @@
-"""What comes back from a model: its message, why it ended, and what it says the prompt cost."""
+"""A model's answer: its message, why it ended, and its reported usage."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from compact.messages.calls import got
 from compact.messages.messages import Message
 
 Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
-"""Why an answer ended: of itself, at its token limit, to have tools called, because the model or a
-filter would not go on, or the provider does not say."""
+"""Why an answer ended: by itself, at its token limit, for calls of tools, by refusal of the model
+or a filter, or unknown."""
 
 
 class Usage(BaseModel, frozen=True, defer_build=True):
@@ -22,12 +22,12 @@ class Usage(BaseModel, frozen=True, defer_build=True):
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(default=0, ge=0)
     cached_tokens: int = Field(default=0, ge=0)
-    """Of the prompt's tokens, those that came out of the provider's cache."""
+    """Prompt tokens that came from the provider's cache."""
 
 
 def usage_of(prompt: object, completion: object, cached: object) -> Usage | None:
-    """Usage as a server says it: None where it says none of the prompt, and what is no number of
-    tokens counts nothing, as an answer is not lost for that.
+    """A server's usage. None without a number for the prompt. Other wrong values count as 0,
+    because an answer must not be lost for them.
     """
     if not is_tokens(prompt):
         return None
@@ -39,7 +39,7 @@ def usage_of(prompt: object, completion: object, cached: object) -> Usage | None
 
 
 def is_tokens(value: object) -> TypeGuard[int]:
-    """Whether it is a number of tokens."""
+    """Whether the value is a number of tokens."""
     return type(value) is int and value >= 0
 
 
@@ -47,28 +47,28 @@ class Reply(BaseModel, frozen=True, defer_build=True):
     """A model's answer."""
 
     message: InstanceOf[Message] | Mapping[str, Any]
-    """As a message, or as the provider's dictionary."""
+    """A message, or the provider's dictionary."""
     usage: Usage | None = None
-    """None where the provider does not say."""
+    """None if the provider reports none."""
     finish: Finish = "stop"
     model: str = ""
-    """Who answered, where the provider says so or another model stood in."""
+    """The model that answered, if reported, or if another one stood in."""
     is_stand_in: bool = False
-    """Whether another model answered in the place of the one that was asked."""
+    """Whether another model answered instead of the requested one."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it: neither words nor a call."""
-        said = self.message
-        if isinstance(said, Message):
-            return not (said.text.strip() or said.tool_calls)
-        words = said.get("content")
-        says = bool(words.strip() if isinstance(words, str) else words)
-        return not (says or said.get("tool_calls"))
+        """Whether it has neither text nor calls."""
+        message = self.message
+        if isinstance(message, Message):
+            return not (message.text.strip() or message.tool_calls)
+        content = message.get("content")
+        has_content = bool(content.strip() if isinstance(content, str) else content)
+        return not (has_content or message.get("tool_calls"))
 
 
 class Delta(BaseModel, frozen=True, defer_build=True):
-    """A piece of an answer as it is written; the last one carries the whole."""
+    """A piece of an answer as it is written. The last piece carries the whole reply."""
 
     text: str = ""
     reply: Reply | None = None
@@ -78,7 +78,7 @@ Promised = TypeVar("Promised", Reply, Delta)
 
 
 def promised(given: object, kind: type[Promised], name: str) -> Promised:
-    """What a model gave, if it is what the protocol says.
+    """A model's result, if it has the protocol's type.
 
     Raises:
         ModelFailed: it is something else.

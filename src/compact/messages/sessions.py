@@ -1,12 +1,11 @@
-"""What a store keeps of a session: its branches, entries, projections, moves and snapshots.
+"""A stored session: its branches, entries, projections, moves and snapshots.
 
-A session is a tree of *branches*; each is a history that only grows and goes on from a position of
-another one. What a model sees is never stored as such: a *projection* names the positions, the
-checkpoints and the shortened forms it consists of, and messages that come later follow it. Moves
-say which projection is the one in force: a compression, an undo, a redo and a restore each append
-one. So nothing is ever overwritten.
+A session is a tree of *branches*. Each is a history that only grows, and continues another one from
+a position. The model's view is not stored as such. A *projection* names its positions, checkpoints
+and shortened messages; later messages follow it. Moves say which projection is in force: a
+compression, an undo, a redo and a restore each append one. So nothing is ever overwritten.
 
-Positions count from 0 along a branch, its ancestors' messages included.
+Positions count from 0 along a branch, with its ancestors' messages.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from compact.messages.goals import Goal
 from compact.messages.messages import Message
 
 FIXED, PERSON = 1, 2
-"""Marks of an entry: it may never be pruned; a person wrote it."""
+"""Marks of an entry: it must never be pruned; a person wrote it."""
 
 SHORTEST_ID = 8
-"""Characters to which a message's id may be shortened: summaries show no more of a random one."""
+"""Characters to which a message's id may be shortened. Summaries show so many of a random id."""
 
 DEFAULT_SCOPE = "default"
-"""Of sessions where one person uses the store."""
+"""The scope of a store with a single user."""
 
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]
 
 
 class Entry(NamedTuple):
-    """A message as a store takes and gives it."""
+    """A message as a store takes and returns it."""
 
     message: Message
     tokens: int | None = None
-    """Its tokens as sent, where somebody counted."""
+    """Tokens as sent, if counted."""
     marks: int = 0
 
 
@@ -53,17 +52,17 @@ class Branch(BaseModel, frozen=True, defer_build=True):
     session_id: str
     parent: str | None = None
     fork: int = 0
-    """Positions below it are the parent's."""
+    """Positions below it belong to the parent."""
     messages: int = 0
-    """How many there are, the ancestors' included."""
+    """Number of messages, the ancestors' included."""
     tokens: int = 0
-    """Tokens of those that were counted."""
+    """Tokens of the counted messages."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], bool]) -> str:
-    """The id of the next branch of a session that has so many. One that is taken, by whatever
-    session, is passed over: a branch's id says in its whole store which one is meant.
+    """An id for a session's next branch. Taken ids are skipped, because a branch's id is unique in
+    the whole store.
     """
     if not branches and not is_taken(session_id):
         return session_id
@@ -84,17 +83,17 @@ class Session(BaseModel, frozen=True, defer_build=True):
     wire: str = "chat_completions"
     """The wire format of its messages."""
     tokenizer: str = ""
-    """The tokenizer its stored counts were made with."""
+    """The tokenizer of its stored counts."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     updated_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
     branch: Branch
-    """The branch that is in force."""
+    """The branch in force."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Messages of a projection that are shown as they were said: positions, both included."""
+    """Original messages of a projection: positions, both included."""
 
     first: int
     last: int
@@ -102,11 +101,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A message of a projection that stands nowhere else: shortened, or made by us."""
+    """A shortened message, or one that compact made: it stands nowhere else."""
 
     message: Message
     position: int | None = None
-    """Where the original of what is shortened stands; None for what we made."""
+    """Position of a shortened message's original; None for compact's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +119,17 @@ Piece = Run | Shown | CheckpointRef
 
 
 class Projection(BaseModel, frozen=True, defer_build=True):
-    """The recipe of an active context: its pieces, in order. Messages from `at` on follow."""
+    """How an active context is composed: its pieces, in order. Messages from `at` on follow."""
 
     id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
-    """The window it was made for, in tokens."""
+    """Its window, in tokens."""
     number: int = Field(ge=0)
     """How many compressions led to it."""
     at: int = Field(ge=0)
-    """How many messages the branch had."""
+    """The branch's number of messages at that time."""
     cut: int = Field(ge=0)
-    """Everything before it that is not kept is covered by checkpoints."""
+    """Checkpoints cover everything before it that is not kept."""
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -142,49 +141,50 @@ class Projection(BaseModel, frozen=True, defer_build=True):
 
     @property
     def is_by_model(self) -> bool:
-        """Whether a model wrote some of what stands for the past."""
+        """Whether a model wrote a part of its checkpoints."""
         return any(checkpoint.is_by_model for checkpoint in self.checkpoints)
 
 
 class Destination(NamedTuple):
-    """Where a step leads."""
+    """The state after a step."""
 
     branch_id: str
     at: int
-    """How many messages the branch has there."""
+    """The branch's number of messages there."""
     projection: Projection | None
-    """What is in force there; None for the bare history."""
+    """The projection in force there; None for the bare history."""
     begins: Branch | None = None
     """The branch, if it begins with the step."""
     changes: tuple[Change, ...] = ()
-    """Entries of the session's log that are made with it."""
+    """Log entries that are made with the step."""
 
 
 class Step(BaseModel, frozen=True, defer_build=True):
-    """A change of what is in force, to be committed in one transaction or not at all."""
+    """A change of what is in force. It is committed in one transaction or not at all."""
 
     kind: MoveKind
     session_id: str
     branch_id: str
     window: int
     base: int
-    """Number of the move it builds on, 0 for none; refused if another one came in between."""
+    """Number of the move it builds on, 0 for none. It is refused if another move came in
+    between."""
     at: int
-    """How many messages the branch had."""
+    """The branch's number of messages."""
     projection: Projection | None
-    """What is in force afterwards; None for the bare history. A compression leaves the session on
-    the branch it is on; every other step puts its own in force."""
+    """The projection in force afterwards; None for the bare history. A compression leaves the
+    session's branch unchanged; every other step puts its own in force."""
     begins: Branch | None = None
-    """The branch that begins with it; its id is the step's, its parent and fork say where."""
+    """A new branch that begins with the step. It has the step's branch id."""
     changes: tuple[Change, ...] = ()
-    """Entries of the session's log that are made with it."""
+    """Log entries that are made with the step."""
     notes: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     """Notes of the session that are kept with it."""
     forget: tuple[str, ...] = ()
-    """Notes of the session that end with it, such as the draft it was."""
+    """Notes of the session that it removes, such as its draft."""
 
     def move(self, number: int, before: str | None) -> Move:
-        """The move that it becomes, where a projection of that id was in force before."""
+        """The step as a move. `before` is the id of the earlier projection in force."""
         return Move(
             number=number,
             kind=self.kind,
@@ -197,7 +197,7 @@ class Step(BaseModel, frozen=True, defer_build=True):
 
 
 class Move(BaseModel, frozen=True, defer_build=True):
-    """A step that was committed."""
+    """A committed step."""
 
     number: int = Field(ge=1)
     """Grows with each move of a store."""
@@ -207,12 +207,12 @@ class Move(BaseModel, frozen=True, defer_build=True):
     at: int
     projection_id: str | None
     before: str | None = None
-    """The projection in force until then."""
+    """The earlier projection in force."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Snapshot(BaseModel, frozen=True, defer_build=True):
-    """A recovery point: a position, and what was in force there. Never sent to a model."""
+    """A recovery point: a position and what was in force there. It is never sent to a model."""
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str
@@ -220,7 +220,7 @@ class Snapshot(BaseModel, frozen=True, defer_build=True):
     purpose: Purpose = "recovery"
     note: str = ""
     at: int
-    """How many messages the branch had."""
+    """The branch's number of messages."""
     window: int
     projection_id: str | None = None
     checkpoint_ids: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class Snapshot(BaseModel, frozen=True, defer_build=True):
 
 
 class Found(NamedTuple):
-    """A message that a search found."""
+    """A message found by a search."""
 
     position: int
     score: float

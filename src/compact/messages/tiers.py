@@ -1,7 +1,7 @@
-"""Tiers of windows: how large a system prompt may be, and thresholds that differ by size (FR-11).
+"""Tiers of windows: limits of the system prompt, and thresholds by size (FR-11).
 
-The tier follows from a window's *size* as a person names it (8,192); every limit follows from what
-the server is told (`num_ctx`, 6,963).
+A tier follows from the window's *nominal size* (8,192). Every limit follows from the size the
+server is given (`num_ctx`, 6,963).
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pydantic import BaseModel, Field, field_validator
 from compact.messages.policy import CompactPolicy
 
 NUMBERS = (1, 2, 3, 4, 5)
-"""The tiers, from the smallest windows to the largest."""
+"""The tiers, smallest windows first."""
 
 
 class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What a person sets for one tier; None leaves the setting of all tiers, or the tier's own.
+    """A person's settings for one tier. None means the general setting, or the tier's own.
 
-    They count more than the same settings without a tier, wherever those come from.
+    They take precedence over the same settings without a tier, from any source.
     """
 
     trigger_ratio: float | None = Field(default=None, gt=0, le=1)
     target_ratio: float | None = Field(default=None, gt=0, le=1)
     draft_ratio: float | None = Field(default=None, gt=0, le=1)
     prompt_tokens: int | None = Field(default=None, ge=1)
-    """Tokens the system prompt may take."""
+    """Upper bound of the system prompt, in tokens."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -47,13 +47,13 @@ class Tier:
     number: int
     name: str
     largest: int | None
-    """Tokens of the largest window it holds; None for no limit."""
+    """Size of its largest window; None for no limit."""
     prompt_tokens: int
-    """Tokens the assembled system prompt may take. What is over it is said, never cut."""
+    """Upper bound of the assembled system prompt. An excess is reported, never cut."""
     settings: TierSettings = NO_SETTINGS
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy with this tier's own thresholds."""
+        """The policy with this tier's thresholds."""
         own = self.settings.model_dump(exclude_none=True, exclude={"prompt_tokens"})
         return policy.model_copy(update=own) if own else policy
 
@@ -68,7 +68,7 @@ TIERS: Sequence[Tier] = (
 
 
 def tier_of(size: int, settings: Mapping[int, TierSettings] | None = None) -> Tier:
-    """The tier of a window of that size, with what a person set for it by number."""
+    """The tier of a window of that size, with a person's settings by tier number."""
     tier = next(each for each in TIERS if each.largest is None or size <= each.largest)
     own = (settings or {}).get(tier.number)
     if own is None:

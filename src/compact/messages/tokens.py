@@ -1,23 +1,21 @@
-"""How a message is counted: text by a tokenizer, everything around it by cited formulas.
+"""Token counts of messages: text by a tokenizer, everything around it by cited formulas.
 
-Text counts come from a `TokenEstimator` (providers.tokenizers). What a provider adds around the
-text is data here:
+A `TokenEstimator` (`models.providers.tokenizers`) counts text. What a provider adds is data here:
 
 - Framing of chat messages: 3 tokens a message and 1 for its role, 3 to prime the reply (OpenAI
-  Cookbook, "How to count tokens with tiktoken", `num_tokens_from_messages`). Nobody publishes what
-  frames a tool call: the numbers of `Framing` were fitted to recorded usage (docs/evidence.md).
-  Results of parallel calls are sent as JSON with escapes: of text beyond ASCII they cost more than
-  is counted here.
+  Cookbook, "How to count tokens with tiktoken", `num_tokens_from_messages`). The framing of tool
+  calls is not published: the numbers of `Framing` were fitted to recorded usage (docs/evidence.md).
+  Results of parallel calls are sent as JSON with escapes, so non-ASCII text in them costs more than
+  counted.
 - Tool schemas: the same page, `num_tokens_for_tools` (7 a function, 3 a property and its key, 3 an
   enum item, 12 at the end, for o200k models).
 - Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512²
   tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
-- Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, as neither pages nor
-  seconds are known without decoding them.
+- Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, because pages and
+  seconds are unknown without decoding.
 
-A reasoning block costs its text, never its signature; where a provider shows no more than a digest
-of it, what is sealed is estimated (`Framing.sealed`). Other sealed and binary fields cost nothing
-in text.
+A reasoning block costs its text, never its signature. If a provider shows only a digest of it, the
+sealed part is estimated (`Framing.sealed`). Other sealed and binary fields cost nothing.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ from compact.messages.messages import (
 from compact.messages.protocols import CutsLines, TokenEstimator
 
 CACHE_ENTRIES = 200_000
-"""Texts whose count is remembered; with more, memory grows, with fewer, texts are counted again."""
+"""Counts that are remembered. More cost memory, fewer cost time."""
 
 ImageFormula = Literal["tiles", "area"]
-"""OpenAI's and Anthropic's, as above."""
+"""OpenAI's and Anthropic's formulas (module docstring)."""
 SchemaForm = Literal["cookbook", "json"]
 _INNER = frozenset(
     {
@@ -55,43 +53,43 @@ _INNER = frozenset(
         *("items", "not", "oneOf", "patternProperties", "prefixItems", "properties", "then"),
     }
 )
-"""The fields of a schema that hold other schemas, or values at length."""
+"""Fields of a schema that hold other schemas, or long values."""
 _ANTHROPIC_LARGEST = 1600
-"""Tokens of Anthropic's largest image, as above, and of one whose size is unknown."""
+"""Tokens of Anthropic's largest image, also used for an unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """What a provider adds around text, in tokens, and where the numbers come from."""
+    """Tokens that a provider adds around text, and the source of the numbers."""
 
     source: str
     per_message: int = 4
     """The cookbook's 3, and 1 for the role; exact on 250 of 250 recorded pairs of messages."""
     per_name: int = 1
-    """The cookbook's 1 for a speaker's name, beside the name itself."""
+    """The cookbook's 1 for a speaker's name, besides the name itself."""
     priming: int = 3
-    """What primes the reply."""
+    """Tokens that prime the reply."""
     per_call: int = 6
-    """A call or a result beside its name and text; 1 to 5 too many on 534 of 534 recorded steps."""
+    """A call or result besides its name and text. On 534 recorded steps it was 1 to 5 too many."""
     names: int = 2
-    """How often a call's name is sent: by itself and as `functions.NAME`."""
+    """How often a call's name is sent: alone, and as `functions.NAME`."""
     per_parallel: int = 33
-    """What wraps several calls of one message; the largest seen."""
+    """Wrapping of several calls of one message; the largest measured."""
     thinking: float = 1.0
-    """Tokens of reasoning for each token of it that is shown."""
+    """Tokens of reasoning for each shown token of it."""
     sealed: float = 0.0
-    """Tokens of reasoning for each character of its seal, where that is more than what is shown."""
+    """Tokens of reasoning for each character of its seal, if that exceeds the shown text."""
     images: ImageFormula = "tiles"
     schemas: SchemaForm = "cookbook"
     """How tool schemas stand in the prompt: as the cookbook counts them, or as JSON, as the
     templates of open models write them."""
     per_schemas: int = 12
-    """What wraps the schemas of a prompt."""
+    """Wrapping of a prompt's schemas."""
 
 
 OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
 ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
-"""For Anthropic messages that are counted by an OpenAI tokenizer because somebody asked for it."""
+"""For Anthropic messages with a chosen OpenAI tokenizer."""
 CLAUDE_FRAMING = Framing(
     "recorded usage of Claude Code sessions (docs/evidence.md); images: Anthropic, Vision",
     per_call=48,
@@ -107,17 +105,16 @@ RESPONSES_FRAMING = Framing(
     sealed=3 / 16,
 )
 """Every item of the Responses API counts as a message of chat completions. The server drops sealed
-reasoning of earlier turns, so that it is counted too high."""
+reasoning of earlier turns, so that its count is too high."""
 OLLAMA_FRAMING = Framing("an estimate: templates like ChatML take 4 to 5 a message", per_message=5)
-"""`<|im_start|>`, the role, a line end, `<|im_end|>` and another line end; calls and results stand
-in tags with JSON around them, for which OpenAI's numbers are taken."""
+"""`<|im_start|>`, the role, a line end, `<|im_end|>` and another line end. Calls and results stand
+in tags with JSON around them; OpenAI's numbers are used for these."""
 
 
 class TokenCounter:
-    """Counts messages, texts and tool schemas; remembers texts by content, so that each is counted
-    once.
+    """Counts messages, texts and tool schemas. Each text is counted once.
 
-    The memory holds hashes, not texts, and is emptied when it exceeds `CACHE_ENTRIES`.
+    It remembers hashes, not texts, and forgets all when there are more than `CACHE_ENTRIES`.
     """
 
     def __init__(self, estimator: TokenEstimator, framing: Framing = OPENAI_FRAMING) -> None:
@@ -128,14 +125,12 @@ class TokenCounter:
 
     @property
     def exact(self) -> bool:
-        """Whether text counts are those of the real tokenizer."""
+        """Whether text counts are the real tokenizer's."""
         return self.estimator.exact
 
     @property
     def is_pure(self) -> bool:
-        """Whether texts may be counted by several threads at once: of a caller's own estimator
-        nobody knows, unless it says so.
-        """
+        """Whether several threads may count at once. A caller's own estimator must say so."""
         return getattr(self.estimator, "is_pure", False) is True
 
     def text(self, text: str) -> int:
@@ -143,16 +138,16 @@ class TokenCounter:
         if not text:
             return 0
         key = (hash(text), len(text))
-        known = self._known.get(key)
-        if known is None:
+        tokens = self._known.get(key)
+        if tokens is None:
             if len(self._known) >= CACHE_ENTRIES:
                 self._known.clear()
-            known = self._known[key] = self._count(text)
-        return known
+            tokens = self._known[key] = self._count(text)
+        return tokens
 
     def composed(self, text: str) -> int:
-        """Tokens of a text that was put together from lines: each of them is counted once, in
-        whatever texts it stands, where the estimator knows how to cut between them.
+        """Tokens of a text made of lines. If the estimator can cut between lines, each line is
+        counted once for all texts.
         """
         key = (hash(text), len(text))
         if key not in self._known and isinstance(self.estimator, CutsLines):
@@ -175,14 +170,14 @@ class TokenCounter:
         return total if calls < 2 else total + self.framing.per_parallel
 
     def _seams(self, message: Message) -> int:
-        """Line ends that the servers of open models put between texts."""
+        """Line ends that servers of open models put between texts."""
         if self.framing.schemas != "json" or isinstance(message.content, str):
             return 0
         return max(0, sum(isinstance(p, Text | Refusal | Opaque) for p in message.content) - 1)
 
     def _sent_as(self, message: Message) -> int:
-        """As how many messages it is sent: each result is one of its own, but for the blocks of
-        Anthropic's; also those where an open model's template writes them.
+        """Number of sent messages. Each result is a message of its own, but not the blocks of
+        Anthropic, unless an open model's template writes them.
         """
         results = len(message.tool_results)
         if message.role == "tool":
@@ -216,8 +211,8 @@ class TokenCounter:
                 return self.text(part.text)
 
     def _arguments(self, call: ToolCall) -> int:
-        """As they were written, or as a server writes them again that hands its template an
-        object: with spaces.
+        """Tokens of the original arguments, or of the same with spaces: a server may hand its
+        template an object, which is written anew.
         """
         tokens = self.text(call.sent)
         if self.framing.schemas != "json":
@@ -226,17 +221,17 @@ class TokenCounter:
         return max(tokens, self.text(again))
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """Tokens of a whole prompt: its messages and the priming of the reply."""
+        """Tokens of a whole prompt: its messages and the reply's priming."""
         return self.framing.priming + sum(self.message(m) for m in messages)
 
     def tools(self, tools: Iterable[Mapping[str, Any]]) -> int:
-        """Tokens of tool schemas in the prompt (chat completions or Anthropic shape)."""
+        """Tokens of tool schemas in a prompt (chat completions or Anthropic shape)."""
         listed = list(tools)
         count = self._written if self.framing.schemas == "json" else self._tool
         return sum(count(t) for t in listed) + (self.framing.per_schemas if listed else 0)
 
     def _written(self, tool: Mapping[str, Any]) -> int:
-        """Of a schema as one line of JSON, in the shape that templates are given."""
+        """A schema as one line of JSON, in the shape of templates."""
         body = {k: v for k, v in tool.get("function", tool).items() if k not in ("type", "strict")}
         if "input_schema" in body:
             body["parameters"] = body.pop("input_schema")
@@ -266,14 +261,14 @@ class TokenCounter:
         return total + self._inner(value, _INNER)
 
     def _inner(self, schema: Mapping[str, Any], fields: Set[str]) -> int:
-        """Of what stands inside a schema, beside what the cookbook counts, as JSON."""
+        """What the cookbook leaves out of a schema, as JSON."""
         inner = {k: v for k, v in schema.items() if k in fields and not isinstance(v, bool)}
         return self.text(json.dumps(inner, ensure_ascii=False)) if inner else 0
 
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
-    """Tokens of an image by the provider's published formula; a large one where the size is
-    unknown. A file among a tool's images costs what `binary_tokens` says.
+    """Tokens of an image by the provider's published formula, a large image if the size is unknown.
+    A file among a tool's images costs `binary_tokens`.
     """
     if image.raw is not None and not is_picture(image.raw):
         return binary_tokens(image.raw, formula)
@@ -293,34 +288,34 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
 
 
 def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
-    """Tokens of the images, files and audio inside a block: an estimate, 0 where there are none."""
+    """Estimated tokens of images, files and audio in a block."""
     total = 0
-    for found in binaries(raw):
-        match found.kind:
+    for binary in binaries(raw):
+        match binary.kind:
             case "image":
                 total += image_tokens(Image(), formula)
             case "audio":
-                total += audio_tokens(found.size or 0)
+                total += audio_tokens(binary.size or 0)
             case "file":
-                total += file_tokens(found.size)
+                total += file_tokens(binary.size)
     return total
 
 
 def file_tokens(size: int | None) -> int:
-    """Tokens of a file of so many bytes: an estimate that may be far off either way.
+    """Estimated tokens of a file of that many bytes; it may be far off either way.
 
-    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. How many pages there are is not
-    looked up: 3,000 for each 50,000 bytes begun (a page with a picture or a scan), one page where
-    the size is unknown. Dense text without pictures costs more than is counted here.
+    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. Pages are not counted: the
+    estimate is 3,000 for each started 50,000 bytes (a page with a picture or a scan), one page if
+    the size is unknown. Dense text without pictures costs more.
     """
     return 3_000 * max(1, math.ceil((size or 0) / 50_000))
 
 
 def audio_tokens(size: int) -> int:
-    """Tokens of audio of so many bytes: an estimate.
+    """Estimated tokens of audio of that many bytes.
 
-    OpenAI, "Managing costs" of the Realtime API: a token each 100 ms of a user's audio. The length
-    is taken from 64 kbit/s, which is usual for speech as MP3; WAV has more bytes a second, so that
-    it is counted too high.
+    OpenAI, "Managing costs" of the Realtime API: a token for each 100 ms of a user's audio. The
+    length is taken from 64 kbit/s, the usual rate of speech as MP3. WAV has more bytes a second, so
+    that its count is too high.
     """
     return math.ceil(size * 10 / 8_000)

@@ -26,8 +26,15 @@ from pydantic import (
 
 from compact.errors import InvalidConfig, UnknownModel
 from compact.messages.given import did_you_mean
-from compact.messages.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
-from compact.messages.tool_support import ToolSource, ToolSupport
+from compact.messages.model_facts import (
+    ASSUMED,
+    LARGE,
+    SMALL,
+    Parameters,
+    ToolSource,
+    ToolSupport,
+    billions_in,
+)
 from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compact.errors import InvalidConfig
+from compact.messages.model_facts import ToolSupport
 from compact.messages.policy import CompactPolicy
 from compact.messages.reliability import Reliability, reliability_of, writing_of
 from compact.messages.tiers import TierSettings, tier_of
-from compact.messages.tool_support import ToolSupport
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192

@@ -1,4 +1,4 @@
-"""What must not leave: keys, tokens, passwords and, by choice, personal data. Start at `redaction`.
+"""Secrets in texts: keys, tokens, passwords and, by choice, personal data. Start at `redaction`.
 
-Knows no message: a text comes in, and the text without its secrets goes out.
+This package takes texts and returns them without secrets. It knows no messages.
 """

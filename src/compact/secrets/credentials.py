@@ -1,11 +1,11 @@
-"""What credentials look like by themselves: by a vendor's prefix, or the form they are written in.
+"""Credentials by their look: a vendor's prefix, or a written form.
 
-One table, `SHAPES`: what begins as its vendor lets it begin, and what has a form: private keys,
-tokens with parts, credentials in URLs, headers and commands.
+`SHAPES` is the table: vendors' prefixes, private keys, tokens with parts, and credentials in URLs,
+headers and commands.
 
-One scan for all says which hints occur in a text (`secrets.redaction`), and a pattern is tried only
-where its own stand. Each is linear: what may repeat is bounded, or ends at what no other part
-takes. None needs more than every Python's `re` has.
+One scan finds the hints that occur in a text (`secrets.redaction`), and only their patterns are
+tried. Each pattern is linear: repetitions are bounded, or end at a character that no other part
+takes. All work with the `re` of every Python version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from compact.secrets.secret_values import (
 
 
 class Place(NamedTuple):
-    """Where a secret stands in a text."""
+    """The place of a secret in a text."""
 
     start: int
     end: int
@@ -49,42 +49,40 @@ class Place(NamedTuple):
 
 
 class SecretFinder(NamedTuple):
-    """How secrets of a kind are found."""
+    """Finds secrets of one kind."""
 
     hint: str
-    """In RE2's syntax, what occurs in every text that holds one."""
+    """RE2 pattern that occurs in every text with such a secret."""
     places: Callable[[str], Iterable[Place]]
 
 
 _LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
-"""Behind a line's end, or a tab, as JSON writes it (calls hold texts within texts), or a mark as
-addresses do.
-"""
+"""Behind a line end or tab as JSON writes it (calls hold texts in texts), or a percent code of an
+address."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
 STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
-"""The same for RE2, which cannot look back; how the hints begin of what stands alone, and is
-rare."""
+"""The same for RE2, which has no lookbehind. Hints of rare secrets that stand alone begin so."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
-"""Around what would be found by chance in a long run of base64."""
+"""Around secrets that occur by chance in long base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Secrets that are known by their look."""
+    """Secrets of one look."""
 
     kind: str
     hints: tuple[str, ...]
-    """How such a secret, or what leads to it, begins; the pattern is tried only there."""
+    """Beginnings of the secret or of what leads to it. The pattern is tried only there."""
     pattern: re.Pattern[str]
-    """The secret is its first group, or all of it."""
+    """The secret is its first group, or the whole match."""
     check: Check = anything
     lead: int = 0
-    """Characters before the hint that belong to it."""
+    """Characters before the hint that belong to the match."""
     behind: tuple[str, ...] = ()
-    """Commands of which it must be an option: one stands before it, and its arguments between."""
+    """Commands whose option it must be: one stands before it, with only arguments between."""
 
     def finder(self, hint: str) -> SecretFinder:
-        """How those are found that begin with the hint: behind one that stands alone, the rest of
+        """The finder for one hint. If the secret stands alone, the hint continues with the rest of
         a run of at least 16 letters, digits, `_` and `-`.
         """
         occurs = re.escape(hint)
@@ -96,21 +94,21 @@ class Shape:
         return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
-        """Where such secrets stand that begin with the hint."""
+        """Secrets of this look that begin with the hint."""
         group = 1 if self.pattern.groups else 0
         start = text.find(hint)
         while start >= 0:
             after = start + len(hint)
-            found = self.pattern.match(text, max(0, start - self.lead))
-            if found and self.check(found[group]) and self._follows(text, start):
-                yield Place(found.start(group), found.end(group), self.kind)
-                after = max(after, found.end(group))
+            match = self.pattern.match(text, max(0, start - self.lead))
+            if match and self.check(match[group]) and self._follows(text, start):
+                yield Place(match.start(group), match.end(group), self.kind)
+                after = max(after, match.end(group))
             start = text.find(hint, after)
 
     def _follows(self, text: str, start: int) -> bool:
         if not self.behind:
             return True
-        least = max(0, start - 300)  # arguments of one command
+        least = max(0, start - 300)  # the longest command line considered
         name, place = max(
             ((x, text.rfind(x, least, start)) for x in self.behind),
             key=lambda each: (each[1] + len(each[0]) * (each[1] >= 0), len(each[0])),
@@ -126,7 +124,7 @@ _ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"
 _ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
 """Ends a command, or a sentence that mentions one."""
 _MOST_PLAIN = 1
-"""Words among a command's arguments that no option names."""
+"""Plain words among a command's arguments: more are a sentence."""
 
 
 def _are_arguments(between: str) -> bool:
@@ -147,7 +145,7 @@ def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled, lead: 
 
 
 def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued) -> Shape:
-    """Keys that a vendor lets begin so, with at least so many characters behind it."""
+    """Keys with a vendor's prefix and at least `least` characters behind it."""
     begins = "|".join(map(re.escape, prefixes.split()))
     body = rf"[\w-]{{{least},}}(?:\.[\w-]{{6,}}){{0,3}}"
     return _shape(kind, prefixes, rf"{_START}(?:{begins}){body}", check)
@@ -199,7 +197,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("sendgrid_key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
     _shape("twilio_key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
     _shape("telegram_token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
-    _issued(  # as the vendors document them, in the order of their names
+    _issued(  # as documented by the vendors, in alphabetical order
         "api_key",
         "AGE-SECRET-KEY-1 api_org_ ATATT3 ATCTT3 bedrock-api-key- bkua_ CCIPAT_ CFPAT- CLOJARS_ "
         "csk- dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dor_v1_ dp.audit. dp.ct. dp.pt. dp.sa. dp.scim. "
@@ -215,7 +213,7 @@ SHAPES: tuple[Shape, ...] = (
         "v1.0-",
     ),
     _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
-    _shape(  # with so little before them that their length must tell
+    _shape(  # short prefixes: the length must match too
         "api_key",
         "AKCp AKID ATBB EAA pat EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
@@ -404,7 +402,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
-"""The first of two that begin together gives the kind: the particular before the general."""
+"""If two shapes begin alike, the first one gives the kind: the particular before the general."""
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
 """Nothing but its length and the letter that an id begins with gives it away."""
 _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
@@ -422,7 +420,7 @@ _KEY_HEAD = re.compile(
     r"|Private-Lines: \d{1,4}"
 )
 _BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}(?:[→\t:|]| \|)){1,24}"
-"""Between two lines of a key: line ends, also escaped ones, quotes, a diff's marks."""
+"""Between two lines of a key: line ends (also escaped ones), quotes, a diff's marks."""
 _KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
 _KEY_LINE = re.compile(rf"{_BETWEEN}([A-Za-z0-9+/=]{{16,}})")
 _KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|\s{{0,24}}\Z)")
@@ -439,7 +437,7 @@ _PUBLIC_LINE = re.compile(
 
 
 def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Where blocks of base64 stand, also cut-off ones; no mention of how such a block begins."""
+    """Blocks of base64, also incomplete ones, but no mere mention of a block's beginning."""
     start = text.find(begin)
     while start >= 0:
         end = start + len(begin)
@@ -453,8 +451,8 @@ def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int
             ):
                 end, lines = line.end(), lines + 1
             for more in (_KEY_REST, _KEY_END) if lines else ():
-                found = more.match(text, end)
-                end = found.end() if found else end
+                match = more.match(text, end)
+                end = match.end() if match else end
             if lines:
                 yield start, end
         start = text.find(begin, end)
@@ -466,9 +464,7 @@ def _private_keys(text: str, begin: str) -> Iterator[Place]:
 
 
 def public_blocks(text: str) -> list[tuple[int, int]]:
-    """Where certificates and public keys stand, as blocks and as lines of SSH: whatever generated
-    them, everybody may have them.
-    """
+    """Certificates and public keys, as blocks and as SSH lines: generated, but no secrets."""
     blocks = [
         x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
     ]
@@ -501,4 +497,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     *(SecretFinder(begin, partial(_private_keys, begin=begin)) for begin in _BEGINS),
     SecretFinder("ookie|OOKIE", _cookies),
 )
-"""Of all that is a secret by its look; of two that begin together the first gives the kind."""
+"""All finders by look. If two hints begin alike, the first gives the kind."""

@@ -1,7 +1,6 @@
-"""Disguises: secrets that are written otherwise than they were found.
-
-With spaces or marks between their letters, in other case, backwards, or as base64 or hexadecimal
-digits. Whoever is told a secret can pass it on so, and whoever reads it can undo it.
+"""Disguised secrets: with spaces or marks between their letters, in other case, backwards, or as
+base64 or hexadecimal digits. A model that was given a secret can write it so, and a reader can undo
+it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from compact.secrets.credentials import Place
 from compact.secrets.redaction import Known, find_secrets
 
 SHORTEST = 8
-"""Letters and digits of a secret from which it is looked for between other marks."""
+"""Least letters and digits of a secret that is searched for between other marks."""
 _CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
 def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
-    """Where secrets stand in disguise, in order and apart: those in `known`
-    (`redaction.secrets_of`), and coded ones that are told by their look.
+    """Places of disguised secrets, in order and apart: those in `known` (`redaction.secrets_of`),
+    and encoded ones that are found by their look.
     """
     apart: list[Place] = []
     for place in sorted((*_spelled(text, known), *_coded(text, known))):
@@ -32,7 +31,7 @@ def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where the letters and digits of a known secret stand, forwards or backwards."""
+    """Known secrets by their letters and digits alone, forwards or backwards."""
     bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
     wanted = Known()
     for letters, secret in bare.items():
@@ -47,7 +46,7 @@ def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Where something stands that holds a secret when it is decoded."""
+    """Encoded text that holds a secret."""
     for run in _CODED.finditer(text):
         found = (find_secrets(plain, known) for plain in _decoded(run[0]))
         if places := next(filter(None, found), None):
@@ -55,7 +54,7 @@ def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _decoded(run: str) -> Iterator[str]:
-    """What a run of letters and digits says as base64, and as hexadecimal digits."""
+    """A run of characters decoded from base64, and from hexadecimal."""
     bare = run.rstrip("=").replace("-", "+").replace("_", "/")
     with suppress(ValueError):
         yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")

@@ -1,5 +1,5 @@
-"""Secrets on a line of their own below a line that is nothing but the name of one: in a form, a
-note or a page.
+"""Secrets on a line of their own below a line with nothing but their name: in a form, a note or a
+page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pin": tuple(words_of("pin")),
     "api_key": tuple(words_of("key")),
 }
-"""A kind and the words for it."""
+"""Kind → the words for it."""
 
 
 def _is_joined(value: str) -> bool:
@@ -50,14 +50,14 @@ _ENDS = (
     r"(?: is)?(?: \([^()\n]{1,40}\))?[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
     r"(?:\([^()\n]{1,80}\)\r?\n|[-=_—–]{3,80}\r?\n)?"
 )
-"""Up to the value's line: a remark in brackets, a colon, a line below it."""
+"""Between the name and the value's line: a remark in brackets, a colon, an underline."""
 _LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
 _VALUE = regex(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"
     r"(?P<value>[^\s\"'`]{4,128}?|[a-z]{3,12}(?:[ -][a-z]{3,12}){2,11})"
     r"[\"'`*]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""What stands below, with up to two empty lines between, also as an item, in quotes or numbered."""
+"""The value below, after up to two empty lines; also as an item, in quotes or numbered."""
 
 
 def _values(kind: str, label: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
@@ -80,4 +80,4 @@ def _finder(kind: str) -> SecretFinder:
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(map(_finder, _NAMES))
-"""Of what stands below its name."""
+"""Finders of values below their name."""

@@ -1,9 +1,9 @@
-"""Secrets whose value is found first: what looks generated is one where a telling name stands right
-before it, on the line above, or in a comment behind it; a made-up password wherever it stands.
+"""Secrets that are found by their value first. A generated value needs a telling name right before
+it, on the line above, or in a comment behind it. A made-up password is found anywhere.
 
-Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no pattern of
-their own. How much a name tells and how much a value looks like a secret are added up. The words
-are data, in `secret_words.json` beside this file.
+Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
+The name's weight and the value's weight are added. The words are data, in `secret_words.json`
+beside this file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compact.secrets.secret_values import (
 
 
 class Sign(IntEnum):
-    """How much a word tells of a secret, or a value looks like one; two signs are added up."""
+    """Weight of a word or of a value's look as evidence of a secret. Two weights are added."""
 
     AGAINST = -1
     NONE = 0
@@ -45,23 +45,23 @@ _ENDINGS = tuple(words_of("ending"))
 _SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
 """Words of a label that names no value."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
-"""A word, also as a part of a name in code."""
+"""A word, or a word inside a name in code."""
 _NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
-"""A value's own name, in one piece with it."""
+"""A name in one piece with its value."""
 _PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
 _LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/]{16,76}={0,2}(?=\r?\n|\Z))*")
 """What goes on below a value that has its line for itself."""
 _BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
-"""Characters that may stand between a name and its value."""
+"""Characters between a name and its value."""
 _QUOTES, _COMMENTS = ("'", '"', "`"), ("//", "#", "-- ", "<-", "←")
 _OPENS = ("", *" \t\n([{=:,\\>")
-"""What stands before a quote that opens."""
+"""Characters before an opening quote."""
 _OPTIONS = (" -a ", " -k ", " -K ", " -p ", " -t ")
 """Options that keys, passwords and tokens are handed by."""
 _SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
 _PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
 _TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
-"""What stands in what was generated: digits between letters, or letters between digits."""
+"""Sign of a generated value: digits between letters, or letters between digits."""
 _MARK = "[!#$%&*+@^~]"
 _BYTES = r"(?:0x[0-9A-Fa-f]{2},\s*){15,}0x[0-9A-Fa-f]{2}"
 """A key as an array of bytes."""
@@ -78,12 +78,11 @@ def _sign(word: str) -> Sign:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, the last one first, in lower case."""
     return [x.lower() for x in reversed(_WORD.findall(text))]
 
 
 def _told(before: str) -> Sign:
-    """How much the name tells that stands right before a value."""
+    """Weight of the name right before a value."""
     person = before.split()[-1:]
     if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
         return Sign.STRONG
@@ -102,7 +101,7 @@ def _told(before: str) -> Sign:
 
 
 def _look(value: str) -> Sign:
-    """How much a value looks like a secret."""
+    """Weight of a value's look."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):
@@ -113,10 +112,10 @@ def _look(value: str) -> Sign:
 
 
 def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
-    """Whether words around a value say that it is a secret."""
+    """Whether words around a value mark it as a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
-    if before.endswith("base64,"):  # a picture
+    if before.endswith("base64,"):  # a picture follows
         return False
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
@@ -133,14 +132,16 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
 
 
 def _is_told_above(text: str, line: int) -> bool:
-    """Whether the last line before that says something names a secret, and nothing else."""
+    """Whether the last line above with text names a secret, and nothing else."""
     above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
     signs = [_sign(word) for word in _words(above)[:8]]
     return Sign.STRONG in signs and Sign.AGAINST not in signs
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
-    """The place within the quotes around a piece; the piece's where they hold a space, or none."""
+    """The place inside the quotes around a piece. The piece itself if they hold a space, or there
+    are none.
+    """
     left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
     close = -1
     if left >= 0 and text[max(0, left - 1) : left] in _OPENS:
@@ -152,7 +153,7 @@ def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where values may stand in a piece: behind a name, or as parts of an address."""
+    """Places of values in a piece: behind a name, or as parts of an address."""
     start, end = _quoted(text, start, end)
     end = start + len(text[start:end].rstrip(".,:?*"))
     value = text[start:end]
@@ -163,13 +164,13 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield start, start + len(part)
             start += len(part) + 1
     else:
-        while found := _NAME.match(text, start, end):
-            start = found.end()
+        while match := _NAME.match(text, start, end):
+            start = match.end()
         yield start, end
 
 
 def _kind(text: str, start: int, end: int) -> str:
-    """Of what kind the secret is that stands there; nothing where it is none."""
+    """The kind of the secret there; empty if it is none."""
     value = text[start:end]
     look = _look(value)
     if look and (_is_told(text, start, end, look) or is_coded(value)):
@@ -201,4 +202,4 @@ FINDERS = (
         partial(_values, Spots(f"{_BYTES}|{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
     ),
 )
-"""Of what looks like a secret wherever it stands, or beside a telling name."""
+"""Finders of values that look like a secret alone or beside a telling name."""

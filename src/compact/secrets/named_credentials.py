@@ -1,9 +1,9 @@
-"""Credentials that a name beside them gives away: `password=…`, `"api_key": "…"`, "the password for
+"""Credentials with a telling name beside them: `password=…`, `"api_key": "…"`, "the password for
 the server is …".
 
-The name must say that its value is a secret, and the value must look like one: not like a
-placeholder, a reference in code or a word. Each pattern is linear: what may repeat is bounded, or
-ends at what no other part takes.
+The name must mark its value as a secret, and the value must look like one: no placeholder, no
+reference in code, no word. Each pattern is linear: repetitions are bounded, or end at a character
+that no other part takes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RARE = "|".join(
         *(name for name in words_of("password") if not re.fullmatch(_COMMON_NAMES, name)),
     )
 )
-"""Names that few texts hold, and that languages inflect. They are searched for where one occurs."""
+"""Names that few texts hold, and that languages inflect."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})(?: (?:now|still|currently|jetzt))?"
 _ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3,40})"
 _KINDS_OF_ONE = (
@@ -54,24 +54,24 @@ _OF_WHAT = (
     rf"(?P<of> {TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
     rf"(?=[ ]?[:=：]| {_COPULAS} | to | {_ARROW} ))?"
 )
-"""What it is the password of, where what assigns comes thereafter."""
+"""What the password belongs to, before the assignment."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
-"""Also with the number of the next line."""
+"""White space, also with the number of the next line."""
 _IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
 _FIELD = (
     rf"(?:{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
     r"|[ ]{1,4}[\w-]{1,24}=[\"'][^\"'\n]{0,40}[\"'])"
 )
-"""What stands before the field with the value."""
+"""Other fields between the name and the field with the value."""
 _TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?|[ ]string)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
     rf"string|str|some|secretstr|sensitive|decode|sha256)\({_OPENS}|\(\s{{0,24}}{_OPENS}|"
     rf"[>|][+-]?[ ]?\n\s{{1,24}}|\n\s{{1,24}}{_OPENS})?"
 )
-"""What makes a value of a text."""
+"""A call or a block that turns a text into a value."""
 _ASSIGNS = (
     r"(?:\\{0,3}[\"'`]\]?|\*\*|\})?(?:"
     rf"{_TYPED}|\{{{_OPENS}|(?:{_SPACE}{{0,4}}[:=])?{_SPACE}{{0,4}}(?:\{{|,|(?=\s))(?:{_FIELD}){{0,3}}{_GAP}"
@@ -85,10 +85,10 @@ _ASSIGNS = (
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
-"""Characters around a name in which it is looked for what it is part of, and what assigns."""
+"""Characters around a name that are searched for its other parts, and for the assignment."""
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
-"""The end of a telling name, and what assigns. Searched in lower case."""
+"""The end of a telling name, and the assignment. Searched in lower case."""
 _FLAGS = f"(?:^|\\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
 _FLAG = re.compile(
     rf"(?:^|\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
@@ -100,7 +100,7 @@ _KEY_OF = re.compile(
     r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
     r"|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
 )
-"""What makes a key a secret one; others open tables and maps."""
+"""Makes a key a secret one. Other keys belong to tables and maps."""
 _NO_SECRET_OF = re.compile(
     r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|surrogate|object|host|from)"
     r"[_ -]?\Z"
@@ -109,7 +109,7 @@ _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
 _NO_TOKEN = re.compile(
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
 )
-"""Tokens of a vocabulary or of a list's pages."""
+"""Tokens of a vocabulary, or of a list's pages."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}\Z")
 _DEFINES = re.compile(r"#define \w*\Z")
@@ -129,18 +129,17 @@ _WIDE = re.compile(
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
     r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
-"""A value without quotes: ends before a query's next parameter, a URL's host, and what assigns to
-another name; brackets, commas and other marks are part of it.
-"""
+"""An unquoted value. It ends before a query's next parameter, a URL's host, or another assignment.
+Brackets, commas and other marks are part of it."""
 _NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
-"""What of it cannot belong to what it stands in."""
+"""The part of it that cannot belong to the text around."""
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
 _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes, or up to the line's end, without such short ones as a sentence has."""
+"""Words in quotes or up to the line's end, without the short ones of a sentence."""
 _BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
@@ -148,11 +147,10 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("key|api|密钥", "api_key", is_secret, is_secret),
     ("", "password", is_password, is_bare_password),
 )
-"""A part of a name, the kind of its value, and what must hold of a quoted and of a bare one."""
+"""Part of a name, kind of its value, and checks of a quoted and of a bare value."""
 
 
 def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
-    """Values that stand next to a telling name, as a pattern finds it in lower case."""
     for start in spots.of(text):
         base = max(0, start - _BEFORE)
         lower = text[base : start + _BEHIND].replace("\u0130", "I").lower()
@@ -161,9 +159,7 @@ def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]
 
 
 def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[Place]:
-    """The value behind a name, where the name and the value make it a secret; `lower` begins at
-    `base`.
-    """
+    """The value behind a name, if both make it a secret. `lower` begins at `base`."""
     name, start, end = found["name"], base + found.start("name"), base + found.end()
     is_option = found.re is _FLAG
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
@@ -208,7 +204,6 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
 
 
 def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
-    """The kind of a name's value, and what must hold of a quoted and of a bare one."""
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if re.search(row[0], name))
     if kind == "api_key" and _AWS.search(before):
         kind = "aws_secret_key"
@@ -216,7 +211,7 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
-    """Where a password of several words stands."""
+    """The place of a password of several words."""
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         group = phrase.lastindex or 0
         is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2
@@ -226,7 +221,7 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
-    """Where a secret without quotes and spaces stands, by what must hold of it."""
+    """The place of a secret without quotes and spaces."""
     if not (wide := _WIDE.match(text, start)):
         return None
     value = wide[1].rstrip(_CLOSES)
@@ -241,8 +236,8 @@ def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Sp
 
 
 def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
-    """Whether a name says that its value is a secret, given what stands before it."""
-    if assign == ":" == before[-1:]:  # the part of a name that has several
+    """Whether a name, with the text before it, marks its value as a secret."""
+    if assign == ":" == before[-1:]:  # part of a longer name, such as `a:token:`
         return False
     match name.lower():
         case "pass":
@@ -274,7 +269,7 @@ _MAY_ASSIGN = (
     rf"|[ \t]{{1,3}}{_ARROW}[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{{0,64}}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
-"""What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
+"""`_ASSIGNS` for RE2, which has no lookahead."""
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
         f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})",
@@ -285,4 +280,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     ),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )
-"""Of everything that a name gives away."""
+"""Finders of values with a name."""

@@ -1,8 +1,8 @@
-"""Secrets that something near them gives away, though nothing assigns them: "the password of the
-printer was changed to …", a name and a password beside each other, a value on the next line.
+"""Secrets near a telling word without an assignment: "the password of the printer was changed to
+…", a name and a password side by side, a value on the next line.
 
-The further a value stands from what tells of it, the more it must look like a secret by itself. The
-telling words are data, in `secret_words.json` beside this file, for each kind in many languages.
+The further a value stands from the word, the more it must look like a secret by itself. The words
+are data, in `secret_words.json` beside this file, per kind in many languages.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
 )
 REACH = 120
-"""Characters behind a telling word in which a value is looked for."""
+"""Characters behind a telling word that are searched for a value."""
 _SHORTEST = 8
-"""Characters of a value that nothing assigns."""
+"""Least characters of a value without an assignment."""
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
-"""What may be a value: in quotes, or up to a mark that no unquoted one holds."""
+"""A possible value: in quotes, or up to a character that no unquoted value holds."""
 _ALONE = re.compile(
     r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""A value by itself on the line behind the one with the word, or sent there by a script."""
+"""A value alone on the line behind the word's line, or sent there by a script."""
 _UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
@@ -57,20 +57,20 @@ _SAID_BEFORE = re.compile(
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value that begins a line, or is used as one; what stands between it and the word for it."""
+"""A value that begins a line, or is used "as" something; then its separator from the word."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
-"""A number to be typed in, and no year."""
+"""A number that is typed in, but no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
-"""What assigns a value to something else, or opens a picture."""
+"""Assigns a value to something else, or opens a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
-"""What makes the word a part of a name or a path."""
+"""Shows that the word is part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
-"""What assigns a quoted value, which is judged by its name (`secrets.named_credentials`)."""
+"""Assigns a quoted value. `secrets.named_credentials` judges it by its name."""
 _CODES = 400
-"""Characters in which codes stand, or the words of a wallet."""
+"""Characters that are searched for codes, or for a wallet's words."""
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
     r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
@@ -84,7 +84,7 @@ Check = Callable[[str], bool]
 
 
 def _word_end(text: str, end: int) -> int:
-    """Where a word ends that may be inflected."""
+    """End of a word that may be inflected."""
     least = min(len(text), end + 4)
     while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
@@ -92,28 +92,28 @@ def _word_end(text: str, end: int) -> int:
 
 
 def words_of(kind: str) -> list[str]:
-    """The words that tell of that kind, in RE2's syntax, in lower case."""
+    """The words of that kind, in RE2's syntax and lower case."""
     return _WORDS[kind]
 
 
 def _line(text: str, start: int) -> int:
-    """Where the line ends, or what is looked at of it."""
+    """End of the line, or of its searched part."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
-        found = text.find(mark, start, end)
-        end = found if found >= 0 else end
+        position = text.find(mark, start, end)
+        end = position if position >= 0 else end
     return end
 
 
 def _beside(text: str, start: int, check: Check) -> Span | None:
-    """The first value on the line that passes; None where one was taken out before."""
+    """The first value on the line that passes. None if one was redacted before."""
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
         return None
-    for found in _VALUE.finditer(text, start, end):
-        if found[0] == "<REDACTED:":
+    for match in _VALUE.finditer(text, start, end):
+        if match[0] == "<REDACTED:":
             return None
-        first, last = found.span(2) if found[1] else found.span()
+        first, last = match.span(2) if match[1] else match.span()
         if last - first < _SHORTEST or not has_digit(text[first:last]):
             continue
         while first < last and text[last - 1] in ".,:;?*":
@@ -121,7 +121,7 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
         is_cut = end == last < len(text) and not text[end].isspace()
         if (
             is_cut
-            or _OF_ANOTHER.search(text, max(start, found.start() - 8), found.start())
+            or _OF_ANOTHER.search(text, max(start, match.start() - 8), match.start())
             or not check(text[first:last])
         ):
             continue
@@ -130,13 +130,13 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 
 def _below(text: str, start: int, check: Check) -> Span | None:
-    """The value that stands by itself on the next line."""
-    found = _ALONE.match(text, start)
-    return found.span(1) if found and "," not in found[1] and check(found[1]) else None
+    """The value alone on the next line."""
+    match = _ALONE.match(text, start)
+    return match.span(1) if match and "," not in match[1] and check(match[1]) else None
 
 
 def _above(text: str, start: int) -> str:
-    """The line of the word; one that is underlined ends with a colon, as one that asks does."""
+    """The word's line. An underlined one gets a colon at its end, like a question."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
@@ -146,14 +146,14 @@ def _is_made(value: str) -> bool:
 
 
 def _said_before(text: str, start: int, end: int) -> Span | None:
-    """The value that the line begins with and then says what it is: "… is the password"."""
+    """The value before its word: "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
-    found = _SAID_BEFORE.search(text[line:start])
-    if not found or (line and text[line - 1] != "\n"):
+    match = _SAID_BEFORE.search(text[line:start])
+    if not match or (line and text[line - 1] != "\n"):
         return None
-    check = is_spoken_password if found[3] else is_passphrase_like
-    is_told = check(found[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
-    return (line + found.start(2), line + found.end(2)) if is_told else None
+    check = is_spoken_password if match[3] else is_passphrase_like
+    is_told = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + match.start(2), line + match.end(2)) if is_told else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
@@ -169,34 +169,29 @@ def _keys(text: str, start: int) -> Span | None:
 
 
 def _numbers(text: str, start: int) -> Iterator[Span]:
-    if found := _DIGITS.search(text, start, _line(text, start)):
-        yield found.span()
-
-
-def _pairs(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_joined)
+    if match := _DIGITS.search(text, start, _line(text, start)):
+        yield match.span()
 
 
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Codes that stand behind their name one after the other, on lines of their own or numbered."""
+    """Consecutive codes behind their name, on lines of their own or numbered."""
     end = start
-    for found in _CODE.finditer(text, start, min(len(text), start + _CODES)):
-        if _WORDS_BETWEEN.search(text, end, found.start()) and end > start:
+    for match in _CODE.finditer(text, start, min(len(text), start + _CODES)):
+        if _WORDS_BETWEEN.search(text, end, match.start()) and end > start:
             return
-        if any(map(str.isdigit, found[0])):
-            yield found.span()
-            end = found.end()
+        if any(map(str.isdigit, match[0])):
+            yield match.span()
+            end = match.end()
 
 
 def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """The words of a wallet."""
-    found = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
-    if found and found.start() < start + REACH and len(set(found[0].split())) > 9:
-        yield found.span()
+    match = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
+    if match and match.start() < start + REACH and len(set(match[0].split())) > 9:
+        yield match.span()
 
 
 def _one(find: Callable[[str, int], Span | None]) -> Finding:
-    """The same of one value."""
+    """Adapts a function that finds one value."""
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)
@@ -219,14 +214,14 @@ _FINDING: Mapping[str, Finding] = {
     "password": _one(_passwords),
     "key": _one(_keys),
     "pin": _numbers,
-    "credentials": _one(_pairs),
+    "credentials": _one(partial(_beside, check=is_joined)),
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }
 
 
 _NAMING = (_FINDING["password"], _FINDING["key"])
-"""By words that name what they stand behind."""
+"""Finders whose words may follow their value."""
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:
@@ -240,4 +235,4 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
-"""Of what is near a telling word."""
+"""Finders of values near a telling word."""

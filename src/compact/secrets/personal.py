@@ -1,6 +1,6 @@
-"""Numbers of payment cards, which are always secrets, and what is one only where a setting says so:
-e-mail addresses, phone numbers, accounts, social security numbers, digits from the back of a card.
-Each pattern is linear: what may repeat is bounded.
+"""Numbers of payment cards, which are always secrets, and personal data that a setting may add:
+e-mail addresses, phone numbers, accounts, social security numbers, card security codes. Each
+pattern is linear: repetitions are bounded.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from compact.secrets.credentials import Place, SecretFinder
+from compact.secrets.secret_values import Check, anything
 
 _CARD = re.compile(
     r"\d(?:(?<![\w./+-]\d)|(?<=\\[nrt]\d)|(?<=_\d))"
     r"(?:\d{12,18}|\d{3}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
     r"(?![\w/]|[.-]\d)"
 )
-"""As it is printed: in one piece, or in groups with the same mark between them."""
+"""As printed: in one piece, or in groups with one separator."""
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11}"
     r"|(?:6011|64[4-9]\d|65\d\d|35\d\d)\d{12}|62\d{14,17}"
@@ -26,7 +27,8 @@ _ISSUED = re.compile(
 """Visa; Mastercard, and Mir, which lies below its newer range; American Express; Diners Club;
 Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
 _BARCODE = 13
-"""Digits of a barcode, whose own check digit tells it from the oldest cards, which have as many."""
+"""Digits of a barcode. The oldest cards have as many; the barcode's check digit tells them
+apart."""
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
 _PHONE = re.compile(
     r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
@@ -35,32 +37,34 @@ _PHONE = re.compile(
     r"|(?<!\d{4} )0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
     r")(?![\w/]|[.,:-]\d)"
 )
-"""In international or national form; no date, no social security number, and nothing behind four
-digits, where the number of an account goes on."""
+"""International or national form. Excluded are dates, social security numbers, and digits behind
+four others, where an account number continues."""
 _IBAN = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,3})?"
     r"(?![A-Za-z0-9])"
 )
-"""In one piece, or in groups of four as it is printed; the word behind it may look like a group."""
+"""In one piece, or in printed groups of four. The word behind it may look like a group."""
 _LEAST_IBAN = 15
-"""Characters of the shortest, Norway's."""
+"""Characters of the shortest IBAN (Norway's)."""
 _SSN = re.compile(
     r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d\d\1(?!0000)\d{4}(?![\w-]|\.\d)"
     r"|(?i:\b(?:ssn|social security)\b[^\d\n]{0,16})(?P<value>\d{9})(?!\d)"
 )
-"""A social security number as it is printed, or in one piece behind its name."""
+"""A social security number as printed, or in one piece behind its name."""
 _CVV = re.compile(
     r"(?i:\b(?:cv[vc]2?|csc|(?:card )?(?:security|verification|validation) (?:code|value|number))\b"
     r"[^\w\n]{0,4}(?:(?:code|number|is|was|of|the card)\b[^\w\n]{0,4}){0,3})"
     r"(?P<value>\d{3,4})(?!\w)"
 )
-"""Digits from the back of a card, which only their name gives away."""
+"""Digits from the back of a card, recognized by their name only."""
 _PHONE_DIGITS = range(8, 16)
-"""Digits of a phone number: fewer are an extension or a date, more than 15 no network dials."""
+"""Digits of a phone number: fewer are an extension or a date, more than 15 cannot be dialled."""
 
 
 def _weighed(digits: str, weights: tuple[int, ...]) -> int:
-    """The digits' sum, from the right, each times its weight; two digits of one product added."""
+    """Sum of the digits times their weights, from the right. The digits of a product are added
+    (Luhn).
+    """
     products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
     return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)
 
@@ -73,24 +77,15 @@ def _is_card(written: str) -> bool:
     return _weighed(digits, (1, 2)) % 10 == 0 and not is_barcode
 
 
-def _is_phone(written: str) -> bool:
-    return sum(map(str.isdigit, written)) in _PHONE_DIGITS
-
-
-def _is_any(_: str) -> bool:
-    return True
-
-
 def _ibans(text: str) -> Iterator[Place]:
-    """Numbers of accounts whose check digits fit."""
-    for found in _IBAN.finditer(text):
-        written = found[0]
+    for match in _IBAN.finditer(text):
+        written = match[0]
         while not _is_account(written):
             written = written[: max(written.rfind(" "), written.rfind("-"), 0)]
             if len(written) < _LEAST_IBAN:
                 break
         else:
-            yield Place(found.start(), found.start() + len(written), "iban")
+            yield Place(match.start(), match.start() + len(written), "iban")
 
 
 def _is_account(written: str) -> bool:
@@ -98,26 +93,24 @@ def _is_account(written: str) -> bool:
     return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
 
 
-def _found(
-    kind: str, pattern: re.Pattern[str], check: Callable[[str], bool], text: str
-) -> Iterator[Place]:
-    for found in pattern.finditer(text):
-        if check(found[0]):
-            group = "value" if found.re.groupindex and found["value"] else 0
-            yield Place(*found.span(group), kind)
+def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
+    for match in pattern.finditer(text):
+        if check(match[0]):
+            group = "value" if match.re.groupindex and match["value"] else 0
+            yield Place(*match.span(group), kind)
 
 
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
 )
-"""Of cards."""
+"""Finders of cards."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
-    "email": partial(_found, "email", _EMAIL, _is_any),
-    "phone": partial(_found, "phone", _PHONE, _is_phone),
+    "email": partial(_found, "email", _EMAIL, anything),
+    "phone": partial(_found, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS),
     "iban": _ibans,
-    "ssn": partial(_found, "ssn", _SSN, _is_any),
-    "cvv": partial(_found, "cvv", _CVV, _is_any),
+    "ssn": partial(_found, "ssn", _SSN, anything),
+    "cvv": partial(_found, "cvv", _CVV, anything),
 }
-"""What is taken out where a setting names it, by its kind."""
+"""Finders that a setting adds, by kind."""
 GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}
-"""Kinds that one name turns on."""
+"""Names for several kinds."""

@@ -1,12 +1,13 @@
-"""Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
+"""Redaction: replaces secrets in a text by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-What a secret looks like is told in `secrets.credentials`; what names one, or stands near it, in
-`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`, `secrets.lone_values`
-and `secrets.secret_columns`; cards in `secrets.personal`; an application's own in
-`secrets.redactor`. Not found are secrets that nothing names and that look like words; of
-passphrases those behind `passphrase`: three words or more in quotes, or four up to the line's end.
+`tables` lists all finders: by a form of its own (`secrets.credentials`), by a name
+(`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`,
+`secrets.secret_columns`), by a generated look (`secrets.lone_values`), and cards
+(`secrets.personal`). `secrets.redactor` has an application's own. Not found are secrets without a
+name that look like words. Of passphrases, only those behind `passphrase` are found: three words or
+more in quotes, or four up to the line's end.
 
-What finds them is loaded when a text is looked at for the first time.
+Finders are loaded at first use.
 """
 
 from __future__ import annotations
@@ -15,44 +16,36 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from compact.secrets.credentials import Place, SecretFinder
     from compact.secrets.occurring import Occurring
+    from compact.secrets.redactor import Redactor
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
-"""Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
+"""Bounds of known secrets, in characters: a shorter one is a word, a longer one is found by its
+look."""
 _MOST_LENGTHS = 8
-"""Lengths of known secrets that begin alike."""
+"""Most lengths of known secrets with one beginning."""
 _FEW_KNOWN = 64
-"""Beginnings of known secrets that are searched for one by one: a search of a text for a word is
-some hundred times as fast as a look at each of its words."""
+"""Beginnings up to which a text is searched for each: such a search is some hundred times as fast
+as a look at each word."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and the kinds of those that were taken out, in its order."""
+    """A text without its secrets, and their kinds in order."""
 
     text: str
     found: tuple[str, ...]
 
 
-class Finds(Protocol):
-    """Finds what an application takes for a secret (`secrets.redactor`)."""
-
-    def places(self, text: str) -> Iterator[Place]:
-        """Where they stand, in no order."""
-        ...
-
-
 class Known(dict[str, str]):
-    """Secrets and their kinds, only those that are no common word, and what else counts as one; to
-    be kept nowhere.
-    """
+    """Known secrets and their kinds, and a finder of more. Keep it in memory only."""
 
     def __init__(
-        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Finds | None = None
+        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor
@@ -62,14 +55,14 @@ class Known(dict[str, str]):
             self.learn(secret, kind)
 
     def learn(self, secret: str, kind: str) -> None:
-        """Take one more, unless it is a word that may well be said otherwise."""
+        """Add a secret, unless it is a common word."""
         from compact.secrets.secret_values import is_wordlike
 
         if not is_wordlike(secret):
             self.add(secret, kind)
 
     def add(self, secret: str, kind: str) -> None:
-        """Take one more, whatever its letters."""
+        """Add a secret, whatever its characters."""
         if not _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
             return
         self[secret] = kind
@@ -79,14 +72,16 @@ class Known(dict[str, str]):
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> Iterable[int]:
-        """Where a word begins as one of them does, in order; of many, where any word begins."""
+        """Ascending places where a known secret may begin. Of many secrets, all words'
+        beginnings.
+        """
         if len(self._lengths) > _FEW_KNOWN:
             return (found.start() for found in _WORD_START.finditer(text))
         starts = (start for begin in self._lengths for start in _occurrences(text, begin))
         return sorted(start for start in starts if _WORD_START.match(text, start))
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
-        """Where one of them stands that begins at one of these places, which ascend."""
+        """Known secrets that begin at one of these ascending places."""
         from compact.secrets.credentials import Place
 
         least = 0
@@ -107,19 +102,18 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
-    """The text with `<REDACTED:kind>` in place of each secret. Redacting again changes nothing.
+    """The text with `<REDACTED:kind>` for each secret. Redacting again changes nothing.
 
-    `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
-    wherever they stand by themselves, also without the name that gave them away. As `Known` they
-    say what else is one.
+    `known` are secrets from elsewhere (`secrets_of`) and their kinds. They are redacted wherever
+    they stand alone, even without a telling name. A `Known` may bring a finder of more.
     """
-    found: list[str] = []
-    for _ in range(8):  # once more after a find: its neighbours changed
+    kinds: list[str] = []
+    for _ in range(8):  # again after each find: it changed the text around
         if not (places := find_secrets(text, known)):
             break
-        found += (place.kind for place in places)
+        kinds += (place.kind for place in places)
         text = without(text, places)
-    return Redacted(text, tuple(found))
+    return Redacted(text, tuple(kinds))
 
 
 _BEFORE_HOST = re.compile(r"(?<=[:/]/)(?!/)[^#\s]{1,512}@|(?:(?<=/)|^)[^/@#]{0,256}:[^/@#]{0,256}@")
@@ -127,14 +121,14 @@ _IN_QUERY = re.compile(r"(?<=[?&;])[^#\s]+")
 
 
 def without_credentials(name: str) -> str:
-    """The name of a model or a server, as it may be shown: without what stands before the host of
-    an address, however it is written, or in its query, and without secrets.
+    """A model's or server's name for display: without user and password of an address, without its
+    query, and without secrets.
     """
     return redact(_IN_QUERY.sub("…", _BEFORE_HOST.sub("…@", name))).text
 
 
 def secrets_of(texts: Iterable[str]) -> Known:
-    """The secrets in some texts and their kinds, to be looked for in what is told of the texts."""
+    """The secrets in some texts, for `redact` of other texts."""
     return Known(
         (text[place.start : place.end], place.kind)
         for text in texts
@@ -143,7 +137,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Finders of one scan each: one automaton of all outgrows the memory that RE2 gives it."""
+    """Finders in two groups with one scan each: one automaton for all exceeds RE2's memory."""
     from compact.secrets import (
         credentials,
         labelled_lines,
@@ -169,7 +163,6 @@ def tables() -> tuple[tuple[SecretFinder, ...], ...]:
 
 @cache
 def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
-    """A scan for each table."""
     from compact.secrets.credentials import STARTS
     from compact.secrets.occurring import Occurring
 
@@ -179,7 +172,7 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 
 def places_in(text: str) -> Iterator[Place]:
-    """Where patterns find secrets, in no order, and none within what is public."""
+    """Secrets that patterns find, in no order. Public keys and certificates are left out."""
     from compact.secrets.credentials import public_blocks
     from compact.secrets.occurring import encoded
 
@@ -200,13 +193,13 @@ def places_in(text: str) -> Iterator[Place]:
 _UNSEEN = re.compile(
     "(?:\x1b|\\\\(?:u001b|x1b|033))\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b-\u200f\u2060\ufeff]"
 )
-"""What no reader sees: colours of a terminal, and letters without width."""
+"""Characters that no reader sees: terminal colours, and characters without width."""
 _UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u200d\u2060\ufeff")
 
 
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """The places of all secrets, in order; where two overlap, one place that holds both. What no
-    reader sees hides none.
+    """The places of all secrets, in order. Overlapping ones become one place. Invisible characters
+    hide no secret.
     """
     if not _has_unseen(text):
         return _find(text, known)
@@ -242,7 +235,7 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
 
 
 def may_hold(text: str, known: Known) -> bool:
-    """Whether one of the known secrets stands in a text, or what no reader sees might hide one."""
+    """Whether a known secret stands in the text, or invisible characters may hide one."""
     return _has_unseen(text) or next(_standing_alone(text, known), None) is not None
 
 

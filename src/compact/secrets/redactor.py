@@ -1,14 +1,14 @@
-"""`Redactor`: what an application takes for a secret beside what always is one.
+"""`Redactor`: an application's own secrets, beside those that are always redacted.
 
-E-mail addresses, phone numbers and the like, and patterns of its own with validators. It is handed
-to whoever makes copies. Nothing in it blocks: what a validator fails at is taken out, and is told
-of once.
+It finds e-mail addresses, phone numbers and the like, and own patterns with validators. A match
+whose validator fails with an error is redacted, and the error is reported once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +19,20 @@ if TYPE_CHECKING:
     from compact.secrets.credentials import Place
 
 Validator = Callable[[str], bool]
-"""Says of a text that was matched whether it counts."""
+"""Whether a matched text counts as a secret."""
 _NAME = regex("[a-z][a-z0-9_]{0,63}")
 _MARK = regex("<REDACTED:[a-z0-9_]+>")
 
 
 class Redactor:
-    """Secrets of an application's own, found in a text; immutable.
+    """Finds an application's own secrets in a text; immutable.
 
-    `kinds` are those of `secrets.personal`, or groups of these. `patterns` are regular expressions
-    in RE2's syntax by the kinds that they find: what a group called `value` matched is taken out,
-    else the whole match. `validators` say of a match of a pattern, or of one of `kinds`, whether it
-    counts.
+    `kinds` are kinds or groups of `secrets.personal`. `patterns` maps kinds to regular expressions
+    in RE2's syntax. A group named `value` is redacted, else the whole match. `validators` decide
+    for a pattern or kind whether a match counts.
 
     Raises:
-        InvalidArgument: no such kind, a name or an expression that is none, or a validator of
-            nothing; the text names it.
+        InvalidArgument: a kind, a name, an expression or a validator is wrong; the text names it.
     """
 
     def __init__(
@@ -57,27 +55,22 @@ class Redactor:
         return bool(self._finders or self._patterns)
 
     def failing(self, tell: Callable[[Exception], None]) -> None:
-        """Call the function with the first exception of each validator; the first who asks is
-        told.
-        """
+        """Report the first exception of each validator to the function. The first caller wins."""
         if self._validators:
             self._tell = self._tell or tell
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where they stand, in no order; nothing within what was taken out before."""
+        """Places of the secrets, in no order. Already redacted text is left out."""
         if not self:
             return
         text = text.encode(errors="replace").decode()
         marks = [found.span() for found in _MARK.finditer(text)]
-        for place in (*self._known(text), *self._own(text)):
+        known = chain.from_iterable(places(text) for places in self._finders.values())
+        for place in (*known, *self._own(text)):
             before = bisect_left(marks, place.end, key=itemgetter(0))
             is_apart = before == 0 or marks[before - 1][1] <= place.start
             if is_apart and self._counts(place.kind, text[place.start : place.end]):
                 yield place
-
-    def _known(self, text: str) -> Iterator[Place]:
-        for places in self._finders.values():
-            yield from places(text)
 
     def _own(self, text: str) -> Iterator[Place]:
         from compact.secrets.credentials import Place
@@ -94,7 +87,7 @@ class Redactor:
             return True
         try:
             return bool(validator(matched))
-        except Exception as error:  # noqa: BLE001 - somebody else's code: rather too much than a secret
+        except Exception as error:  # noqa: BLE001 - a validator's failure must not leave a secret in
             if name not in self._failed:
                 self._failed.add(name)
                 if self._tell is not None:
@@ -103,11 +96,6 @@ class Redactor:
 
 
 def _personal(kinds: Iterable[str]) -> Iterator[tuple[str, Callable[[str], Iterator[Place]]]]:
-    """What finds these kinds; nothing is loaded for none.
-
-    Raises:
-        InvalidArgument: there is no such kind.
-    """
     for kind in kinds:
         from compact.secrets.personal import GROUPS, OPTIONAL
 
@@ -129,11 +117,11 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
     try:
         return re2.compile(expression, options)
     except (re2.error, TypeError, UnicodeError) as error:
-        said = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+        reason_text = error.args[0].decode() if isinstance(error.args[0], bytes) else error
         raise InvalidArgument(
-            "patterns", f"{name}: {expression!r} is no expression: {said}"
+            "patterns", f"{name}: {expression!r} is no expression: {reason_text}"
         ) from None
 
 
 NOTHING_ELSE = Redactor()
-"""For those who name nothing."""
+"""The default: finds nothing."""

@@ -1,6 +1,4 @@
-"""Secrets in tables: the values below a heading that tells of one, in CSV, tab-separated and drawn
-tables.
-"""
+"""Secrets in tables: values below a telling heading, in CSV, tab-separated and drawn tables."""
 
 from __future__ import annotations
 
@@ -20,15 +18,15 @@ from compact.secrets.secret_values import (
 )
 
 _ROWS = 1_000
-"""Rows of a table that are looked at."""
+"""Most rows of a table that are searched."""
 _DRAWN = "|│┃║"
 _DELIMITED = tuple(
     re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
     for mark in (",", ";", "\t", _DRAWN)
 )
-"""A cell, by what stands between two."""
+"""A table cell, per separator."""
 _SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
-"""The same of a table whose heading is underlined, or in capitals."""
+"""The same in a table with an underlined heading, or one in capitals."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
@@ -37,7 +35,7 @@ _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("pin", frozenset(words_of("pin")), is_number),
     ("api_key", frozenset(words_of("key")), is_token),
 )
-"""A kind, how its column is headed, and what must hold of a value."""
+"""Kind of a column, its headings, and the check of its values."""
 _HEADINGS = "|".join(sorted(map(re.escape, set().union(*(names for _, names, _ in _KINDS)))))
 
 
@@ -51,7 +49,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 
 
 def _table(text: str, start: int) -> Generator[Place, None, int]:
-    """The secrets of the table that is headed there; returns where it ends."""
+    """Secrets of the table with its heading at `start`; returns the table's end."""
     end = _end(text, start)
     is_ruled = _RULED.match(text, end + 1) or text[start:end].isupper()
     for cells in (*_DELIMITED, *[_SPACED] * bool(is_ruled)):

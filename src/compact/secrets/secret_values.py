@@ -1,5 +1,5 @@
-"""What the value of a credential looks like, and what does not: placeholders, words, names in code,
-paths. Where such a value is looked for is told in `secrets.credentials`.
+"""The look of a credential's value, and of other values: placeholders, words, names in code, paths.
+`secrets.credentials` and its neighbours find the values.
 """
 
 from __future__ import annotations
@@ -11,49 +11,47 @@ from collections.abc import Callable
 from itertools import pairwise
 
 _RANDOM_CHARACTERS = 8
-"""Different characters of a generated value, at least, and characters of a scrambled one."""
+"""Least different characters of a generated value, and least length of a scrambled one."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
-"""Changes between small letters, capitals and digits in a generated value, at least, and their
-least share of its length: with lower numbers names in code are taken for keys, with higher ones
-keys are missed."""
+"""Least changes between small letters, capitals and digits in a generated value, and their least
+share of its length. Lower numbers take names in code for keys, higher ones miss keys."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
-"""Least share of changes where there are no small letters, of letters alone or what may be a name
-in code, and of what may be a path."""
+"""Least share of changes without small letters, of letters alone or a possible name in code, and of
+a possible path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
-"""Characters from which a value is judged as a generated key, and from which a shorter one may be a
-key or a password that is said in a sentence."""
+"""Least characters of a generated key, and of a shorter key or spoken password."""
 _PLACEHOLDER = re.compile(
     r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
     r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
 )
-"""How a value in lower case begins that stands where a secret will be put."""
+"""Beginning, in lower case, of a placeholder for a secret."""
 _PLACEHOLDER_WORDS = (
     *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
     *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
     *("secrets.", "vault:"),
 )
-"""The same anywhere in it, or where the secret is to be had."""
+"""Parts of a placeholder, or of a reference to the secret's source."""
 _MAY_ASK = ("{", "todo", "change", "replace", "insert")
-"""One of these stands in all that the next pattern finds, which is slow to search for."""
+"""Each match of the next pattern holds one of these; the pattern alone is slow."""
 _ASKS = re.compile(
     r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
 )
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
-"""Nobody issues a key that counts."""
+"""Counting or repeated characters: no issued key has them."""
 _PLACE_NAMES = re.compile(
     r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.[a-z]{1,4}\d?$)"
 )
-"""A URL, a path or a file: names a place, and is no secret by itself."""
+"""A URL, a path or a file: a place, no secret."""
 _FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
 _REFERENCE = re.compile(
     r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
     r"[A-Za-z_]\w*(?:\??(?:\.|->|::)[A-Za-z_]\w*)+",
 )
-"""camelCase, snake_case, kebab-case, or attributes of something: a name in code."""
+"""camelCase, snake_case, kebab-case, or attributes: a name in code."""
 _DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
 _ATTRIBUTE = re.compile(r"\w+(?:\??(?:\.|->|::)[A-Za-z_]\w*)+")
 _RULES = re.compile(r"[a-z_]{2,32}(?::[\w,.-]+)?(?:\|[a-z_]{2,32}(?::[^|]{1,64})?)+")
-"""What a form asks of a value: `required|min:12`."""
+"""A form's rules for a value: `required|min:12`."""
 _WORD_PARTS = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
     r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
@@ -74,7 +72,7 @@ _CODE_WORDS = frozenset(
     url user username utf uuid value var vault
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Words of which one makes a value without quotes a name in code."""
+"""One of these words makes an unquoted value a name in code."""
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
@@ -86,15 +84,15 @@ _FOLLOWS = {
     uabcdefgilmnprst vaeio waehinors xceipt yinps zae
     """.split()  # noqa: SIM905 - a table to read
 }
-"""A letter and those that follow it: 97 of 100 neighbours in words, 40 of those drawn by lot."""
+"""A letter and its usual successors: 97 of 100 neighbours in words, 40 of 100 at random."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""Pairs beyond that table that make a value no word; of so few characters it takes one more."""
+"""Unusual pairs that make a value no word. A value of so few letters needs one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
     r"|(?:[A-Z][a-z]+){2,}\d\d+"
 )
-"""Words and a number that somebody joined: a name in code seldom has one of two digits."""
+"""Words and a number that somebody joined. Names in code seldom hold a two-digit number."""
 _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
@@ -110,13 +108,13 @@ _PROSE = frozenset(
     blank weak strong missing given set updated changed forgot forgotten same again please show hide
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Words of which one makes several a sentence about a password."""
+"""One of these words makes several words a sentence about a password."""
 _JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
-"""Characters, and different ones and symbols among them, from which a value is jumbled if it has so
-many digits, however seldom its kinds of characters change."""
+"""From this length a value with so many different characters, symbols and digits is jumbled,
+however seldom its kinds of characters change."""
 _SYMBOL = re.compile(r"[^\w\s.:/-]")
 _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
@@ -156,8 +154,8 @@ def is_id(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether it stands where a secret will be put, or says where it is to be had."""
-    head = value[:256].lower()  # further on, as in a picture, such a word stands by chance
+    """Whether it is a placeholder for a secret, or names the secret's source."""
+    head = value[:256].lower()  # further on, such words occur by chance, as in a picture
     return (
         _PLACEHOLDER.match(head) is not None
         or any(map(head.__contains__, _PLACEHOLDER_WORDS))
@@ -171,13 +169,13 @@ def is_filled(value: str) -> bool:
 
 
 def _changes(value: str) -> int:
-    """How often a lower-case letter, an upper-case letter and a digit stand side by side."""
+    """How often small letters, capitals and digits stand side by side."""
     kinds = value.translate(_CLASSES)
     return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
 
 
 def is_scrambled(value: str) -> bool:
-    """Whether its letters stand in an order that no word and no name in code has them in."""
+    """Whether its letters are in an order unlike words and names in code."""
     if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
         return False
     pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
@@ -186,14 +184,16 @@ def is_scrambled(value: str) -> bool:
 
 
 def is_wordlike(value: str) -> bool:
-    """Whether it is a word, or a name in code made of words, as weak passwords are."""
+    """Whether it is a word, or a name in code made of words. Weak passwords are too."""
     is_word = value.isalpha() and (value[1:].islower() or value.isupper())
     is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
     return (is_word or is_name) and not is_scrambled(value)
 
 
 def is_jumbled(value: str) -> bool:
-    """Whether letters, digits and marks stand in turn, as in a generated password, and no code."""
+    """Whether letters, digits and symbols alternate as in a generated password, and it is no
+    code.
+    """
     if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
         return False
     symbols = len(_SYMBOL.findall(value))
@@ -209,7 +209,7 @@ def is_jumbled(value: str) -> bool:
 
 
 def is_knotted(value: str) -> bool:
-    """Whether a value with a digit, both cases and any marks may be a made-up password."""
+    """Whether a value with a digit and both cases may be a made-up password."""
     if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
         return False
     is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
@@ -217,12 +217,12 @@ def is_knotted(value: str) -> bool:
 
 
 def is_generated(value: str) -> bool:
-    """Whether nobody made it up: neither a word nor a name in code."""
+    """Whether it was generated: neither a word nor a name in code."""
     return is_random(value) or is_scrambled(value) or is_jumbled(value)
 
 
 def is_issued(value: str) -> bool:
-    """Whether behind a vendor's prefix stands what was generated, and no word or counter."""
+    """Whether a generated value, and no word or counter, stands behind a vendor's prefix."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
         return False
     share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
@@ -230,7 +230,7 @@ def is_issued(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether letters and digits change as often as in a generated key, and in no word or name."""
+    """Whether letters and digits change as often as in a generated key, unlike words and names."""
     if len(value) < _KEY_LENGTH or len(set(value)) < _RANDOM_CHARACTERS:
         return False
     if not (_changes_often(value) or is_jumbled(value)):
@@ -249,7 +249,7 @@ def _changes_often(value: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """Whether it may be a name in code: no digits stand inside its words."""
+    """A possible name in code has no digits inside its words."""
     return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
@@ -258,7 +258,7 @@ def _has_code_word(value: str) -> bool:
 
 
 def is_tangled(value: str) -> bool:
-    """Whether letters of both cases stand as in no name in code: capitals amid no words."""
+    """Whether letters of both cases are mixed as in no name in code: capitals outside of words."""
     humps = _HUMPS.findall(value)
     if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
         return False
@@ -266,8 +266,8 @@ def is_tangled(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether what stands in quotes behind an explicit name is the secret: anything but a
-    placeholder, a place, a rule of a form, or plain words.
+    """Whether a quoted value behind an explicit name is a secret: no placeholder, place, form rule
+    or plain words.
     """
     if value.isdigit():
         return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
@@ -288,14 +288,12 @@ def _is_place(value: str) -> bool:
 
 
 def is_bare_password(value: str) -> bool:
-    """The same where a name in code may stand instead, or it may end a sentence."""
+    """`is_password` of an unquoted value: it may be a name in code, or end a sentence."""
     if _is_bare(value):
         return True
     is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
-    return is_joined and bool(_DIGIT.search(value)) and _names_nothing(value) and _is_own(value)
-
-
-def _is_own(value: str) -> bool:
+    if not (is_joined and _DIGIT.search(value) and _names_nothing(value)):
+        return False
     return is_password(value) and not (_has_code_word(value) or _CALL.match(value))
 
 
@@ -311,7 +309,7 @@ def _is_bare(value: str) -> bool:
 
 
 def is_secret(value: str) -> bool:
-    """The same of a token or a key, which is no counter, and no mere id."""
+    """`is_bare_password` of a token or key, which is no counter and no mere id."""
     if (
         _COUNTED.search(value)
         or UUID.fullmatch(value)
@@ -322,12 +320,14 @@ def is_secret(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """The same where lists and texts have tokens, too, and ids of them."""
+    """`is_secret` where lists and texts have tokens, and ids of them, too."""
     return len(value) >= _SHORT_KEY and is_secret(value)
 
 
 def is_set_password(value: str) -> bool:
-    """The same of a value that a shell's variable is set to: also mere words, if none of code."""
+    """`is_bare_password` of a shell variable's value, which may be plain words, except words of
+    code.
+    """
     if is_bare_password(value):
         return True
     if not (value.isalpha() or _REFERENCE.fullmatch(value)) or _ATTRIBUTE.fullmatch(value):
@@ -337,7 +337,7 @@ def is_set_password(value: str) -> bool:
 
 
 def is_spaced_password(value: str, *, is_set: bool) -> bool:
-    """Whether some words in quotes are a password, and none of what a form says about one."""
+    """Whether words in quotes are a password, and no rule of a form about one."""
     words = value.split()
     if not 1 < len(words) <= 5 or not is_filled(value):
         return False
@@ -351,8 +351,8 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
 
 
 def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
-    """Whether it can only be a password, and no name with a number, behind a weak name, which may
-    be the end of another, or of a word.
+    """Whether it can only be a password, and no name with a number. The telling name is weak: it
+    may be the end of another name or word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
     is_name = _is_name(value) and not (is_joined or is_tangled(value))
@@ -362,26 +362,26 @@ def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
 
 
 def is_spoken_password(value: str) -> bool:
-    """The same behind a name and nothing else."""
+    """`is_bare_password` behind a name without an assignment."""
     is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
     return bool(is_strong or _JOINED.fullmatch(value)) and is_bare_password(value)
 
 
 def is_passwordlike(value: str) -> bool:
-    """Whether letters, a digit and a mark stand in it as in a made-up password, and no code."""
+    """Whether it has letters, a digit and a symbol like a made-up password, and is no code."""
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
 
 
 def is_made_up(value: str) -> bool:
-    """The same with both cases and a word in it: what is nothing else wherever it stands."""
+    """`is_passwordlike` with both cases and a word: a password wherever it stands."""
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and _MADE_UP.fullmatch(value) is not None and is_passwordlike(value)
 
 
 def is_passphrase_like(value: str) -> bool:
-    """The same where a password was told of: also words and numbers with joints between them."""
+    """`is_passwordlike` near a telling word: also words and numbers with joints between."""
     if is_passwordlike(value):
         return True
     if len(value) < 8 or not _names_nothing(value) or _HEX.fullmatch(value):
@@ -398,12 +398,12 @@ def is_generated_key(value: str) -> bool:
 
 
 def is_number(value: str) -> bool:
-    """Whether it is a number that one types in."""
+    """Whether it is a number that a person types in."""
     return value.isdigit() and 4 <= len(value) <= 8
 
 
 def is_joined(value: str) -> bool:
-    """Whether it is a made-up password, words and a number that somebody joined, or a long key."""
+    """Whether it is a made-up password, joined words and a number, or a long key."""
     if is_passwordlike(value) or is_long_key(value):
         return True
     is_mixed = value != value.lower() and value != value.upper()
@@ -411,18 +411,18 @@ def is_joined(value: str) -> bool:
 
 
 def is_class_name(value: str) -> bool:
-    """Whether most of it are words in capitals and small letters: `Sam2VideoSession`."""
+    """Whether it is mostly words in title case: `Sam2VideoSession`."""
     words = (x for x in _PARTS.findall(value) if len(x) > 2 and x.istitle())
     return 2 * sum(map(len, words)) > len(value)
 
 
 def is_file_name(value: str) -> bool:
-    """Whether it ends as the names of files do, whatever generated the rest."""
+    """Whether it ends like a file name, even if the rest was generated."""
     return _FILE_NAME.fullmatch(value) is not None
 
 
 def is_dense(value: str) -> bool:
-    """Whether it is base64 in which letters and digits change as in no path, whatever slashes."""
+    """Whether it is base64 whose letters and digits change more than in a path with slashes."""
     kinds = value.rstrip("=").translate(_CLASSES)
     if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
         return False
@@ -430,7 +430,7 @@ def is_dense(value: str) -> bool:
 
 
 def is_long_key(value: str) -> bool:
-    """The same of a key that is longer than ids are."""
+    """`is_generated_key` of a key longer than ids."""
     return len(value) >= _LONG and is_generated_key(value)
 
 
@@ -448,19 +448,19 @@ def is_url_password(value: str) -> bool:
 
 
 def is_phrase(value: str) -> bool:
-    """Whether it is three words or more that are no sentence."""
+    """Whether it is three words or more that form no sentence."""
     words = value.replace("-", " ").split()
     return 3 <= len(words) <= 12 and all(map(str.isalpha, words)) and _PROSE.isdisjoint(words)
 
 
 def is_pair(value: str) -> bool:
-    """Whether a command's `name:password` is one, and no host with its path, no user and group."""
+    """Whether a command's `name:password` is one, and no host with a path, no user and group."""
     name, _, password = value.partition(":")
     return is_url_password(password) and name != password and password[0] not in "/\\"
 
 
 def _plain(value: str) -> bytes:
-    """What it says as base64; nothing where it is none."""
+    """The decoded base64; empty if it is none."""
     try:
         bare = value.replace("-", "+").replace("_", "/").rstrip("=")
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -476,13 +476,13 @@ def is_basic(value: str) -> bool:
 
 
 def is_smtp(value: str) -> bool:
-    """Whether it decodes to a name and a password as mail servers are told them."""
+    """Whether it decodes to a name and a password as mail servers get them."""
     said = _plain(value)
     return said.count(b"\0") >= 2 and said.isascii()
 
 
 def is_jwt(value: str) -> bool:
-    """Whether its head says how it is signed, or its second part is JSON, too."""
+    """Whether its head names an algorithm, or its second part is JSON too."""
     head, _, rest = value.partition(".")
     return rest.startswith("eyJ") or b'"alg"' in _plain(head)
 
@@ -493,26 +493,26 @@ def is_coded_key(value: str) -> bool:
 
 
 def is_coded(value: str) -> bool:
-    """Whether it is the base64 of a made-up password, or of JSON with one or a generated key."""
+    """Whether it is base64 of a made-up password, or of JSON with one or a generated key."""
     plain = _plain(value)
     said = plain.decode().split('"') if plain.isascii() else []
     return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
 
 
 def is_hash(value: str) -> bool:
-    """Whether it may be a password's checksum: long, and of many characters."""
+    """Whether it may be a password's checksum: long, with many different characters."""
     return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
 
 
 def is_session(value: str) -> bool:
-    """Whether nobody made it up: random, scrambled, or a checksum."""
+    """Whether it was generated: random, scrambled, or a checksum."""
     bare = value.replace("%", "")
     is_made = is_random(bare) or (len(bare) >= _KEY_LENGTH and is_scrambled(bare))
     return is_made and not UUID.fullmatch(value)
 
 
 def is_header(value: str) -> bool:
-    """Of a value that an Authorization header names."""
+    """Whether it is a secret in an Authorization header."""
     is_mixed = has_digit(value) and any(x.isascii() and x.isalpha() for x in value)
     is_name = _REFERENCE.fullmatch(value) and not is_generated(value)
     return bool(is_mixed) and is_filled(value) and not is_name

@@ -10,7 +10,7 @@ from typing import Any
 from compact import wiring
 from compact.errors import NotFound, Superseded
 from compact.messages.formats.known import format_named
-from compact.messages.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.messages.formats.wire import Before, WireFormat
 from compact.messages.given import Given, message_given
 from compact.messages.messages import META, SYSTEM_ROLES, Message
 from compact.messages.protocols import SessionStore
@@ -30,7 +30,7 @@ def parsed(
     wire: WireFormat,
     raw: Message | Mapping[str, Any],
     position: int,
-    before: Before = NOTHING_BEFORE,
+    before: Before = (),
 ) -> Message:
     """A message that somebody gave, in a session of that wire format; `before` is what it follows.
 

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from compact.errors import InvalidArgument
-from compact.messages.addresses import ARIADNE, is_address
 from compact.messages.events import Event
+from compact.messages.kit_names import ARIADNE, is_address
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 
 REQUEST_SECONDS = 2.0

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compact.errors import InvalidArgument
-from compact.messages.addresses import is_address
 from compact.messages.events import Event, EventsDropped
+from compact.messages.kit_names import is_address
 from compact.telemetry.spans import EndedSpan, Spans
 
 try:

@@ -1,8 +1,8 @@
 """Anthropic messages: `{"role": "user" | "assistant", "content": text | [blocks]}`.
 
-Tool results are blocks of a user message. A role `system` is accepted in the list, for callers that
-keep the system prompt there; providers want it in a field of its own. Where messages came from
-another format, neighbours that the provider would combine are written as one message.
+Tool results are blocks of a user message. A role `system` in the list is accepted for callers that
+keep the system prompt there; providers want it in a separate field. Neighbours from another format
+that the provider would combine are written as one message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from compact.messages import images
 from compact.messages.arguments import arguments_of
-from compact.messages.formats.wire import NO_IMAGE, Before, Content, WireFormat, text_at
+from compact.messages.formats.wire import NO_IMAGE, Before, Content, WireFormat, text_at, text_in
 from compact.messages.messages import (
     SYSTEM_ROLES,
     Image,
@@ -47,17 +47,16 @@ class Anthropic(WireFormat):
         return role, self.content_at(raw.get("content"), f"{path}.content")
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """The reply that it is a piece of."""
-        reply = raw.get("id")
-        return {"reply_id": reply if role == "assistant" and isinstance(reply, str) else None}
+        """The id of its reply."""
+        return {"reply_id": text_in(raw, "id") if role == "assistant" else None}
 
     def part(self, raw: Raw, path: str) -> Part:
         """One block."""
         match raw.get("type"):
             case "thinking" if isinstance(raw.get("thinking"), str):
-                return Thinking(raw["thinking"], _text_in(raw, "signature"), raw=raw)
+                return Thinking(raw["thinking"], text_in(raw, "signature"), raw=raw)
             case "redacted_thinking":
-                return Thinking("", _text_in(raw, "data"), raw=raw)
+                return Thinking("", text_in(raw, "data"), raw=raw)
             case "tool_use":
                 call_id = text_at(raw, "id", path, "a tool call")
                 name = text_at(raw, "name", path, "a tool call", least=0)
@@ -70,7 +69,7 @@ class Anthropic(WireFormat):
                 return super().part(raw, path)
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """One dictionary; none of what this format has no place for."""
+        """One dictionary, or none if this format has no place for the message."""
         is_foreign = message.wire_format not in (self.name, None)
         record = {**self.own_fields(message), "role": _role_for(message)}
         if isinstance(message.content, str):
@@ -78,12 +77,14 @@ class Anthropic(WireFormat):
         else:
             ordered = sorted(message.content, key=lambda p: not isinstance(p, ToolResult))
             if is_foreign:
-                ordered = [p for p in ordered if not isinstance(p, Opaque) and not _is_sealed(p)]
+                ordered = [p for p in ordered if not isinstance(p, Opaque)]
+                # sealed reasoning has no text to show
+                ordered = [p for p in ordered if not isinstance(p, Thinking) or p.text]
             record["content"] = [self._written_part(p, message) for p in ordered]
         return [] if is_foreign and not record["content"] else [record]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether the provider would combine them: they are of one role."""
+        """Whether they have one role, so that the provider would combine them."""
         return _role_for(first) == _role_for(second) != "system"
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
@@ -118,11 +119,6 @@ def _role_for(message: Message) -> str:
     return "assistant" if message.role == "assistant" else "user"
 
 
-def _is_sealed(part: Part) -> bool:
-    """Whether it is reasoning of which only a seal is there."""
-    return isinstance(part, Thinking) and not part.text
-
-
 def _image_source(url: str) -> dict[str, Any]:
     if url.startswith("data:") and ";base64," in url:
         media, data = url[5:].split(";base64,", 1)
@@ -134,9 +130,3 @@ def _as_blocks(content: object) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list(content) if isinstance(content, Sequence) else []
-
-
-def _text_in(raw: Raw, name: str) -> str | None:
-    """A field's text; None where it holds something else."""
-    value = raw.get(name)
-    return value if isinstance(value, str) else None

@@ -1,10 +1,10 @@
 """OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
-Content may be a string, null or a list of parts; unknown parts and fields are kept. Reasoning has
-fields of its own, which many servers give and some want back (`THOUGHTS`). The deprecated
-`function_call` and the role `function` are read as a tool call and its result that share the
-function's name as their id. Where messages came from another format, pieces of one reply are
-written as one message, as calls are answered right after it.
+Content may be a string, null or a list of parts. Unknown parts and fields are kept. Reasoning has
+its own fields, which many servers send and some want back (`THOUGHTS`). The deprecated
+`function_call` and the role `function` are read as a tool call and its result; the function's name
+is their id. Pieces of one reply from another format are written as one message, because results
+must follow their calls.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from compact.messages.formats.wire import (
     list_at,
     object_at,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     INPUT_ROLES,
@@ -43,9 +44,9 @@ from compact.messages.provider_rules import OPENAI_CHAT
 from compact.messages.tokens import OPENAI_FRAMING
 
 _SAID = ("content", "tool_calls", "refusal", "function_call")
-"""Where a message says something."""
+"""Fields of a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Where a server puts what a model thought: DeepSeek, Kimi, Qwen and llama.cpp the first, vLLM and
+"""Fields of a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
 OpenRouter the next, OpenRouter and MiniMax details as blocks, others the last."""
 
 
@@ -61,18 +62,17 @@ class ChatCompletions(WireFormat):
     image_kind = "image_url"
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content; deprecated roles by the names they have now."""
+        """The role and the content. Deprecated roles get their current names."""
         given = raw.get("role")
         role = self.role_at(INPUT_ROLES.get(str(given), given), path)
         return role, (self._result(raw, path),) if role == "tool" else self._content(raw, path)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """Its id, time and speaker's name."""
-        own, name = raw.get("id"), raw.get("name")
         return {
-            "id": own if isinstance(own, str) and own else f"m{position}",
+            "id": text_in(raw, "id") or f"m{position}",
             "timestamp": _time(raw.get("timestamp")),
-            "name": name if isinstance(name, str) and role != "tool" else None,
+            "name": text_in(raw, "name") if role != "tool" else None,
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -125,11 +125,10 @@ class ChatCompletions(WireFormat):
         return content
 
     def _result(self, raw: Raw, path: str) -> ToolResult:
-        name = raw.get("name")
+        name = text_in(raw, "name")
         is_legacy = raw.get("role") == "function" and raw.get("tool_call_id") is None
         call_id = text_at(raw, "name" if is_legacy else "tool_call_id", path, "a tool result")
-        named = name if isinstance(name, str) else None
-        return self.result(call_id, raw.get("content"), f"{path}.content", raw=raw, name=named)
+        return self.result(call_id, raw.get("content"), f"{path}.content", raw=raw, name=name)
 
     def _written_content(self, message: Message) -> str | list[dict[str, Any]] | None:
         is_own = message.wire_format == self.name
@@ -163,7 +162,9 @@ def _time(value: object) -> datetime:
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Reasoning, each field by itself. An empty one beside calls is kept: it may be wanted back."""
+    """Reasoning, one part per field. An empty one beside calls is kept: a server may want it
+    back.
+    """
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

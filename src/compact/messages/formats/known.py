@@ -1,4 +1,4 @@
-"""The wire formats there are, by name and by content."""
+"""The wire formats, by name and by content."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CLASSES: Mapping[str, str] = {
     "responses": "Responses",
     "ollama": "Ollama",
 }
-"""Name of a format, which is that of its module, and of the class in it."""
+"""Name of a format and of its module → its class."""
 
 
 class KnownFormats(Mapping[str, WireFormat]):
-    """The formats by name, each loaded when it is first asked for."""
+    """The formats by name. Each is loaded at first use."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, WireFormat] = {}
@@ -52,14 +52,14 @@ class KnownFormats(Mapping[str, WireFormat]):
 
 FORMATS = KnownFormats()
 LOOKED_AT = 400
-"""Messages looked at from each end to tell a format by its content."""
+"""Messages inspected at each end to recognize a format."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
-"""Roles that are told to be of chat completions, and the other format that has them."""
+"""Roles that mean chat completions, and another format that has them too."""
 
 
 def format_named(name: str) -> WireFormat:
@@ -77,23 +77,23 @@ def format_named(name: str) -> WireFormat:
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
-    """The format of a list of dictionaries; what several could be is read as chat completions."""
+    """The format of a list of dictionaries. An ambiguous list is read as chat completions."""
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
         if not isinstance(message, Mapping):
             continue
         if _text(message.get("role")) in _ALSO and "tool_name" not in message:
             continue
-        if found := told_by(message):
-            return FORMATS[found]
+        if name := told_by(message):
+            return FORMATS[name]
     return FORMATS["chat_completions"]
 
 
 def told_by(message: Mapping[str, Any]) -> str | None:
-    """The format that a message can only be written in, or None where several could be."""
+    """The only format that can have this message; None if several can."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
-    if role is None and type_of(message):  # an item; those of hosted tools are many
+    if role is None and type_of(message):  # an item of Responses, perhaps of a hosted tool
         return "responses"
     if "tool_name" in message or (calls and _are_bare(calls)) or _has_bare_images(message):
         return "ollama"
@@ -111,22 +111,19 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 
 
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
-    """The format that a message is in where it cannot be in this one; None where it may be."""
-    told = told_by(message)
-    if told is None or told == wire or _ALSO.get(_text(message.get("role"))) == wire:
+    """The format of a message that this one cannot have; None if it can."""
+    wanted = told_by(message)
+    if wanted is None or wanted == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
-    return told
+    return wanted
 
 
 def _text(value: object) -> str:
-    """The value where it is a text; wrong ones are told apart where they are read."""
     return value if isinstance(value, str) else ""
 
 
 def _are_bare(calls: object) -> bool:
-    """Whether some of a message's calls have arguments that are no text, without the marks of chat
-    completions.
-    """
+    """Whether a call has arguments that are no text, and lacks the fields of chat completions."""
     for call in calls if isinstance(calls, list) else ():
         body = call.get("function") if isinstance(call, Mapping) else None
         bare = isinstance(body, Mapping) and not isinstance(body.get("arguments"), str)
@@ -141,8 +138,8 @@ def _has_bare_images(message: Mapping[str, Any]) -> bool:
 
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
-    """An active context as a provider's dictionaries, to be sent: as its format writes them, but
-    for what servers refuse.
+    """An active context as a provider's dictionaries, ready to be sent: its format's, without what
+    servers refuse.
 
     Raises:
         WrongLayer: it is no active context: a history or a snapshot is never sent.
@@ -153,5 +150,5 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
 
 
 def tools_of(context: ActiveContext, format: str) -> list[dict[str, Any]]:
-    """An active context's tools as a provider's dictionaries, to be sent."""
+    """An active context's tools as a provider's dictionaries, ready to be sent."""
     return all_carried(schemas_for(format_named(format).tool_shape, context.tools))

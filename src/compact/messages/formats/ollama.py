@@ -1,8 +1,9 @@
 """Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls", "tool_name"}`.
 
 Content is always text, images are bare base64, arguments are objects. Results name no call: they
-answer the calls before them, those of the tool they name first, in order. So calls get ids by their
-position, and a result is read with what stands before it. Ids that a newer server gives are kept.
+answer the preceding calls in order, those of the tool they name first. So calls get ids by
+position, and a result is read together with the messages before it. Ids from a newer server are
+kept.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from compact.messages import images
 from compact.messages.arguments import arguments_of
 from compact.messages.formats.wire import (
     NO_IMAGE,
-    NOTHING_BEFORE,
     Before,
     Content,
     WireFormat,
     list_at,
     object_at,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     SYSTEM_ROLES,
@@ -45,7 +46,7 @@ from compact.patterns import regex
 _MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
 """Ids made here. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""How base64 images begin; what begins otherwise is taken for a PNG."""
+"""Beginnings of base64 images. Others count as PNG."""
 
 
 class Ollama(WireFormat):
@@ -58,10 +59,8 @@ class Ollama(WireFormat):
     tokenizer = "chars"
     thinks_in_fields = True
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
-        """Read one dictionary; of a result also the calls before it that it may answer."""
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
+        """Read one dictionary. A result is read with the calls before it."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):
             return message
@@ -72,16 +71,14 @@ class Ollama(WireFormat):
         return message.model_copy(update={"content": parts})
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content. Calls and results that name no id have an empty one here."""
+        """The role and the content. A call or result without an id gets an empty one."""
         role, text = self.role_at(raw.get("role"), path), raw.get("content")
         if text is not None and not isinstance(text, str):
             raise InvalidMessage(f"{path}.content", f"expected a text, got {type(text).__name__}")
         pictures = _images(raw.get("images"), f"{path}.images")
         if role == "tool":
-            name, call_id = raw.get("tool_name"), raw.get("tool_call_id")
-            known = call_id if isinstance(call_id, str) else ""
-            named = name if isinstance(name, str) else None
-            return role, (ToolResult(known, text or "", named, images=pictures),)
+            call_id, name = text_in(raw, "tool_call_id") or "", text_in(raw, "tool_name")
+            return role, (ToolResult(call_id, text or "", name, images=pictures),)
         thinking, calls = raw.get("thinking"), raw.get("tool_calls")
         if not pictures and not thinking and not calls:
             return role, text or ""
@@ -93,7 +90,6 @@ class Ollama(WireFormat):
         return role, tuple(parts)
 
     def _paired(self, result: ToolResult, position: int, before: Before) -> ToolResult:
-        """The result with the id of the call it answers; one of its own where there is none."""
         if result.call_id:
             return result
         calls: list[ToolCall] = []
@@ -122,18 +118,18 @@ class Ollama(WireFormat):
         results = [_written_result(r, base, names) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
             return results
-        said = {"content", "tool_calls", "thinking", "images"}
-        record = {k: v for k, v in base.items() if k not in said}
+        rewritten = {"content", "tool_calls", "thinking", "images"}
+        record = {k: v for k, v in base.items() if k not in rewritten}
         record["role"] = "system" if message.role in SYSTEM_ROLES else message.role
         if message.role == "tool":
             record["role"] = "user"
         pictures = [p for p in message.parts if isinstance(p, Image)]
-        found = [data for data in map(_data, pictures) if data]
+        shown = [data for data in map(_data, pictures) if data]
         texts = [p.text for p in message.parts if isinstance(p, Text | Refusal)]
-        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(found))])
+        record["content"] = "\n\n".join([*texts, *[NO_IMAGE] * (len(pictures) - len(shown))])
         thoughts = [p.text for p in message.parts if isinstance(p, Thinking) and p.text]
         calls = [self.own_raw(c, message) or _written_call(c) for c in message.tool_calls]
-        more = {"thinking": "\n".join(thoughts), "images": found, "tool_calls": calls}
+        more = {"thinking": "\n".join(thoughts), "images": shown, "tool_calls": calls}
         return [*results, {**record, **{k: v for k, v in more.items() if v}}]
 
 
@@ -156,14 +152,13 @@ def _call(value: object, path: str) -> ToolCall:
     raw = object_at(value, path)
     body = object_at(raw.get("function"), f"{path}.function")
     name = text_at(body, "name", f"{path}.function", "a tool call", least=0)
-    given, arguments = raw.get("id"), body.get("arguments", {})
+    arguments = body.get("arguments", {})
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(given if isinstance(given, str) else "", name, arguments, raw=raw)
+    return ToolCall(text_in(raw, "id") or "", name, arguments, raw=raw)
 
 
 def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
-    """The parts of the message there; calls without an id get one by their places."""
     number = count()
     return tuple(
         replace(part, id=part.id or f"call-{position}-{next(number)}")
@@ -174,7 +169,6 @@ def _with_ids(parts: Sequence[Part], position: int) -> tuple[Part, ...]:
 
 
 def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
-    """The call that a result answers, of those that are open."""
     if result.call_id:
         return next((c for c in calls if c.id == result.call_id), None)
     named = (c for c in calls if c.name == result.name)
@@ -182,7 +176,7 @@ def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
 
 
 def _data(image: Image) -> str:
-    """An image as bare base64; empty where it is only named by a URL."""
+    """An image as bare base64; empty if it is only a URL."""
     url = images.data_url(image.raw or {})
     return url.partition(";base64,")[2] if url.startswith("data:") else ""
 
@@ -202,5 +196,5 @@ def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> 
     if not base and not _MADE.fullmatch(result.call_id):
         record["tool_call_id"] = result.call_id
     record["content"] = result.text
-    found = [data for data in map(_data, result.images) if data]
-    return {**record, "images": found} if found else record
+    shown = [data for data in map(_data, result.images) if data]
+    return {**record, "images": shown} if shown else record

@@ -1,10 +1,9 @@
-"""OpenAI Responses input items: messages, and beside them calls, results and reasoning as items of
-their own.
+"""OpenAI Responses input items: messages, and calls, results and reasoning as separate items.
 
-Each item is one message. The items of one reply share a `reply_id`: reasoning, and whatever of the
-assistant follows it, and calls that stand side by side; providers refuse reasoning without the item
-after it, and that item without its reasoning. Hosted tools and what is not known are kept as they
-are. Reasoning of another format is left out, as it carries no seal.
+Each item is one message. Items of one reply share a `reply_id`: reasoning, the assistant's items
+after it, and neighbouring calls. Providers refuse reasoning without the item after it, and that
+item without its reasoning. Hosted tools and unknown items are kept unchanged. Reasoning of another
+format is left out, because it has no seal.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from compact.errors import ServerHeldState
 from compact.messages import images
 from compact.messages.formats.wire import (
     NO_IMAGE,
-    NOTHING_BEFORE,
     Before,
     Content,
     WireFormat,
     text_at,
+    text_in,
 )
 from compact.messages.messages import (
     Image,
@@ -47,13 +46,13 @@ OUTPUT_OF: Mapping[str, str] = {
     "computer_call": "computer_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""The items by which an application is asked to run something, and those that answer them."""
+"""Items that ask an application to run something → the items that answer them."""
 _OUTPUTS = frozenset(OUTPUT_OF.values())
 _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Where the arguments of calls stand that are plain text; those of others are counted whole."""
+"""Field of a call's arguments, if they are plain text. Other calls are counted whole."""
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
-"""Parts of a message's content, which are no items."""
+"""Parts of a message's content. They are no items."""
 _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
@@ -70,10 +69,8 @@ class Responses(WireFormat):
     image_kind = "input_image"
     has_bare_texts = False
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
-        """Read one item; of those before it only the pieces of its own reply are looked at."""
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
+        """Read one item. Earlier items are read only as far as they belong to its reply."""
         if isinstance(raw, Mapping) and _is_reference(raw):
             raise _held(f"messages[{position}], a reference to a stored item")
         return super().parse(raw, position, before)
@@ -92,17 +89,16 @@ class Responses(WireFormat):
         return role, (_whole(raw),)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Its id, and the reply that it is a piece of."""
-        own = raw.get("id")
+        """Its id, and the id of its reply."""
         return {
-            "id": own if isinstance(own, str) and own else f"m{position}",
+            "id": text_in(raw, "id") or f"m{position}",
             "reply_id": self._reply(raw, position, before)
             if role == "assistant" and not is_compaction(raw)
             else None,
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """An item with what was shortened in it, or the items of a message that holds several."""
+        """An item with its shortened content, or the items of a message that holds several."""
         if message.wire_format == self.name:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]
@@ -112,18 +108,18 @@ class Responses(WireFormat):
         results = [_written_result(r) for r in message.tool_results]
         spoken = [p for p in message.parts if isinstance(p, Text | Refusal | Image)]
         is_silent = results or any(isinstance(p, ToolCall | Thinking) for p in message.parts)
-        said: list[dict[str, Any]] = []
+        spoken_items: list[dict[str, Any]] = []
         if spoken or not is_silent:
             role = message.role if message.role in self.roles else "user"
-            said = [{"role": role, "content": self._written_content(message, spoken)}]
+            spoken_items = [{"role": role, "content": self._written_content(message, spoken)}]
         calls = [
             {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": c.arguments}
             for c in message.tool_calls
         ]
-        return [*results, *said, *calls]
+        return [*results, *spoken_items, *calls]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Never: pieces of a reply stay items of their own."""
+        """Never: pieces of a reply stay separate items."""
         return False
 
     def _role(self, raw: Raw, path: str) -> str:
@@ -136,8 +132,8 @@ class Responses(WireFormat):
         return str(role) if role in self.roles else "assistant"
 
     def _reply(self, raw: Raw, position: int, before: Before) -> str | None:
-        """The id of the reply that an item of the assistant is a piece of: its first reasoning or
-        call names it. Words with neither before them are a reply by themselves.
+        """The id of the assistant's reply: its first reasoning or call names it. Text with neither
+        before it is a reply by itself.
         """
         found = _reply_begun(raw, position)
         for distance, item in enumerate(before, 1):
@@ -163,7 +159,6 @@ class Responses(WireFormat):
         return (self.result(call_id, raw.get("output"), f"{path}.output", raw=raw),)
 
     def _changed(self, message: Message, base: Raw) -> dict[str, Any]:
-        """An item of ours whose content was shortened."""
         if base.get("type", "message") == "message":
             return {**base, "content": self._own_content(message)}
         for part in message.parts:
@@ -185,14 +180,13 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """The item of a part, made anew where only its kind is left of it (`message_redaction`)."""
+        """A part's item, made anew if only its type is left (`message_redaction`)."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})
         return [self._item(part, raw)]
 
     def _item(self, part: Part, raw: Raw) -> dict[str, Any]:
-        """The item that a part of a whole reply keeps, with what was shortened in it."""
         match part:
             case ToolCall() if raw.get("type") in _ARGUMENTS:
                 return {**raw, _ARGUMENTS[raw["type"]]: part.arguments}
@@ -211,19 +205,19 @@ class Responses(WireFormat):
 
 
 def refuse_server_state(request: Mapping[str, Any]) -> None:
-    """Refuse a request, or a client's settings, by which the server would add to what is sent.
+    """Refuse a request or a client's settings that let the server add to the prompt.
 
     Raises:
-        ServerHeldState: it goes on from a stored response or conversation, or refers to stored
-            items; the text names the field and the way out.
+        ServerHeldState: it continues a stored response or conversation, or refers to stored items;
+            the text names the field and the alternative.
     """
-    found = [name for name in _HELD if request.get(name)]
+    fields = [name for name in _HELD if request.get(name)]
     items = request.get("input")
     for i, item in enumerate(items if isinstance(items, Sequence) else ()):
         if isinstance(item, Mapping) and _is_reference(item):
-            found.append(f"input[{i}], a reference to a stored item")
-    if found:
-        raise _held(found[0])
+            fields.append(f"input[{i}], a reference to a stored item")
+    if fields:
+        raise _held(fields[0])
 
 
 def _held(where: str) -> ServerHeldState:
@@ -246,15 +240,14 @@ def _reply_begun(raw: Raw, position: int) -> str | None:
 
 
 def _reasoning(raw: Raw) -> Thinking:
-    said = (raw.get("summary"), raw.get("content"))
-    listed = [each for texts in said if isinstance(texts, list | tuple) for each in texts]
-    texts = [str(x.get("text", "")) for x in listed if isinstance(x, Mapping)]
-    sealed = raw.get("encrypted_content")
-    return Thinking("\n".join(texts), sealed if isinstance(sealed, str) else None, raw=raw)
+    fields = (raw.get("summary"), raw.get("content"))
+    entries = [each for texts in fields if isinstance(texts, list | tuple) for each in texts]
+    texts = [str(x.get("text", "")) for x in entries if isinstance(x, Mapping)]
+    return Thinking("\n".join(texts), text_in(raw, "encrypted_content"), raw=raw)
 
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
-    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server searches by itself
+    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs the search
         return (_whole(raw),)
     call_id = text_at(raw, "call_id", path, "a tool call")
     if kind not in _ARGUMENTS:
@@ -266,7 +259,7 @@ def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
 
 
 def _whole(raw: Raw) -> Opaque:
-    """What an item is counted as that is never shortened, as its shape is the provider's own."""
+    """An item that is never shortened, because its shape is the provider's own."""
     return Opaque(images.visible_json(raw), raw=raw)
 
 
@@ -281,7 +274,7 @@ def _written_part(part: Part, role: str) -> dict[str, Any]:
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
-    """A result; a note of ours says in `raw` which kind of call it answers."""
+    """A result. `raw` of a stub of ours says which kind of call it answers."""
     kind = OUTPUT_OF.get(str((result.raw or {}).get("type")), "function_call_output")
     record: dict[str, Any] = {"type": kind, "call_id": result.call_id, "output": result.text}
     match kind:

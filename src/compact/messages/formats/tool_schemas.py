@@ -1,4 +1,4 @@
-"""Tool schemas: the functions a model may call, written in the three shapes of providers."""
+"""Tool schemas in the three shapes of providers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 ToolShape = Literal["nested", "flat", "input_schema"]
-"""`{type, function: {…}}` (chat completions, Ollama and most servers alike), `{type, name, …}`
+"""`{type, function: {…}}` (chat completions, Ollama and most servers), `{type, name, …}`
 (Responses), `{name, input_schema}` (Anthropic)."""
 
 
 def schemas_for(shape: ToolShape, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The schemas in that shape, whichever they are in.
-
-    What is in the right shape stays as it is; so does what is no function (tools that run on a
-    provider's own servers), which the provider knows or refuses.
+    """The schemas in that shape. Tools that are no functions (they run on a provider's own servers)
+    stay unchanged.
     """
     return [_written(shape, tool) for tool in tools]
 
 
 def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
-    given = _shape(tool)
-    if given in (None, shape):
+    own_shape = _shape(tool)
+    if own_shape in (None, shape):
         return dict(tool)
-    facts = _facts(tool, given)
+    facts = _facts(tool, own_shape)
     match shape:
         case "input_schema":
             facts["input_schema"] = facts.pop("parameters")
@@ -38,7 +36,7 @@ def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
-    """The shape that a function's schema is in; None for what is no function."""
+    """The shape of a function's schema; None if it is no function."""
     if isinstance(tool.get("input_schema"), Mapping):
         return "input_schema"
     if tool.get("type") != "function":
@@ -47,11 +45,10 @@ def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
 
 
 def _facts(tool: Mapping[str, Any], shape: ToolShape | None) -> dict[str, Any]:
-    """Name, description, parameters and strictness of a function."""
-    said: Mapping[str, Any] = tool["function"] if shape == "nested" else tool
-    facts = {key: said[key] for key in ("name", "description") if said.get(key) is not None}
-    given = said.get("input_schema" if shape == "input_schema" else "parameters")
-    facts["parameters"] = dict(given or _NO_PARAMETERS)
-    if said.get("strict") is not None:
-        facts["strict"] = said["strict"]
+    function: Mapping[str, Any] = tool["function"] if shape == "nested" else tool
+    facts = {key: function[key] for key in ("name", "description") if function.get(key) is not None}
+    parameters = function.get("input_schema" if shape == "input_schema" else "parameters")
+    facts["parameters"] = dict(parameters or _NO_PARAMETERS)
+    if function.get("strict") is not None:
+        facts["strict"] = function["strict"]
     return facts

@@ -1,7 +1,7 @@
-"""What every wire format does alike, and what is checked of what is given.
+"""What all wire formats share, and checks of their input.
 
-A format reads one provider dictionary into a `Message` and writes messages back. What was not
-changed is written back as the very dictionary it was read from.
+A format reads one provider dictionary into a `Message`, and writes messages back. An unchanged
+message is written as the dictionary it was read from.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from compact.messages.messages import (
     Refusal,
     Text,
     ToolResult,
+    invalid,
     is_compaction,
     metadata_in,
 )
@@ -35,12 +36,12 @@ from compact.messages.provider_rules import ProviderRules
 from compact.messages.tokens import Framing
 
 NO_IMAGE = "[image]"
-"""What is written for an image or a file that another format has no words for."""
+"""Written for an image or file that another format cannot express."""
 UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
-"""What is written for such a sealed compaction where another provider is asked."""
+"""Written for a sealed compaction when another provider is asked."""
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
-"""Roles whose messages are words, or nothing."""
+"""Roles whose messages are text, or empty."""
 _OTHERS: Mapping[str, str] = {
     **dict.fromkeys(
         ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
@@ -52,49 +53,46 @@ _OTHERS: Mapping[str, str] = {
     "parts": "the Vercel AI SDK's messages or Gemini's contents",
     "text": "Bedrock Converse",
 }
-"""What only messages and parts of other formats have: a key, or a type."""
+"""Keys and types that only messages and parts of other formats have."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Content = str | tuple[Part, ...]
 Before = Iterable[Message | Mapping[str, Any]]
-"""What stands before a message, newest first; read no further than its meaning depends on it."""
-NOTHING_BEFORE: Before = ()
+"""The messages before one, newest first. They are read only as far as needed."""
 
 
 class WireFormat(ABC):
-    """One provider's way to write messages: its facts as data, how it reads and how it writes."""
+    """One provider's way to write messages: facts as data, reading and writing."""
 
     name: ClassVar[str]
     """For example `chat_completions`."""
     roles: ClassVar[Collection[str]]
-    """Roles that its messages may have."""
+    """Roles of its messages."""
     rules: ClassVar[ProviderRules]
-    """What the provider demands of a message list."""
+    """The provider's demands on a message list."""
     framing: ClassVar[Framing]
-    """What the provider adds around texts, in tokens."""
+    """Tokens that the provider adds around texts."""
     tokenizer: ClassVar[str]
-    """The tokenizer that counts where no model is named."""
+    """The tokenizer if no model is named."""
     tool_shape: ClassVar[ToolShape] = "nested"
-    """How tool schemas are written."""
+    """The shape of tool schemas."""
     has_system_field: ClassVar[bool] = False
-    """Whether the system prompt has a field of its own, beside the messages."""
+    """Whether the system prompt has a separate field."""
     results_role: ClassVar[Literal["tool", "user"]] = "tool"
-    """The role of the messages that carry tool results."""
+    """The role of messages with tool results."""
     text_kinds: ClassVar[Collection[str]] = ("text",)
-    """Types of parts that are text."""
+    """Types of text parts."""
     image_kind: ClassVar[str] = "image"
-    """The type of parts that are images."""
+    """The type of image parts."""
     thinks_in_fields: ClassVar[bool] = False
-    """Whether reasoning stands in fields that a server may want back or not; elsewhere its blocks
-    are the format's own."""
+    """Whether reasoning stands in fields that a server may want back. Elsewhere it has blocks of
+    its own."""
     has_bare_texts: ClassVar[bool] = True
-    """Whether texts may stand among the parts."""
+    """Whether plain strings may stand among the parts."""
 
-    def parse(
-        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
-    ) -> Message:
-        """Read one dictionary; `position` is its index, for ids and for errors. `before` is for
-        formats in which a message alone does not say what it answers, or what it is a piece of.
+    def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
+        """Read one dictionary. `position` is its index, for ids and errors. `before` is for formats
+        whose messages alone do not say what they answer or belong to.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -112,14 +110,14 @@ class WireFormat(ABC):
 
     @abstractmethod
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content of one dictionary; `path` is for errors.
+        """The role and the content of one dictionary. `path` is for errors.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
 
     def reads_the_same(self, message: Message) -> bool:
-        """Whether a message of another format says nothing but words, which this one has alike."""
+        """Whether a message of another format is plain text that this format has alike."""
         raw = message.wire or {"role": message.role, "content": message.content}
         try:
             said = self.said(raw, "message")
@@ -128,14 +126,14 @@ class WireFormat(ABC):
         return set(raw) == {"role", "content"} and said == (message.role, message.content)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """What a dictionary tells of a message beside role, content and metadata, by its field."""
+        """Other fields of the message, by name."""
         return {}
 
     def role_at(self, role: object, path: str) -> str:
         """The role of the dictionary at that path.
 
         Raises:
-            InvalidMessage: it is none that this format has.
+            InvalidMessage: this format has no such role.
         """
         if not isinstance(role, str) or role not in self.roles:
             reason = f"{role!r} is not one of {', '.join(self.roles)}"
@@ -143,7 +141,7 @@ class WireFormat(ABC):
         return role
 
     def content_at(self, value: object, path: str) -> Content:
-        """The content that stands at that path: a text, which may be absent, or a list of parts.
+        """The content at that path: a text, which may be absent, or a list of parts.
 
         Raises:
             InvalidMessage: it is neither, or a part is wrong.
@@ -161,20 +159,20 @@ class WireFormat(ABC):
         )
 
     def part(self, raw: Raw, path: str) -> Part:
-        """One part of a content; what is not known is kept as it is.
+        """One part of a content. An unknown part is kept unchanged.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
-        kind = raw.get("type") if isinstance(raw.get("type"), str) else None
+        kind = text_in(raw, "type")
         if kind in self.text_kinds and isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
             return Refusal(raw["refusal"], raw=raw)
         if kind == self.image_kind:
             width, height = images.size_of_data_url(images.data_url(raw))
-            named = raw.get("image_url")
-            detail = (named if isinstance(named, Mapping) else raw).get("detail")
+            url = raw.get("image_url")
+            detail = (url if isinstance(url, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
         if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
             _refuse_others(raw, path)
@@ -183,9 +181,9 @@ class WireFormat(ABC):
     def result(
         self, call_id: str, said: object, path: str, *, raw: Raw, name: str | None = None
     ) -> ToolResult:
-        """A tool's result of what it said, at that path: its text, and its images. Files and audio
-        go among these, as blocks that are no picture, so that they are counted with the result and
-        left out with it.
+        """A tool's result from the content at that path: text and images. Files and audio join the
+        images, as blocks that are no picture, so that they are counted and left out with the
+        result.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -203,8 +201,8 @@ class WireFormat(ABC):
         return ToolResult(call_id, text, name, is_error, images=tuple(pictures), raw=raw)
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Write messages. What is unchanged and of this format comes back as it was read. Where
-        messages came from another format, those that it has as one message are joined.
+        """Write messages. An unchanged message of this format is written as it was read. Neighbours
+        from another format that are one message here are joined.
         """
         out: list[dict[str, Any]] = []
         last: Message | None = None
@@ -229,14 +227,14 @@ class WireFormat(ABC):
 
     @abstractmethod
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """A foreign or changed message as dictionaries; `names` are the tools' by call id."""
+        """A foreign or changed message as dictionaries. `names` maps call ids to tools."""
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether two neighbours of another format are one message here: pieces of one reply."""
+        """Whether two neighbours from another format are one message here: pieces of one reply."""
         return second.role == "assistant" and first.reply_id == second.reply_id is not None
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
-        """The two of `are_one` as one message."""
+        """The two messages of `are_one` as one."""
         joined = dict(first)
         for key in ("thinking", "content"):
             if key in second:
@@ -245,19 +243,19 @@ class WireFormat(ABC):
         return {**joined, "tool_calls": calls} if calls else joined
 
     def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
-        """The part's own block, if the message was read from this format; else empty, also where
-        only its kind is left of it (`message_redaction`).
+        """The part's own block, if the message was read from this format. Empty otherwise, and if
+        only its type is left (`message_redaction`).
         """
         own = part.raw or {}
         return dict(own) if message.wire_format == self.name and own.keys() != {"type"} else {}
 
     def own_fields(self, message: Message) -> dict[str, Any]:
-        """What the message was read from, if that was of this format; else empty."""
+        """The dictionary of a message that was read from this format; else empty."""
         return dict(message.wire or ()) if message.wire_format == self.name else {}
 
 
 def _told(message: Message) -> Message:
-    """A message of another format, a compaction in it told in words, as far as it can be read."""
+    """A foreign message with its compactions as text, as far as they can be read."""
     parts = [
         Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
         for p in message.parts
@@ -266,21 +264,26 @@ def _told(message: Message) -> Message:
 
 
 def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages
-    """Two contents as one: a text where both are, else a list of parts."""
-    said = [x for x in (first, second) if x]
-    if len(said) < 2:
-        return said[0] if said else first
-    if all(isinstance(x, str) for x in said):
-        return "\n".join(said)
-    listed = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in said]
-    return [part for parts in listed for part in parts]
+    contents = [x for x in (first, second) if x]
+    if len(contents) < 2:
+        return contents[0] if contents else first
+    if all(isinstance(x, str) for x in contents):
+        return "\n".join(contents)
+    lists = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in contents]
+    return [part for parts in lists for part in parts]
+
+
+def text_in(raw: Raw, key: str) -> str | None:
+    """The text at that key of a dictionary; None if there is no text."""
+    value = raw.get(key)
+    return value if isinstance(value, str) else None
 
 
 def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
-    """The text of so many letters that a dictionary, which is `what`, needs at that key.
+    """The text at that key of a dictionary. `what` names the dictionary in errors.
 
     Raises:
-        InvalidMessage: it has none.
+        InvalidMessage: there is none, or it has fewer than `least` characters.
     """
     value = raw.get(key)
     if not isinstance(value, str) or len(value) < least:
@@ -289,23 +292,22 @@ def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
 
 
 def object_at(value: object, path: str) -> Raw:
-    """What stands at that path, if it is an object.
+    """The object at that path.
 
     Raises:
-        InvalidMessage: it is none.
+        InvalidMessage: it is no object.
     """
-    if not isinstance(value, (dict, Mapping)):  # the former is told at once
+    if not isinstance(value, (dict, Mapping)):  # dict first: its check is faster
         raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
     return value
 
 
 def record_at(value: object, path: str) -> Raw:
-    """A copy of a dictionary, to be read as a message: `object_at`, and everything in it plain
-    (`messages.given`).
+    """A plain copy of the dictionary at that path (`messages.given`), to be read as a message.
 
     Raises:
-        InvalidMessage: it is none, or holds what JSON cannot carry, or does not say in words who
-            speaks, or what it is.
+        InvalidMessage: it is no dictionary, holds what JSON cannot carry, or has a role or type
+            that is no text.
     """
     record: dict[str, Any] = plain(object_at(value, path), path)
     for name in ("role", "type"):
@@ -320,10 +322,9 @@ def record_at(value: object, path: str) -> Raw:
 
 
 def _refuse_others(raw: Raw, path: str) -> None:
-    """Refuse what is told to be of a format that is read from files only."""
-    kind = raw.get("type")
-    for told in (kind if isinstance(kind, str) else "", *raw):
-        if other := _OTHERS.get(told):
+    """Refuse a format that is read from files only."""
+    for key in (text_in(raw, "type"), *raw):
+        if other := _OTHERS.get(key or ""):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "
                 "completions, Anthropic messages or Responses items (a file of it is read)"
@@ -341,7 +342,7 @@ def _refuse_nothing_said(record: Raw, path: str) -> None:
 
 
 def list_at(value: object, path: str) -> Sequence[object]:
-    """The list that stands at that path; an empty one where there is none.
+    """The list at that path; empty for None.
 
     Raises:
         InvalidMessage: it is no list.
@@ -354,8 +355,8 @@ def list_at(value: object, path: str) -> Sequence[object]:
 
 
 def read_metadata(value: object, message: str) -> MessageMetadata:
-    """The `metadata` of the message at that path. What is no mapping is not ours and is left alone;
-    of our fields, null is as good as absent.
+    """The `metadata` of the message at that path. A value that is no mapping is not ours and is
+    ignored. In our fields, null counts as absent.
 
     Raises:
         InvalidMessage: naming the first field that is wrong.
@@ -370,6 +371,4 @@ def read_metadata(value: object, message: str) -> MessageMetadata:
     try:
         return MessageMetadata.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
-        raise InvalidMessage(path + where, first["msg"]) from None
+        raise invalid(path, error) from None

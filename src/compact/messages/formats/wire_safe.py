@@ -1,8 +1,8 @@
-"""What a format may hold and servers refuse for good, written so that they take it.
+"""Messages that servers refuse for good, rewritten so that they are accepted.
 
-A log keeps what was said in the shape it came in: a list without a single part, a call that was cut
-off, an id of another vendor's. One such message is in every later prompt, so that a session with it
-would never be answered again. Nothing that was said is left out here.
+A log keeps messages in their original form: an empty list of parts, a call that was cut off,
+another vendor's id. Such a message is in every later prompt, so that no request of the session
+would succeed. No content is left out here.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from compact.patterns import regex
 Served = dict[str, Any]
 
 _OURS = frozenset(("timestamp", *META))
-"""Fields of a message that are read here, and are none of the APIs'."""
+"""Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
-"""Roles that are read here, and what servers call them."""
+"""Roles that are read here → the servers' roles."""
 _CHAT_ID = regex(r".{1,40}", re.DOTALL)
 _ITEM_ID = regex(r".{1,64}", re.DOTALL)
 _BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
 _NINE = regex(r"[a-zA-Z0-9]{9}")
-"""Ids of calls as OpenAI's two APIs, Anthropic's and Mistral's templates take them."""
+"""Ids of calls that OpenAI's two APIs, Anthropic's and Mistral's templates accept."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
-"""How ids of items begin that OpenAI gave them; it refuses others, and needs none."""
+"""Beginnings of OpenAI's own item ids. It refuses others, and needs none."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
-"""Letters of a tool's name: OpenAI's limit, and Anthropic's."""
+"""Characters of a tool's name: OpenAI's limit, and Anthropic's."""
 
 
 def served_message(raw: Raw) -> Served:
     """A message of chat completions."""
-    said = _set(raw)
-    said.pop("id", None)
-    said["role"] = _ROLE.get(raw["role"], raw["role"])
-    calls = said.pop("tool_calls", None)
+    message = _set(raw)
+    message.pop("id", None)
+    message["role"] = _ROLE.get(raw["role"], raw["role"])
+    calls = message.pop("tool_calls", None)
     if calls:
-        said["tool_calls"] = [_call(call) for call in calls]
-    if isinstance(legacy := said.get("function_call"), Mapping):
-        said["function_call"] = _with_readable(legacy)
-    if "tool_call_id" in said:
-        said["tool_call_id"] = _fitting(said["tool_call_id"], _CHAT_ID)
-    content = said.get("content")
+        message["tool_calls"] = [_call(call) for call in calls]
+    if isinstance(legacy := message.get("function_call"), Mapping):
+        message["function_call"] = _with_readable(legacy)
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _fitting(message["tool_call_id"], _CHAT_ID)
+    content = message.get("content")
     if isinstance(content, list | tuple) and content:
-        said["content"] = [
+        message["content"] = [
             {"type": "text", "text": x} if isinstance(x, str) else x for x in content
         ]
     elif not content:
-        may_be_null = said["role"] == "assistant" and (
-            calls or said.get("function_call") or said.get("refusal")
+        may_be_null = message["role"] == "assistant" and (
+            calls or message.get("function_call") or message.get("refusal")
         )
-        said["content"] = None if may_be_null else ""
-    return said
+        message["content"] = None if may_be_null else ""
+    return message
 
 
 def _set(raw: Raw) -> Served:
@@ -73,13 +73,15 @@ def _call(raw: Raw) -> Served:
 
 
 def _with_readable(body: Raw) -> Served:
-    given = body.get("arguments") or ""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments = body.get("arguments") or ""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {**body, "arguments": readable_arguments(text)}
 
 
 def served_item(raw: Raw) -> Served:
-    """An item of Responses. Clients write fields that are not set as null, which is refused."""
+    """An item of Responses, without null fields: clients write them, and the server refuses
+    them.
+    """
     item = _set(raw)
     head = _ITEM_HEADS.get(item.get("type", "message"))
     if head and not str(item.get("id", head)).startswith(head):
@@ -97,7 +99,7 @@ def served_item(raw: Raw) -> Served:
 
 
 def spelled_out(item: Served) -> Served:
-    """What an assistant said, in the long form: llama.cpp does not read the short one."""
+    """An assistant's text in the long form. llama.cpp does not read the short one."""
     if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
         return item
     said = {"type": "output_text", "text": item["content"], "annotations": []}
@@ -105,7 +107,7 @@ def spelled_out(item: Served) -> Served:
 
 
 def served_turn(raw: Raw) -> Served:
-    """A message of Anthropic's, with some content, and ids of calls as it takes them."""
+    """A message of Anthropic's, with content, and with ids of calls that it accepts."""
     content = raw.get("content") or ""
     if not isinstance(content, str):
         content = [_block(block) for block in content]
@@ -115,9 +117,9 @@ def served_turn(raw: Raw) -> Served:
 def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
     match block:
         case {"type": "tool_use", "id": called}:
-            given = block.get("input") or ""
-            read = arguments_of(given) if isinstance(given, str) else given
-            return {**block, "id": _fitting(called, _BLOCK_ID), "input": read}
+            arguments = block.get("input") or ""
+            value = arguments_of(arguments) if isinstance(arguments, str) else arguments
+            return {**block, "id": _fitting(called, _BLOCK_ID), "input": value}
         case {"type": "tool_result", "tool_use_id": called}:
             return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
         case _:
@@ -125,7 +127,7 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
 
 
 def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
-    """The id, or one made of it that a call and its result get alike."""
+    """The id, or one made from it that a call and its result both get."""
     if allowed.fullmatch(call_id):
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
@@ -141,9 +143,9 @@ def served_by_ollama(raw: Raw) -> Served:
 
 def _with_object(call: Raw) -> Served:
     body = call["function"]
-    given = body.get("arguments")
-    read = given if isinstance(given, Mapping) else arguments_of(given or "")
-    return {**call, "function": {**body, "arguments": read}}
+    arguments = body.get("arguments")
+    value = arguments if isinstance(arguments, Mapping) else arguments_of(arguments or "")
+    return {**call, "function": {**body, "arguments": value}}
 
 
 SERVED: Mapping[str, Callable[[Raw], Served]] = {
@@ -152,15 +154,15 @@ SERVED: Mapping[str, Callable[[Raw], Served]] = {
     "anthropic": served_turn,
     "ollama": served_by_ollama,
 }
-"""By format."""
+"""The functions by format."""
 
 
 # --- for some servers only ------------------------------------------------------------------------
 
 
 def strictly_named(message: Served) -> Served:
-    """For vendors' own servers: names of tools and of speakers have letters, digits, `_` and `-`.
-    Elsewhere a tool may be called as it likes, and its calls are left alone.
+    """For vendors' own servers: only letters, digits, `_` and `-` in names of tools and speakers.
+    Other servers allow any name, and calls stay unchanged.
     """
     match message:
         case {"name": str(name)} if name != _strict(name):
@@ -208,8 +210,8 @@ def _of_nine(call_id: str) -> str:
 
 
 def plainly(message: Served) -> Served:
-    """A chat message for servers that are compatible with OpenAI's, and for chat templates: they
-    know neither custom tools nor refusals, which are said in words.
+    """A chat message for servers compatible with OpenAI's, and for chat templates. They know
+    neither custom tools nor refusals, which become text.
     """
     plain = dict(message)
     if isinstance(content := message.get("content"), list):
