@@ -132,7 +132,7 @@ def test_where_a_stage_fails_and_nothing_fits_a_rung_may(monkeypatch: pytest.Mon
     seen: list[object] = []
     ctx = ContextManager(window=4_096, on_event=seen.append)
     fill(ctx, 1.5)
-    update = pipeline.update
+    update = pipeline.update  # type: ignore[attr-defined]  # its own import of the stage
 
     def only_bare(selection: Any, written: Any) -> Any:
         if selection.policy.summarizes:
