@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from compact.models.providers.clients import is_here as is_here
     from compact.models.providers.clients import key_for as key_for
     from compact.models.providers.clients import leads_to as leads_to
-    from compact.models.providers.named_embedders import embedder as embedder
-    from compact.models.providers.ollama_models import ollama_models as ollama_models
-    from compact.models.providers.typed_embedder import TypedEmbedder as TypedEmbedder
+    from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
+    from compact.models.providers.embedders import embedder as embedder
+    from compact.models.providers.ollama_chat import ollama_models as ollama_models
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -64,15 +64,15 @@ if TYPE_CHECKING:
 
 _ADAPTERS = {
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
-    "TypedEmbedder": "models.providers.typed_embedder:TypedEmbedder",
+    "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
     "check_package": "models.providers.clients:check_package",
     "each_transcript": "transcripts.reading:each",
-    "embedder": "models.providers.named_embedders:embedder",
+    "embedder": "models.providers.embedders:embedder",
     "how_to_install": "models.providers.clients:how_to_install",
     "is_here": "models.providers.clients:is_here",
     "key_for": "models.providers.clients:key_for",
     "leads_to": "models.providers.clients:leads_to",
-    "ollama_models": "models.providers.ollama_models:ollama_models",
+    "ollama_models": "models.providers.ollama_chat:ollama_models",
     "put_back": "store.sqlite.backup:put_back",
     "put_to_work": "store.sqlite.backup:put_to_work",
     "read_file": "transcripts.documents:bytes_of",

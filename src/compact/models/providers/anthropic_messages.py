@@ -28,8 +28,7 @@ from compact.messages.replies import Delta, Finish, Reply, Usage, is_tokens, usa
 from compact.models.providers.clients import NO_KEY, http_client, key_for
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import key_hint, reading
-from compact.models.providers.listed import number, row_of
-from compact.models.providers.vendor_server import TIMEOUT, VendorServer
+from compact.models.providers.vendor_server import TIMEOUT, VendorServer, number, row_of
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096

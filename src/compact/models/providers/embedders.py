@@ -9,16 +9,26 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from compact.errors import ContextOverflow, InvalidInput, ModelRefused
+from compact.errors import (
+    ContextOverflow,
+    InvalidArgument,
+    InvalidInput,
+    ModelFailed,
+    ModelRefused,
+    UnknownModel,
+)
 from compact.messages.characters import carried
-from compact.models.model_keys import ModelKey
+from compact.messages.protocols import CutsTexts, Embedder
+from compact.models.model_keys import ModelKey, parse_key
 from compact.models.providers.clients import NO_KEY, certificates, key_for, package
 from compact.models.providers.failures import key_hint, mapped, reading
+from compact.models.providers.minilm import MODEL, MiniLM
 from compact.models.providers.openai_server import is_openai
 from compact.text.embedding import Numbers, cut
 
+T = TypeVar("T")
 Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
 """Seconds that one answer may take; a server may load its model first."""
@@ -292,3 +302,119 @@ def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
             for part in ([piece] if len(piece) < 2 or fits(piece) else cut(piece, len(piece) // 2))
         ]
     return pieces
+
+
+# --- by name ---
+
+MINILM, SENTENCE_TRANSFORMERS = "minilm", "sentence-transformers"
+"""Embedders that run in this process; their names stand before a colon."""
+_SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai": OpenAIEmbedder}
+"""Who embeds behind a server, by the provider of a model's key."""
+
+
+def embedder(
+    chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
+) -> Embedder:
+    """The embedder of that name: `minilm` (all-MiniLM-L6-v2 in this process; `minilm:FOLDER` of
+    other weights, `-int8` behind either in bytes), `ollama:nomic-embed-text`,
+    `openai:text-embedding-3-small`, `http://host:8080/v1#model`, `sentence-transformers:NAME`. A
+    function of texts that gives their vectors becomes one; an embedder is taken as it is.
+
+    Raises:
+        UnknownModel: the name means nothing.
+        InvalidArgument: an `api_key` for an embedder that is asked without one.
+    """
+    if isinstance(chosen, str) and not _runs_here(chosen):
+        return _served_embedder(chosen, api_key)
+    if api_key is not None:
+        raise InvalidArgument("api_key", "api_key is for a server, and this runs in this process")
+    if isinstance(chosen, str):
+        kind, _, name = chosen.partition(":")
+        return _minilm(name) if kind == MINILM else _sentence_transformers(name)
+    if isinstance(chosen, Embedder):
+        return chosen
+    return FunctionEmbedder(chosen)
+
+
+def _runs_here(name: str) -> bool:
+    return name.partition(":")[0] in (MINILM, SENTENCE_TRANSFORMERS)
+
+
+def _served_embedder(key: str, api_key: str | None) -> Embedder:
+    named = parse_key(key)
+    if named.provider not in _SERVED:
+        raise UnknownModel(
+            f"{named} embeds nothing; there are minilm, ollama:NAME, openai:NAME, "
+            "http://HOST/v1#NAME and sentence-transformers:NAME"
+        )
+    return _SERVED[named.provider](named, api_key=api_key)
+
+
+def _minilm(name: str) -> Embedder:
+    name, is_int8 = name.removesuffix("-int8"), name.endswith("-int8")
+    folder = None if name in ("", MODEL) else name
+    return MiniLM(folder, precision="int8" if is_int8 else "fp32")
+
+
+def _sentence_transformers(name: str) -> Embedder:
+    return SentenceTransformersEmbedder(name)
+
+
+# --- with failures of one kind ---
+
+
+class TypedEmbedder:
+    """The embedder of that name, or one that is given: whatever fails as it is asked for anything
+    is raised as `ModelFailed`. Of a question that is longer than its window, the first piece is
+    embedded. Nothing is asked before the first use.
+
+    Raises:
+        UnknownModel: the name means nothing.
+    """
+
+    def __init__(self, chosen: str | Embedder) -> None:
+        self._own = embedder(chosen) if isinstance(chosen, str) else chosen
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._own.name
+
+    @property
+    def version(self) -> str:
+        """Changes where vectors are no longer comparable."""
+        return self._asked(lambda: self._own.version)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in each vector."""
+        return self._asked(lambda: self._own.dimensions)
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
+        """The vector of each text.
+
+        Raises:
+            InvalidInput: a document is longer than the model's window.
+            ModelFailed: the model cannot be asked, or its answer cannot be used.
+        """
+        if not query:
+            with mapped(self.name):
+                return self._own.embed(texts)
+        first = [next(iter(self.pieces(text)), text) for text in texts]
+        found = self._asked(lambda: self._own.embed(first, query=True))
+        with reading(self.name):
+            if [len(row) for row in found] != [self.dimensions] * len(first):
+                raise InvalidInput(f"not one vector of {self.dimensions} numbers for each text")
+        return found
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces that the model reads whole."""
+        own = self._own
+        return self._asked(lambda: own.pieces(text) if isinstance(own, CutsTexts) else cut(text))
+
+    def _asked(self, work: Callable[[], T]) -> T:
+        try:
+            with mapped(self.name):
+                return work()
+        except InvalidInput as error:
+            raise ModelFailed(f"{self.name}: {error}", model=self.name) from error

@@ -20,10 +20,9 @@ from compact.messages.control_tokens import all_defused
 from compact.messages.replies import Reply
 from compact.models.model_keys import ModelKey
 from compact.models.providers.clients import NO_KEY, http_client, key_for
-from compact.models.providers.dialect import Dialect
+from compact.models.providers.dialect import Body, Dialect
 from compact.models.providers.failures import key_hint
-from compact.models.providers.listed import number, row_of
-from compact.models.providers.vendor_server import TIMEOUT, Body, VendorServer
+from compact.models.providers.vendor_server import TIMEOUT, VendorServer, number, row_of
 
 LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")

@@ -6,7 +6,7 @@ on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a 
 usage grew by 1.01 to 1.23 times the o200k tokens of the text, and by framing that is counted in
 `messages.tokens` (docs/evidence.md); the estimate lies above, so that what fits by it fits. `chars`
 is for models about which nothing is known: above every tokenizer that was tried, by script. A name
-that ends in `.json` is the file of a model's own tokenizer (`models.providers.huggingface`). Which
+that ends in `.json` is the file of a model's own tokenizer (`models.providers.tokenizers`). Which
 model calls for which: `models.profiles`.
 """
 
@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from compact.errors import UnknownModel
+from compact.errors import UnknownModel, unreadable
 from compact.messages.characters import carried
+from compact.messages.control_tokens import defused
+from compact.messages.tokens import Framing
 from compact.models.profiles import profile_of
 from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
-
-if TYPE_CHECKING:
-    from compact.models.providers.huggingface import HuggingFaceEstimator
 
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
@@ -156,6 +157,74 @@ letters, about), and what is added to a text may then take more of it."""
 _RARE = regex("[\U00010000-\U0010ffff]")
 
 
+CHATML_FRAMING = Framing(
+    "an estimate: ChatML, and the tool texts of Qwen 2.5's chat template",
+    per_message=5,
+    per_call=12,
+    names=1,
+    per_parallel=0,
+    schemas="json",
+    per_schemas=120,
+)
+"""For templates like those of most open models; what a template really adds, only its server knows.
+"""
+
+
+class HuggingFaceEstimator:
+    """Exact counts of the vocabulary in a `tokenizer.json`. Control tokens count as what is sent
+    of them (`messages.control_tokens`): plain text.
+
+    `framing` is what the model's chat template adds around texts.
+
+    What the file says of cutting and padding texts, and of marks at their ends, is left out: those
+    are no tokens of a text.
+
+    Raises:
+        UnknownModel: the file cannot be read, is no tokenizer, or `tokenizers` is not installed;
+            the text says which.
+    """
+
+    exact = True
+    margin = 0.0
+
+    def __init__(self, path: str | os.PathLike[str], *, framing: Framing = CHATML_FRAMING) -> None:
+        self.name = os.fspath(path)
+        self.framing = framing
+        read: Any = _read(Path(path))
+        read.encode_special_tokens = True
+        read.no_truncation()
+        read.no_padding()
+        self._tokenizer = read
+
+    def count(self, text: str) -> int:
+        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
+        as.
+        """
+        text = carried(defused(text))
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _read(path: Path) -> object:
+    try:
+        module: Any = importlib.import_module("tokenizers")
+    except ModuleNotFoundError:
+        raise UnknownModel(
+            f"counting by {without_credentials(str(path))} needs the package tokenizers, which is "
+            "not installed: pip install tokenizers"
+        ) from None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UnknownModel(
+            f"the tokenizer {without_credentials(str(path))}: {unreadable(error)}"
+        ) from None
+    try:
+        read: object = module.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
+        raise UnknownModel(f"{path} is no tokenizer of Hugging Face: {error}") from None
+    return read
+
+
 _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
     "o200k": lambda: TiktokenEstimator("o200k"),
     "cl100k": lambda: TiktokenEstimator("cl100k"),
@@ -175,8 +244,6 @@ def tokenizer(
         UnknownModel: naming the tokenizers there are, or what is wrong with the file.
     """
     if name.endswith(".json"):
-        from compact.models.providers.huggingface import HuggingFaceEstimator
-
         return HuggingFaceEstimator(name)
     try:
         return _KNOWN[name]()

@@ -10,24 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from types import ModuleType
 from typing import Any
 
 from compact.errors import ModelFailed, ModelRefused
 from compact.models.providers.clients import LoopClients, package
-from compact.models.providers.dialect import Dialect
+from compact.models.providers.dialect import Body, Dialect, StrictTurns, UnsupportedParts
 from compact.models.providers.failures import ErrorInAnswer, mapped
-from compact.models.providers.strict_turns import StrictTurns
-from compact.models.providers.unsupported_parts import UnsupportedParts
 
 TIMEOUT = 600.0
 """Seconds that one answer may take."""
 _WIRES = {"openai": "chat_completions", "anthropic": "anthropic", "ollama": "ollama"}
 """The format of a request's `messages`, by the client's package."""
-
-Body = Mapping[str, Any]
 
 
 class VendorServer(ABC):
@@ -161,3 +157,16 @@ class VendorServer(ABC):
         if answer.get("error"):
             raise ErrorInAnswer(answer)
         return answer
+
+
+def row_of(rows: object, name: str) -> Mapping[str, Any]:
+    """The row of that name, or the only one: servers of one model call it what they like."""
+    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    named = [row for row in listed if row.get("id") == name]
+    return next(iter(named or (listed if len(listed) == 1 else ())), {})
+
+
+def number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
+    """The first of the fields, in any of the places, that holds a number of tokens."""
+    found = (place.get(name) for name in names for place in places)
+    return next((value for value in found if type(value) is int and value > 0), None)
