@@ -32,8 +32,9 @@ from compact.messages.protocols import (
     TokenEstimator,
 )
 from compact.messages.tokens import CLAUDE_FRAMING, TokenCounter
-from compact.models.model_keys import PROVIDERS, parse_key
+from compact.models.model_keys import parse_key
 from compact.models.profiles import ModelBook, profile_of, shipped
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers import tokenizers
 from compact.secrets.redactor import Redactor
 

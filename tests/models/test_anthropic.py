@@ -22,7 +22,7 @@ from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, Thinking, ToolCall, ToolResult
 from compact.messages.replies import Delta, Reply, Usage
-from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, _Written
+from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, StreamedBlocks
 from compact.testing import check_chat_model
 from compact.testing.models import WAIT
 from tests.scripted import ScriptedServer
@@ -599,11 +599,12 @@ def test_a_reply_keeps_a_providers_dictionary() -> None:
 
 def test_a_compaction_that_is_streamed_is_whole() -> None:
     """It comes in pieces, as texts do."""
-    written = _Written()
+    written = StreamedBlocks()
     start = {"type": "content_block_start", "index": 0}
     written.take({**start, "content_block": {"type": "compaction", "content": None}})
     for piece in ("The pilot signs ", "for quay 31."):
         delta = {"type": "compaction_delta", "content": piece}
         written.take({"type": "content_block_delta", "index": 0, "delta": delta})
     whole = {"type": "compaction", "content": "The pilot signs for quay 31."}
-    assert written.answer()["content"] == [whole]
+    written.take({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})
+    assert written.whole["content"] == [whole]

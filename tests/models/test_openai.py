@@ -372,6 +372,7 @@ def test_a_stream_comes_in_pieces(face) -> None:
 
 def test_pieces_of_calls_are_put_together_by_their_index() -> None:
     """Interleaved, without ids, with a refusal after words: as servers do it (US-3)."""
+    refusal = {"choices": [{"delta": {"refusal": "No."}, "finish_reason": "stop"}]}
     written = StreamedAnswer()
     for delta in (
         {"role": "assistant", "content": None},
@@ -381,9 +382,9 @@ def test_pieces_of_calls_are_put_together_by_their_index() -> None:
         {"tool_calls": [{"index": 1, "function": {"arguments": "}"}}]},
     ):
         written.take({"id": "c1", "choices": [{"delta": delta}]})
-    assert written.take({"choices": [{"delta": {"refusal": "No."}}]}) == "\nNo."
+    assert written.take(refusal) == "\nNo."
     assert written.take({"choices": [], "usage": {"prompt_tokens": 3}}) == ""
-    message = written.answer["choices"][0]["message"]
+    message = written.whole["choices"][0]["message"]
     assert message["content"] == "Words."
     assert [call["function"] for call in message["tool_calls"]] == [
         {"name": "a", "arguments": "{}"},

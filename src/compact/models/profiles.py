@@ -28,6 +28,7 @@ from compact.errors import InvalidConfig, UnknownModel
 from compact.messages.given import did_you_mean
 from compact.messages.parameters import ASSUMED, LARGE, SMALL, Parameters, billions_in
 from compact.messages.tool_support import ToolSource, ToolSupport
+from compact.models.provider_table import PROVIDERS
 from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
@@ -264,7 +265,7 @@ class ModelBook:
         named = billions_in(_after_address(model))
         if named is not None:
             return Parameters(named, "name")
-        if (profile is not None and profile.vendor) or _VENDOR.match(model.strip().lower()):
+        if (profile is not None and profile.vendor) or _vendor_of(model) in _SERVE_LARGE:
             return Parameters(LARGE, "provider")
         return Parameters(ASSUMED, "assumed")
 
@@ -399,11 +400,9 @@ def profile_of(model: str) -> Profile | None:
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
 """How the keys of models begin that are set up by whoever asks them."""
 _REMOTE = regex(r"/|^ft:")
-_VENDOR = regex(
-    r"(?:openai|openai-responses|anthropic|google|gemini|mistral|deepseek|xai|cohere|azure|bedrock)"
-    r"[:/]"
-)
-"""How the keys of models begin whose providers serve large ones."""
+_OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
+_SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
+"""Prefixes of keys whose providers serve large models."""
 _PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
 _IS_SIZE = regex(r"[\d.]+[bmt]")
 
@@ -411,6 +410,12 @@ _IS_SIZE = regex(r"[\d.]+[bmt]")
 def _pieces(name: str) -> tuple[str, ...]:
     """A name in pieces, however they are joined: `llama3.2:3b` and `Llama-3.2-3B` have the same."""
     return tuple(_PIECE.findall(name.lower()))
+
+
+def _vendor_of(key: str) -> str:
+    """The part before the first `:` or `/`; empty where there is neither."""
+    vendor, separator, _ = key.strip().lower().replace("/", ":").partition(":")
+    return vendor if separator else ""
 
 
 def _after_address(key: str) -> str:

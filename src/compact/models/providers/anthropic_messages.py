@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
 from compact.messages.arguments import arguments_of
-from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.cache_marks import with_marks
 from compact.messages.characters import all_carried
 from compact.messages.context import ActiveContext
@@ -24,18 +23,24 @@ from compact.messages.control_tokens import all_defused
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.wire_safe import strictly_named
 from compact.messages.messages import Message
-from compact.messages.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
+from compact.messages.replies import Finish, Reply, Usage, is_tokens, usage_of
+from compact.models.model_keys import ModelKey
 from compact.models.providers.clients import NO_KEY, http_client, key_for
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import key_hint, reading
-from compact.models.providers.vendor_server import TIMEOUT, VendorServer, number, row_of
+from compact.models.providers.vendor_server import (
+    TIMEOUT,
+    ServedModel,
+    VendorServer,
+    number,
+    row_of,
+)
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
 """Tokens of an answer where nobody says how many: the API demands a number."""
 OPENING = "[The conversation begins with the assistant.]"
 """What is put before a conversation that begins so: the API demands that a user begins it."""
-_PATH = "/v1/messages"
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -83,14 +88,17 @@ class AnthropicServer(VendorServer):
         return client
 
 
-class AnthropicMessages:
+class AnthropicMessages(ServedModel):
     """A model behind `/v1/messages`.
 
     `base_url` is a server's address, None for Anthropic's own; `api_key` is taken from
     `ANTHROPIC_API_KEY` where it is not given, and servers of one's own may do without. `max_tokens`
-    bounds answers that are asked for without a limit. With `cache` the stable ends of a prompt are
+    bounds answers that are asked for without a limit; an answer that fills the window is a
+    `ContextOverflow`. With `cache` the stable ends of a prompt are
     marked to be cached. `timeout` is in seconds, for one answer.
     """
+
+    _path = "/v1/messages"
 
     def __init__(
         self,
@@ -102,9 +110,9 @@ class AnthropicMessages:
         cache: bool = True,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = f"anthropic+{base_url}#{name}" if base_url else f"anthropic:{name}"
+        key = str(ModelKey("anthropic", name, base_url or None))
         self._name = name
-        self._server = AnthropicServer(self.name, base_url, api_key=api_key, timeout=timeout)
+        self._server = AnthropicServer(key, base_url, api_key=api_key, timeout=timeout)
         self._max_tokens = max_tokens
         self._cache = cache
         self._counts = True
@@ -117,42 +125,13 @@ class AnthropicMessages:
         schemas = self._has_schemas and self._server.dialect.knows("schema")
         return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow: also where the answer filled what was left of the window.
-            ModelFailed: as `ChatModel.complete`.
-        """
-        prompt = {**ask.options, **self._prompt(context)}
-        return self._reply(await self._server.post(_PATH, prompt, self._wishes(ask)))
-
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
-
-        Raises:
-            As `complete`; ModelFailed also where the stream breaks off.
-        """
-        written = _Written()
-        prompt = {**ask.options, **self._prompt(context)}
-        events = self._server.events(_PATH, prompt, self._wishes(ask))
-        async with aclosing(events):
-            async for event in events:
-                with reading(self.name):
-                    text = written.take(event)
-                if text:
-                    yield Delta(text=text)
-        if not written.is_whole:
-            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-        yield Delta(reply=self._reply(written.answer()))
-
     async def count(self, context: ActiveContext) -> int | None:
         """Tokens of the prompt as the server counts them; None where it does not count."""
         body = self._prompt(context)
         if not self._counts:
             return None
         try:
-            answer = await self._server.post(f"{_PATH}/count_tokens", body, {})
+            answer = await self._server.post(f"{self._path}/count_tokens", body, {})
         except ModelRefused as refusal:
             if refusal.status not in _NOTHING_THERE:
                 raise
@@ -180,10 +159,6 @@ class AnthropicMessages:
             trained=number(places, ("max_input_tokens", "n_ctx_train")),
             output=number(places, ("max_tokens",)),
         )
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -219,6 +194,9 @@ class AnthropicMessages:
             wishes["schema"] = {"format": schema}
         return wishes
 
+    def _answer_in_pieces(self) -> StreamedBlocks:
+        return StreamedBlocks()
+
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         content = answer.get("content")
         if not isinstance(content, Sequence):
@@ -246,7 +224,7 @@ def is_anthropic(address: str | None) -> bool:
     )
 
 
-class _Written:
+class StreamedBlocks:
     """An answer that comes in events."""
 
     def __init__(self) -> None:
@@ -254,11 +232,6 @@ class _Written:
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it came to its end."""
-        return bool(self._answer.get("stop_reason"))
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Add an event; the text that it says."""
@@ -276,8 +249,11 @@ class _Written:
                 self._used(event.get("usage"))
         return ""
 
-    def answer(self) -> dict[str, Any]:
-        """The whole, as if it had come in one piece."""
+    @property
+    def whole(self) -> dict[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+        if not self._answer.get("stop_reason"):
+            return None
         for index, written in self._inputs.items():
             self._blocks[index]["input"] = arguments_of(written)
         blocks = [self._blocks[index] for index in sorted(self._blocks)]

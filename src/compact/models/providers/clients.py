@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
 from compact.errors import ModelRefused
-from compact.models.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.models.model_keys import ModelKey, parse_key
+from compact.models.provider_table import PROVIDERS
 from compact.patterns import regex
 
 Client = TypeVar("Client")
@@ -120,7 +121,7 @@ def belongs(provider: str, address: str | None) -> bool:
 def address_of(provider: str) -> str:
     """Whom a provider's models are asked at where their key names no server."""
     asked = PROVIDERS[provider]
-    return os.environ.get(asked.address) or asked.usual or asked.own
+    return os.environ.get(asked.address) or asked.default or asked.own
 
 
 def leads_to(key: ModelKey) -> str | None:

@@ -25,7 +25,8 @@ from compact.errors import (
     UnknownModel,
 )
 from compact.messages.overflow import refusal_of
-from compact.models.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.models.model_keys import ModelKey, parse_key
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import address_of, belongs, is_sealed
 from compact.patterns import regex
 from compact.secrets.redaction import redact, without_credentials

@@ -29,6 +29,7 @@ from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.messages import Message
 from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.messages.tokens import OLLAMA_FRAMING, TokenCounter
+from compact.models.model_keys import ModelKey
 from compact.models.providers.clients import address_of, certificates, is_here, key_for
 from compact.models.providers.dialect import Body, Dialect
 from compact.models.providers.failures import mapped, reading
@@ -111,7 +112,7 @@ class OllamaChat:
         keep_alive: float | str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
+        self.name = str(ModelKey("ollama", name, base_url or None))
         self._name = name
         self._server = OllamaServer(self.name, base_url, api_key=api_key, timeout=timeout)
         self._num_ctx = num_ctx

@@ -5,25 +5,24 @@ Requests, keys and what a server says of its limits are `openai_server`'s.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from compact.errors import ModelFailed
 from compact.messages import clock_and_ids
-from compact.messages.asking import ASK, Abilities, Ask
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.context import ActiveContext
 from compact.messages.formats.chat_completions import THOUGHTS
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.wire_safe import plainly, strictly_named
 from compact.messages.messages import Message
-from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.messages.replies import Finish, Reply, Usage, usage_of
 from compact.models.model_keys import ModelKey
-from compact.models.providers.dialect import Dialect, Wish
+from compact.models.providers.dialect import Body, Dialect, Wish
 from compact.models.providers.failures import reading
-from compact.models.providers.openai_server import LLAMA, OpenAIModel, OpenAIServer, is_openai
-from compact.models.providers.vendor_server import TIMEOUT
+from compact.models.providers.openai_server import LLAMA, OpenAIServer, is_openai
+from compact.models.providers.vendor_server import TIMEOUT, ServedModel
 
 FORMAT = "chat_completions"
 _FINISH: Mapping[str, Finish] = {
@@ -43,7 +42,7 @@ _WISHES: Mapping[str, Wish] = {
 }
 
 
-class OpenAIChat(OpenAIModel):
+class OpenAIChat(ServedModel):
     """A model behind chat completions.
 
     `base_url` is a server's address up to `/v1`, None for OpenAI's own; `api_key` is taken from
@@ -53,6 +52,8 @@ class OpenAIChat(OpenAIModel):
     """
 
     _path = "/chat/completions"
+    _server: OpenAIServer
+    _streaming_wishes: ClassVar[Body] = {"usage": {"include_usage": True}}
 
     def __init__(
         self,
@@ -69,8 +70,8 @@ class OpenAIChat(OpenAIModel):
             **_WISHES,
             "length": Wish(lengths if is_openai(base_url) else lengths[::-1], needed=True),
         }
-        server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
-        super().__init__(server, extra)
+        self._server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
+        self._extra = dict(extra or {})
 
     @property
     def abilities(self) -> Abilities:
@@ -78,25 +79,13 @@ class OpenAIChat(OpenAIModel):
         server = self._server
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits; OpenAI itself says nothing.
 
         Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
         """
-        wishes = self._wishes(ask) | {"usage": {"include_usage": True}}
-        written = StreamedAnswer()
-        prompt = {**ask.options, **self._prompt(context)}
-        events = self._server.events(self._path, prompt, wishes)
-        async with aclosing(events):
-            async for event in events:
-                with reading(self.name):
-                    text = written.take(event)
-                if text:
-                    yield Delta(text=text)
-        if not written.finish:
-            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-        yield Delta(reply=self._reply(written.answer))
+        return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
         """Tokens of the prompt as the server counts them; only llama.cpp does."""
@@ -126,6 +115,9 @@ class OpenAIChat(OpenAIModel):
             schema = {"name": "answer", "schema": dict(ask.answer_schema)}
             wishes["schema"] = {"type": "json_schema", "json_schema": schema}
         return wishes
+
+    def _answer_in_pieces(self) -> StreamedAnswer:
+        return StreamedAnswer()
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         choices = answer.get("choices")
@@ -193,8 +185,10 @@ class StreamedAnswer:
         """The calls that go on, by the number that their pieces carry."""
 
     @property
-    def answer(self) -> dict[str, Any]:
-        """The whole, as if it had come in one piece."""
+    def whole(self) -> dict[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+        if not self.finish:
+            return None
         message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
         message |= self._thought
         message["tool_calls"] = [call for _, call in sorted(self._calls, key=itemgetter(0))]

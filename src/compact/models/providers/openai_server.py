@@ -1,23 +1,20 @@
 """A server that speaks OpenAI's APIs: requests, streams, and what it says of its models.
 
-Both faces (`openai_chat`, `openai_responses`) are an `OpenAIModel` and ask through an
-`OpenAIServer`. Compatible servers add and leave out what they like.
+`openai_chat` and `openai_responses` ask through an `OpenAIServer`. Compatible servers add and leave
+out fields as they like.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from compact.errors import CompactError, ModelRefused
-from compact.messages.asking import ASK, Abilities, Ask, Limits
-from compact.messages.context import ActiveContext
+from compact.messages.asking import Limits
 from compact.messages.control_tokens import all_defused
-from compact.messages.replies import Reply
 from compact.models.model_keys import ModelKey
 from compact.models.providers.clients import NO_KEY, http_client, key_for
 from compact.models.providers.dialect import Body, Dialect
@@ -131,60 +128,6 @@ class OpenAIServer(VendorServer):
             return await self.asked("GET", f"{self._root}/{path}")
         except CompactError:
             return {}
-
-
-class OpenAIModel(ABC):
-    """A model behind one of OpenAI's APIs."""
-
-    _path: ClassVar[str]
-
-    def __init__(self, server: OpenAIServer, extra: Mapping[str, Any] | None) -> None:
-        self._server = server
-        self._extra = dict(extra or {})
-
-    @property
-    def name(self) -> str:
-        """The model's key."""
-        return self._server.model
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do; of servers of one's own more is known after `limits`."""
-        return Abilities(schemas=self._server.enforces_schemas)
-
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.complete`.
-        """
-        wishes = self._wishes(ask)
-        prompt = {**ask.options, **self._prompt(context)}
-        return self._reply(await self._server.post(self._path, prompt, wishes))
-
-    async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
-        return await self._server.limits()
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
-
-    @abstractmethod
-    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        """The prompt's fields."""
-
-    @abstractmethod
-    def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """What is wanted of the answer, by the wishes of the API."""
-
-    @abstractmethod
-    def _reply(self, answer: Mapping[str, Any]) -> Reply:
-        """The answer, read."""
 
 
 def is_openai(base_url: str | None) -> bool:

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from compact.errors import ModelFailed, ModelRefused
+from compact.messages.asking import ASK, Ask
+from compact.messages.context import ActiveContext
+from compact.messages.replies import Delta, Reply
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import LoopClients, package
 from compact.models.providers.dialect import Body, Dialect, StrictTurns, UnsupportedParts
-from compact.models.providers.failures import ErrorInAnswer, mapped
+from compact.models.providers.failures import ErrorInAnswer, mapped, reading
 
 TIMEOUT = 600.0
 """Seconds that one answer may take."""
-_WIRES = {"openai": "chat_completions", "anthropic": "anthropic", "ollama": "ollama"}
-"""The format of a request's `messages`, by the client's package."""
 
 
 class VendorServer(ABC):
@@ -39,7 +41,7 @@ class VendorServer(ABC):
         self._vendor = vendor
         self._timeout = timeout
         self._unseen = UnsupportedParts()
-        self._turns = StrictTurns(_WIRES[vendor])
+        self._turns = StrictTurns(PROVIDERS[vendor].format)
         self._clients: LoopClients[Any] = LoopClients(
             lambda: self._made(package(vendor, model=model)), lambda client: client.close()
         )
@@ -157,6 +159,81 @@ class VendorServer(ABC):
         if answer.get("error"):
             raise ErrorInAnswer(answer)
         return answer
+
+
+class AnswerInPieces(Protocol):
+    """An answer that arrives as the events of a stream."""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add an event. Returns the text that it adds to the answer."""
+
+    @property
+    def whole(self) -> Mapping[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+
+
+class ServedModel(ABC):
+    """A model behind a vendor's API: what is the same for OpenAI's APIs and Anthropic's."""
+
+    _path: ClassVar[str]
+    _server: VendorServer
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._server.model
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """Ask for the whole answer.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        prompt = {**ask.options, **self._prompt(context)}
+        return self._reply(await self._server.post(self._path, prompt, self._wishes(ask)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """Yield the answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        answer = self._answer_in_pieces()
+        prompt = {**ask.options, **self._prompt(context)}
+        wishes = {**self._wishes(ask), **self._streaming_wishes}
+        async with aclosing(self._server.events(self._path, prompt, wishes)) as events:
+            async for event in events:
+                with mapped(self.name), reading(self.name):
+                    text = answer.take(event)
+                if text:
+                    yield Delta(text=text)
+        whole = answer.whole
+        if whole is None:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(whole))
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        await self._server.aclose()
+
+    _streaming_wishes: ClassVar[Body] = {}
+    """What is asked of a stream only."""
+
+    @abstractmethod
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        """The prompt's fields of a request."""
+
+    @abstractmethod
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        """The other fields of a request, by the names of the API's wishes."""
+
+    @abstractmethod
+    def _answer_in_pieces(self) -> AnswerInPieces:
+        """An answer without any event yet."""
+
+    @abstractmethod
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        """Read an answer."""
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
