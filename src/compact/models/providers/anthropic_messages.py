@@ -1,7 +1,7 @@
-"""Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
+"""Anthropic's Messages API, and compatible ones such as llama.cpp's `/v1/messages`.
 
-Blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
-to be cached is `messages.cache_marks`' business.
+Blocks are kept as they arrive, so that reasoning keeps its signature. `messages.cache_marks` says
+which parts of a prompt are marked for the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compact.messages.formats.wire_safe import strictly_named
 from compact.messages.messages import Message
 from compact.messages.replies import Finish, Reply, Usage, is_tokens, usage_of
 from compact.models.model_keys import ModelKey
-from compact.models.providers.clients import NO_KEY, http_client, key_for
+from compact.models.providers.clients import NO_KEY, http_client, is_own, key_for
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import key_hint, reading
 from compact.models.providers.vendor_server import (
@@ -38,9 +38,9 @@ from compact.models.providers.vendor_server import (
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
-"""Tokens of an answer where nobody says how many: the API demands a number."""
+"""Tokens of an answer without a limit of its own: the API demands a number."""
 OPENING = "[The conversation begins with the assistant.]"
-"""What is put before a conversation that begins so: the API demands that a user begins it."""
+"""The first message of a conversation that the assistant begins: the API demands a user's."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -48,11 +48,11 @@ _FINISH: Mapping[str, Finish] = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
-"""A `pause_turn` is none of these: the turn goes on when the answer is sent back."""
+"""`pause_turn` is missing here: that turn goes on when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
-"""Statuses of HTTP by which a server says that it cannot be asked this: tokens are then not
-counted there, and a model is looked for in the list of all."""
+"""HTTP statuses of a server without this path. Then it counts no tokens, and a model is looked up
+in the list of all models."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
@@ -62,7 +62,7 @@ _WISHES: Mapping[str, Wish] = {
 
 
 class AnthropicServer(VendorServer):
-    """Where a model is asked; `base_url` None is Anthropic itself."""
+    """A server with one model; `base_url` None means Anthropic itself."""
 
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
@@ -80,7 +80,7 @@ class AnthropicServer(VendorServer):
             base_url=self._base_url,
             max_retries=0,
             timeout=self._timeout,
-            http_client=http_client(vendor),
+            http_client=http_client(vendor.DefaultAsyncHttpxClient),
         )
         if not (client.api_key or client.auth_token or client.credentials):
             text = f"there is no key for {self.model}: {key_hint(self.model)}"
@@ -91,11 +91,11 @@ class AnthropicServer(VendorServer):
 class AnthropicMessages(ServedModel):
     """A model behind `/v1/messages`.
 
-    `base_url` is a server's address, None for Anthropic's own; `api_key` is taken from
-    `ANTHROPIC_API_KEY` where it is not given, and servers of one's own may do without. `max_tokens`
-    bounds answers that are asked for without a limit; an answer that fills the window is a
-    `ContextOverflow`. With `cache` the stable ends of a prompt are
-    marked to be cached. `timeout` is in seconds, for one answer.
+    `base_url` is a server's address; None means Anthropic's own. `api_key` is read from
+    `ANTHROPIC_API_KEY` by default, and other servers may need none. `max_tokens` limits answers
+    that have no limit of their own. `cache` marks the stable ends of a prompt for the cache.
+    `timeout` is in seconds, for one answer. An answer that fills the window raises
+    `ContextOverflow`.
     """
 
     _path = "/v1/messages"
@@ -116,17 +116,17 @@ class AnthropicMessages(ServedModel):
         self._max_tokens = max_tokens
         self._cache = cache
         self._counts = True
-        self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+        self._is_foreign = not is_own("anthropic", base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         self._has_schemas = base_url is None
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do, until the server says that it cannot."""
+        """What the model can do. A refusal of its server takes an ability back."""
         schemas = self._has_schemas and self._server.dialect.knows("schema")
         return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt as the server counts them; None where it does not count."""
+        """Tokens of the prompt by the server's count; None if it does not count."""
         body = self._prompt(context)
         if not self._counts:
             return None
@@ -141,7 +141,7 @@ class AnthropicMessages(ServedModel):
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """What the server says of the model's limits.
+        """The model's limits, as its server states them.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -149,11 +149,11 @@ class AnthropicMessages(ServedModel):
         try:
             row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:
-            if refusal.status not in _NOTHING_THERE or not self._is_own:
+            if refusal.status not in _NOTHING_THERE or not self._is_foreign:
                 raise
             row = row_of((await self._server.asked("GET", "/v1/models")).get("data"), self._name)
-        said = row.get("meta")
-        places = (row, said) if isinstance(said, Mapping) else (row,)
+        meta = row.get("meta")
+        places = (row, meta) if isinstance(meta, Mapping) else (row,)
         return Limits(
             window=number(places, ("max_input_tokens", "n_ctx", "max_model_len")),
             trained=number(places, ("max_input_tokens", "n_ctx_train")),
@@ -163,13 +163,13 @@ class AnthropicMessages(ServedModel):
     # --- asking -----------------------------------------------------------------------------------
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        """The prompt's three fields. System messages of the list stand in the system field."""
-        said = prompt_of(context, FORMAT)
-        system = _system(all_carried(context.system), [m for m in said if m["role"] == "system"])
-        messages = [kept for m in said if m["role"] != "system" and (kept := _kept(m))]
+        # The API takes no system messages in the list: they join the system field.
+        listed = prompt_of(context, FORMAT)
+        system = _system(all_carried(context.system), [m for m in listed if m["role"] == "system"])
+        messages = [kept for m in listed if m["role"] != "system" and (kept := _kept(m))]
         if messages and messages[0]["role"] != "user":
             messages.insert(0, {"role": "user", "content": OPENING})
-        if not self._is_own:
+        if not self._is_foreign:
             messages = list(map(strictly_named, messages))
         prompt: dict[str, Any] = {"model": self._name, "messages": messages}
         if system:
@@ -179,7 +179,7 @@ class AnthropicMessages(ServedModel):
         if self._cache:
             ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
             prompt = with_marks(prompt, ours)
-        if self._is_own:  # such a server reads control tokens in texts as real ones
+        if self._is_foreign:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
         return prompt
 
@@ -217,15 +217,8 @@ class AnthropicMessages(ServedModel):
         )
 
 
-def is_anthropic(address: str | None) -> bool:
-    """Whether an address is Anthropic's own."""
-    return (
-        address is None or re.match(r"https://api\.anthropic\.com(?:[:/]|$)", address) is not None
-    )
-
-
 class StreamedBlocks:
-    """An answer that comes in events."""
+    """An answer that arrives in events."""
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] = {}
@@ -234,7 +227,7 @@ class StreamedBlocks:
         self._inputs: dict[int, str] = {}
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add an event; the text that it says."""
+        """Add an event. Returns the text that it adds to the answer."""
         match event.get("type"):
             case "message_start":
                 self._answer = dict(event.get("message") or {})
@@ -280,7 +273,7 @@ class StreamedBlocks:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """The answer as a message with an id of its own."""
+    """The answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
@@ -288,7 +281,7 @@ def _message(content: Sequence[Any]) -> Message:
 
 
 def _usage(said: object) -> Usage | None:
-    """Tokens of the whole prompt: the API names those that were not in its cache apart."""
+    """Tokens of the whole prompt: the API counts cached and uncached ones apart."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
     read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
@@ -299,7 +292,7 @@ def _usage(said: object) -> Usage | None:
 def _system(
     field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
 ) -> str | list[Any]:
-    """The system field: what the context has in its own, then system messages of the list."""
+    """The system field: the context's own system prompt, then system messages of the list."""
     if isinstance(field, str) and not listed:
         return field
     contents = [field or "", *(message["content"] for message in listed)]
@@ -307,7 +300,7 @@ def _system(
 
 
 def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message as the API takes it: role and content, without empty texts; None for nothing."""
+    """The message as the API accepts it: role and content, no empty texts; None if it is empty."""
     content = message["content"]
     if not isinstance(content, str):
         content = _blocks(content)

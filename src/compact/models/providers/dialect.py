@@ -31,7 +31,7 @@ _UNKNOWN = regex(
     r"does(?: not|n't) support",
     re.IGNORECASE,
 )
-"""How refusals say that it is the field, and not its value, that is wrong."""
+"""Words of refusals that find fault with a field itself and not with its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Wish:
     """A field of a request beside the prompt."""
 
     names: tuple[str, ...]
-    """What it may be called, in the order they are tried."""
+    """Its possible names, in the order they are tried."""
     needed: bool = False
-    """Whether an answer that was asked for without it would be no answer."""
+    """Whether a request without it makes no sense."""
     words: str = ""
-    """A pattern by which refusals name it beside its names."""
+    """A pattern that finds it in refusals, beside its names."""
 
 
 class Dialect:
-    """The wishes of an API, as far as one server knows them."""
+    """The wishes of an API, under the names that one server accepts."""
 
     def __init__(self, wishes: Mapping[str, Wish]) -> None:
         self._wishes = wishes
@@ -58,24 +58,22 @@ class Dialect:
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """What is wanted, as fields of a request."""
+        """The wishes as fields of a request; without those that the server refused."""
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
-        """Whether the refusal is of a field that is written otherwise from now on."""
-        said = str(refusal)
-        if refusal.status not in (400, 422) or not _UNKNOWN.search(said):
+        """Learn from a refusal. Returns whether a request is written differently from now on."""
+        if refusal.status not in (400, 422) or not _UNKNOWN.search(str(refusal)):
             return False
         for wish in wanted:
-            if self.knows(wish) and re.search(self._words(wish), said):
-                return self._moved_on(wish)
+            if self.knows(wish):
+                words = (rf"\b{self._name(wish)}\b", self._wishes[wish].words)
+                if re.search("|".join(filter(None, words)), str(refusal)):
+                    return self._moved_on(wish)
         return False
 
     def _name(self, wish: str) -> str:
         return self._wishes[wish].names[self._tried[wish]]
-
-    def _words(self, wish: str) -> str:
-        return "|".join(filter(None, (rf"\b{self._name(wish)}\b", self._wishes[wish].words)))
 
     def _moved_on(self, wish: str) -> bool:
         self._tried[wish] += 1
@@ -87,22 +85,22 @@ class Dialect:
 
 # --- the order of messages ---
 
-TURNS = "turns"
-"""What a refusal is of, as `ModelRefused.part` names it."""
-_MOST = 2
-
 
 class StrictTurns:
-    """How strictly a server wants turns: 0 not at all, 1 user and assistant by turns, 2 and nothing
-    but words.
+    """The order of messages that a server accepts.
+
+    A chat template that refuses a prompt refuses every later one too. After the first refusal,
+    neighbours of one role are sent as one message (`messages.alternation`). After the second, tool
+    calls and their results are sent as words.
     """
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
         self._strictness = 0
+        """0: any order; 1: user and assistant take turns; 2: turns, and words only."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt in the order that the server takes."""
+        """The prompt in an order that the server accepts."""
         field = "input" if "input" in prompt else "messages"
         if not self._strictness or not prompt.get(field):
             return dict(prompt)
@@ -112,14 +110,14 @@ class StrictTurns:
             messages.append(wire.parse(record, i, reversed(messages)))
         if self._strictness > 1:
             messages = in_words(messages)
-        said = [message for _, message in in_turns([(None, message) for message in messages])]
-        rendered = map(shortly_named, wire.render(said))
+        turns = [message for _, message in in_turns([(None, message) for message in messages])]
+        rendered = map(shortly_named, wire.render(turns))
         return {**prompt, field: list(map(spelled_out, rendered) if field == "input" else rendered)}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Whether the prompt is written otherwise from now on."""
+        """Learn from a refusal. Returns whether the prompt is written differently from now on."""
         before = self.written(prompt)
-        while refusal.part == TURNS and self._strictness < _MOST:
+        while refusal.part == "turns" and self._strictness < 2:
             self._strictness += 1
             if self.written(prompt) != before:
                 return True
@@ -132,50 +130,58 @@ _AUDIO = frozenset(("audio", "audio_url", "input_audio"))
 _TEXTS = ("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking")
 _KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
-"""The fields that hold parts; a part that is a tool's result holds others."""
+"""The fields that hold parts. A tool's result is a part that holds parts."""
 _MARKS = ("cache_control",)
-"""What stands in a part and is not said by it."""
+"""Fields of a part that are no content."""
 
 
 class UnsupportedParts:
-    """The kinds of parts that a server refused, and the single ones that are shown no more."""
+    """Images, audio and other parts of messages that a server refuses.
+
+    A refused part stands in every later prompt too. If the last message holds it, the answer is
+    about it, so the refusal reaches the caller once. Later prompts, and earlier messages at once,
+    show a word in its place, and the session goes on. Of files, those of the newest message are
+    left out first, as no server says which file is broken.
+    """
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()
-        self._said: set[str] = set()
+        """Refused kinds of parts, as `ModelRefused.part` names them."""
+        self._reported: set[str] = set()
+        """Digests of single parts whose refusal the caller knows."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt with words in the place of what is refused."""
+        """The prompt with words in place of refused parts."""
         field = _field(prompt)
-        if not (self._kinds or self._said) or not prompt[field]:
+        if not (self._kinds or self._reported) or not prompt[field]:
             return dict(prompt)
         *earlier, last = prompt[field]
         shown = [_without(m, self._is_refused, _text_type(field, m)) for m in earlier]
-        last = _without(last, self._was_said_of, _text_type(field, last))
+        last = _without(last, self._is_reported, _text_type(field, last))
         return {**prompt, field: [*shown, last]}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Whether the prompt is written otherwise from now on, and nobody has to be told."""
+        """Learn from a refusal. Returns whether to send the prompt again instead of raising it."""
         if not refusal.part:
             return False
         before = self.written(prompt)
-        suspects = [self._unsaid(x, refusal.part) for x in reversed(prompt[_field(prompt)])]
+        suspects = [self._unreported(x, refusal.part) for x in reversed(prompt[_field(prompt)])]
         is_asked_about = any(suspects[:1])
         if refusal.part == "file":
-            self._said |= next(filter(None, suspects), set())
+            self._reported |= next(filter(None, suspects), set())
         else:
             self._kinds.add(refusal.part)
-            self._said |= set().union(*suspects[:1])
+            self._reported |= set().union(*suspects[:1])
         return not is_asked_about and self.written(prompt) != before
 
-    def _unsaid(self, message: Body, refused: str) -> set[str]:
-        return {_digest(x) for x in _parts(message) if _is(x, refused)} - self._said
+    def _unreported(self, message: Body, refused: str) -> set[str]:
+        return {_digest(x) for x in _parts(message) if _is(x, refused)} - self._reported
 
     def _is_refused(self, part: Body) -> bool:
-        return any(_is(part, kind) for kind in self._kinds) or self._was_said_of(part)
+        return any(_is(part, kind) for kind in self._kinds) or self._is_reported(part)
 
-    def _was_said_of(self, part: Body) -> bool:
-        return bool(_kind(part)) and _digest(part) in self._said
+    def _is_reported(self, part: Body) -> bool:
+        return bool(_kind(part)) and _digest(part) in self._reported
 
 
 def _field(prompt: Body) -> str:
@@ -192,7 +198,7 @@ def _kind(part: Body) -> str:
 
 
 def _is(part: Body, refused: str) -> bool:
-    """Whether the part is of what a refusal names, as `ModelRefused.part`."""
+    """Whether a part is of the kind in `ModelRefused.part`."""
     kind = _kind(part)
     match refused:
         case "media":
@@ -209,7 +215,7 @@ def _digest(part: Body) -> str:
 
 
 def _parts(message: Body) -> Iterator[Body]:
-    """The parts of a message, those of results too; images as Ollama has them among them."""
+    """The parts of a message, those inside tool results and Ollama's images included."""
     for field in _HOLDERS:
         for part in message[field] if isinstance(message.get(field), list) else ():
             if isinstance(part, Mapping):
@@ -247,7 +253,7 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
 
 
 def _text_type(field: str, message: Body) -> str:
-    """What a text among the message's parts is called: Responses has names of its own."""
+    """The type of a text part in this message: the Responses API has names of its own."""
     if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"

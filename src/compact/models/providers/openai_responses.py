@@ -1,7 +1,7 @@
-"""OpenAI's Responses API, without any state of the server: what is sent is all that counts.
+"""OpenAI's Responses API, used without any state on the server.
 
-A reply of several items (reasoning, words, calls) is one message whose parts keep their items, so
-that sealed reasoning goes back with what it led to.
+A reply of several items (reasoning, words, calls) becomes one message. Its parts keep their items,
+so that encrypted reasoning is sent back beside the calls that it led to.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 
 
 class OpenAIResponses(ServedModel):
-    """A model behind the Responses API; arguments as of `OpenAIChat`.
+    """A model behind the Responses API. Arguments are those of `OpenAIChat`.
 
     Raises:
-        ServerHeldState: `extra` would have the server keep the conversation.
+        ServerHeldState: `extra` asks the server to keep the conversation.
     """
 
     _path = "/responses"
@@ -63,11 +63,11 @@ class OpenAIResponses(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do; of servers of one's own more is known after `limits`."""
+        """What the model can do. Of other servers than OpenAI's, `limits` finds out more."""
         return Abilities(schemas=self._server.enforces_schemas)
 
     async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
+        """The model's limits, as its server states them. OpenAI itself states none.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -75,7 +75,7 @@ class OpenAIResponses(ServedModel):
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """None: no server counts what this API is sent."""
+        """None: no server counts the prompts of this API."""
         prompt_of(context, FORMAT)
         return None
 
@@ -148,7 +148,7 @@ class StreamedItems:
 
 
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
-    """One item as the message it is; several as one message whose parts keep their items."""
+    """A single item as its own message; several as one message whose parts keep their items."""
     read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
     if len(read) == 1:
         return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})

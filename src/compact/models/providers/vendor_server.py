@@ -1,8 +1,8 @@
-"""A server that is asked through its vendor's asynchronous client, as those of OpenAI and Anthropic
-are; of other clients `_sent` and `_pieces` say how.
+"""Servers that are asked through their vendors' asynchronous clients, and the models behind them.
 
-The client carries the requests; it neither tries again (`fallback_model` does) nor parses: what
-comes back is read as the JSON it is.
+The client only carries the requests. It does not try again (`fallback_model` does), and it does not
+parse: answers are read as plain JSON. `_sent` and `_pieces` are written for the clients of OpenAI
+and Anthropic; other clients override them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ TIMEOUT = 600.0
 
 
 class VendorServer(ABC):
-    """Where a model is asked. `model` is its key, for errors; `vendor` is the client's package;
-    `dialect` is what the server knows beside the prompt.
+    """A server with one model.
+
+    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` holds the
+    fields of a request beside the prompt.
     """
 
     def __init__(
@@ -48,31 +50,29 @@ class VendorServer(ABC):
 
     @abstractmethod
     def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        """A client of the vendor's package.
+        """Make a client of the vendor's package.
 
         Raises:
-            ModelRefused: there is no key for it.
+            ModelRefused: there is no API key for it.
         """
 
     async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
+        """Close all connections; the next request opens new ones."""
         await self._clients.aclose()
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
-        """The answer to one request, as JSON."""
         if method == "GET":
             return await client.get(path, cast_to=object)
         return await client.post(path, body=body, cast_to=object)
 
     async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
-        """The events of one answer, as JSON."""
         client = await self._clients.current()
         kind = package(self._vendor, model=self.model).AsyncStream[object]
         async with await client.post(
             path, body=body, cast_to=object, stream=True, stream_cls=kind
         ) as stream:
             if stream.response.headers.get("content-type", "").startswith("application/json"):
-                # errors come as a whole also where a stream was asked for, even with status 200
+                # Some servers answer a streamed request with one JSON error and status 200.
                 self._readable(json.loads(await stream.response.aread()))
                 text = f"{self.model} answered as a whole where a stream was asked for"
                 raise ModelFailed(text, model=self.model)
@@ -80,7 +80,7 @@ class VendorServer(ABC):
                 yield event
 
     async def asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
-        """The server's answer to one request.
+        """Send one request and return the answer.
 
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
@@ -91,8 +91,10 @@ class VendorServer(ABC):
                 return self._readable(await self._sent(client, method, path, body))
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
-        """The server's answer; a wish that it does not know is left out, or named otherwise, and so
-        are parts that it does not take.
+        """Send a prompt and return the answer.
+
+        A refusal of single fields or parts is not final: they are renamed or left out, and the
+        request is sent again.
 
         Raises:
             As `asked`.
@@ -107,8 +109,10 @@ class VendorServer(ABC):
     async def events(
         self, path: str, prompt: Body, wishes: Body, *, waited: float = 0.0
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """The server's answer, event by event, all of them within the time for one answer, of which
-        some may have been `waited` already, in seconds.
+        """Send a prompt and yield the events of the answer.
+
+        All events share the time limit of one answer. `waited` is how many seconds of it are used
+        up already.
 
         Raises:
             As `post`, before the first event or at any later one.
@@ -130,7 +134,6 @@ class VendorServer(ABC):
     async def _next(
         self, pieces: AsyncGenerator[object, None], deadline: float
     ) -> dict[str, Any] | None:
-        """The next event; None after the last."""
         with mapped(self.model):
             async with asyncio.timeout_at(deadline):
                 try:
@@ -237,13 +240,16 @@ class ServedModel(ABC):
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """The row of that name, or the only one: servers of one model call it what they like."""
+    """The row of a model in a server's list; empty if there is none.
+
+    The only row of a list counts whatever its name, as servers of one model name it freely.
+    """
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     named = [row for row in listed if row.get("id") == name]
     return next(iter(named or (listed if len(listed) == 1 else ())), {})
 
 
 def number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
-    """The first of the fields, in any of the places, that holds a number of tokens."""
-    found = (place.get(name) for name in names for place in places)
-    return next((value for value in found if type(value) is int and value > 0), None)
+    """The first positive integer among fields of these names. Names come before places."""
+    values = (place.get(name) for name in names for place in places)
+    return next((value for value in values if type(value) is int and value > 0), None)
