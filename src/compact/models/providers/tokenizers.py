@@ -24,7 +24,6 @@ from typing import Any
 
 from compact.errors import UnknownModel, unreadable
 from compact.messages.characters import carried
-from compact.messages.control_tokens import defused
 from compact.messages.tokens import Framing
 from compact.models.profiles import profile_of
 from compact.patterns import regex
@@ -203,6 +202,9 @@ class HuggingFaceEstimator:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
         as.
         """
+        # Imported here, as most sessions count without such a file.
+        from compact.messages.control_tokens import defused
+
         text = carried(defused(text))
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
