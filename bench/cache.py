@@ -65,7 +65,7 @@ class Way:
 def measure(setting: Setting) -> list[Table]:
     """Three ways beside each other, then what Anthropic's rule would read from its cache."""
     try:
-        from compact.models.providers.huggingface import HuggingFaceEstimator
+        from compact.models.providers.tokenizers import HuggingFaceEstimator
         from tests.models import tiny_llama
 
         folder = Path(tempfile.mkdtemp())

@@ -1,12 +1,11 @@
 """Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
 
-`CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are
-flat, the same in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as arguments. Ratios and
-shares are fractions of 1. Only what is set for one tier has two names: `tiers: {1: {trigger_ratio:
-0.6}}` in a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows where it
-came from.
-What does not live here: reading `.env` (the command line does), and turning names into objects
-(`wiring`).
+`CompactConfig` holds all settings, those of the policy included. A setting has the same flat name
+in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
+fractions of 1. Only the settings of one tier have two names: `tiers: {1: {trigger_ratio: 0.6}}` in
+a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows its source.
+
+The command line reads `.env`, and `wiring` turns names into objects.
 """
 
 from __future__ import annotations
@@ -38,44 +37,48 @@ from compact.secrets.redactor import Redactor
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK", "COMPACT_ENCRYPTION_KEY")
-"""Variables of that prefix that are no settings: the tests' data, the command line's tracebacks,
-and the passphrase of stores, which is in no copy of the settings."""
+"""Variables with this prefix that are no settings: the tests' data, the command line's tracebacks,
+and the stores' passphrase, which no copy of the settings may hold."""
 SHARES = ("_ratio", "_share")
-"""How the names of settings end that are fractions of 1."""
+"""Endings of the settings that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
 """Feature flags of host applications."""
 DEFAULT, ARGUMENT = "default", "argument"
 OTEL = "environment"
-"""What stands for the collector that OpenTelemetry's own variables name."""
+"""The value of `otlp_endpoint` for the collector in OpenTelemetry's own variables."""
 AGES = ("age_full_days", "age_key_points_days", "age_summary_days", "age_archived_days")
 """The last day of each level of memory, in order."""
 NOTHING = ("none", "null")
-"""What stands for "no value" in the environment, where a setting may have none."""
+"""Words for "no value" in the environment, if a setting may have none."""
 TIER_VARIABLES = {
     f"{PREFIX}TIER_{number}_{name.upper()}": (str(number), name)
     for number in NUMBERS
     for name in TierSettings.model_fields
 }
-"""The variables that set something for one tier: which, and what."""
+"""Variables of single tiers, with the number of the tier and the name of the setting."""
 
 
 class CompactConfig(CompactPolicy):
     """The settings tree. Frozen; `load` layers sources, the constructor takes arguments only."""
 
     model: str | None = None
-    """A model key such as `gpt-4o`: names a window and a tokenizer where the next two do not."""
+    """A model key such as `gpt-4o`. It names a window and a tokenizer if the next two do not."""
     max_context_tokens: int | None = Field(default=None, ge=1_000)
     """The model's window in tokens; counts more than the model's own."""
     tokenizer: str | None = None
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
     summarizer: str = Field(default="model", min_length=1)
-    """Who writes summaries: `model`, the session's own model where it has one that can be asked and
-    is fit to write, else code; `extractive`, code; or a model's key such as `ollama:qwen3:8b`."""
+    """Who writes summaries.
+
+    `model` is the session's own model, or code if that model cannot be asked or writes none.
+    `extractive` is code. Any other value is a model's key, such as `ollama:qwen3:8b`.
+    """
     summarizer_fallbacks: tuple[str, ...] = ()
-    """Keys of the models that are asked where the first one does not answer, in this order; after
-    the last one the extractive summary is written."""
+    """Keys of the models to ask, in this order, if the first one does not answer. After the last
+    one the extractive summary is written."""
     models_file: str | None = Field(default=None, min_length=1)
-    """A file of a person's own entries about models (YAML or JSON), laid over what is known."""
+    """A file (YAML or JSON) with the user's own entries about models. They override the shipped
+    ones."""
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
@@ -85,51 +88,50 @@ class CompactConfig(CompactPolicy):
     ariadne_url: str | None = None
     """The address of an Ariadne server that every event is sent to."""
     otlp_endpoint: str | None = None
-    """The address of an OpenTelemetry collector that gets spans and metrics over HTTP; or
-    `environment`, for the one that the variables `OTEL_*` name."""
+    """The address of an OpenTelemetry collector that gets spans and metrics over HTTP, or
+    `environment` for the one that the variables `OTEL_*` name."""
     telemetry_content: bool = False
-    """Whether reports hold texts of the conversation: summaries, reasons and messages of errors."""
+    """Whether reports hold texts of the conversation: summaries, reasons and error messages."""
     redact: bool = True
     """Whether secrets in reports are replaced."""
     redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
-    """What is taken for a secret beside what always is one, in reports and all other copies; `pii`
-    is all of them."""
+    """Further kinds of secrets, in reports and all other copies; `pii` means all of them."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
-    """Secrets of one's own by kind: a regular expression in RE2's syntax, of which the group
-    `value` is taken out, or the whole match."""
+    """The user's own kinds of secrets, each with a regular expression in RE2's syntax. The group
+    `value` is taken out, or else the whole match."""
     store: str | None = Field(default=None, min_length=1)
-    """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
+    """The command line's file of sessions; the default is `.compact/sessions.db`."""
     memory: bool = False
-    """Whether old turns that a person's newest message is about are quoted before it."""
+    """Whether old turns on the same subject are quoted before the newest user message."""
     recall_tokens: int | None = Field(default=None, ge=1)
-    """Tokens that they may take for one message; without it a tenth of the window, and no more than
-    1,000."""
+    """Tokens of these quotes for one message; the default is a tenth of the window, at most 1,000.
+    """
     archive: str | None = Field(default=None, min_length=1)
-    """Where `CompactManager` keeps what compressions leave behind, as copies without secrets: a
-    folder such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
+    """The place where `CompactManager` keeps copies, without secrets, of what compressions leave
+    behind: a folder such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
     archive_kms_key: str | None = Field(default=None, min_length=1)
-    """The KMS key that objects in S3 are sealed with before they are sent."""
+    """The KMS key that seals objects before they are sent to S3."""
 
     memory_archive: str | None = Field(default=None, min_length=1)
-    """Where memory's archives go: a folder, or `s3://BUCKET/PREFIX`; without it, into
+    """The place of memory's archives: a folder, or `s3://BUCKET/PREFIX`. The default is
     `NAME-archive` beside the store's file."""
     embedder: str | None = Field(default=None, min_length=1)
-    """What memory is searched by besides words: `minilm`, which works offline,
+    """The embedder for searches by meaning: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
     vector_backend: Literal["rows", "sqlite-vec"] = "rows"
-    """What answers a search by vectors: `rows`, the faster one, or a table of sqlite-vec."""
+    """The index of vectors: `rows`, the faster one, or a table of sqlite-vec."""
     age_full_days: int = Field(default=7, ge=0)
-    """Days since its last activity up to which a session keeps every word in memory."""
+    """Days since its last activity that a session keeps every word in memory."""
     age_key_points_days: int = Field(default=30, ge=0)
-    """Days up to which its digest holds 60 to 70 % of the tokens."""
+    """Days that its digest holds 60 to 70 % of the tokens."""
     age_summary_days: int = Field(default=90, ge=0)
-    """Days up to which the originals stay beside a digest of 30 to 40 %."""
+    """Days that the originals stay beside a digest of 30 to 40 %."""
     age_archived_days: int = Field(default=364, ge=0)
-    """Days up to which there is a digest; of older sessions, only what is known about them."""
+    """Days that a session has a digest. Of older sessions only the metadata is left."""
     retain_score: float = Field(default=0.5, ge=0, le=1)
-    """The importance, 0 to 1, from which a session is kept whole whatever its age."""
+    """The importance, 0 to 1, from which a session is kept whole at any age."""
     retain_days: int | None = Field(default=None, ge=0)
-    """Days up to which such a session is kept whole; without it, for ever."""
+    """Days that such a session is kept whole; the default is for ever."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)
@@ -201,12 +203,11 @@ class CompactConfig(CompactPolicy):
     ) -> Self:
         """The effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` where it is not given; `env_file` are variables of a `.env`, which
-        stand for those that the environment does not have. An empty variable, and an argument of
-        None, count as not given.
+        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`; those of
+        the environment count more. Empty variables and arguments of None are ignored.
 
         Raises:
-            InvalidConfig: an unknown name or a wrong value; the text says where it came from.
+            InvalidConfig: an unknown name or a wrong value. The text names its source.
         """
         sources: dict[str, tuple[Any, str]] = {}
         names: dict[str, str] = {}
@@ -246,17 +247,17 @@ class CompactConfig(CompactPolicy):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The settings there are, in the order of `examples/compact.yaml`."""
+        """The names of all settings, in the order of `examples/compact.yaml`."""
         policy = tuple(CompactPolicy.model_fields)
         return tuple(n for n in cls.model_fields if n not in policy) + policy
 
     def origin(self, name: str) -> str:
-        """Where a setting came from: `default`, a file's name, a variable's name, or `argument`."""
+        """The source of a setting: `default`, a file's name, a variable's name, or `argument`."""
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
 
     def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
-        """The object that was given under `adapters` for a port: `estimator`, `exporter`, `storage`
-        or `summarizer`; None where none was.
+        """The object under `adapters` for a port: `estimator`, `exporter`, `storage` or
+        `summarizer`; None if none was given.
         """
         return self._adapters.get(port)
 
@@ -265,15 +266,15 @@ class CompactConfig(CompactPolicy):
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
     def redactor(self) -> Redactor:
-        """What the settings take for a secret beside what always is one."""
+        """The redactor with the settings' further kinds and patterns of secrets."""
         return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
-        """Who writes summaries, in the order they are asked."""
+        """The names of the summarizers, in the order they are asked."""
         return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
-        """What is known of models, the person's own entries included; their file is read once.
+        """The facts about models, with the user's own entries. Their file is read once.
 
         Raises:
             InvalidConfig: the file cannot be read, or an entry is wrong.
@@ -284,26 +285,26 @@ class CompactConfig(CompactPolicy):
         return self._book
 
     def known_tokenizer(self) -> str | None:
-        """The tokenizer that the settings name, else the model's; None where neither is known.
+        """The tokenizer in the settings, else the model's; None if neither is known.
 
         Raises:
             InvalidConfig: the file of models is wrong.
         """
         if self.tokenizer is not None or self.model is None:
             return self.tokenizer
-        known = self.book().profile_of(self.model)
-        return known.tokenizer if known else None
+        profile = self.book().profile_of(self.model)
+        return profile.tokenizer if profile else None
 
     def tier(self, size: int) -> Tier:
-        """The tier of a window of that size, with what is set for it."""
+        """The tier of a window of this size, with its settings."""
         return tier_of(size, self.tiers)
 
     def window(self) -> ContextWindow | None:
-        """The window the settings name, by size or by model, with its tier's thresholds; None where
-        they name none.
+        """The window in the settings, by size or by model, with its tier's thresholds; None if they
+        name neither.
 
         Raises:
-            InvalidConfig: nothing is known of the model, and no size is given.
+            InvalidConfig: the model is unknown, and no size is given.
         """
         if self.max_context_tokens is None and self.model is None:
             return None
@@ -326,7 +327,7 @@ class CompactConfig(CompactPolicy):
         )
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
-        """The error that says what is wrong with a setting, and where it came from."""
+        """The error for a wrong setting. It names the setting's source."""
         return InvalidConfig(name, _placed(reason, self.origin(name)))
 
 
@@ -434,7 +435,7 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """What variables set, and from where; `place` is the file that they stand in, if in one."""
+    """The settings in variables, with their sources. `place` is the variables' file, if any."""
     names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
     known = {PREFIX + name.upper(): name for name in names}
     texts: dict[str, str] = {}
@@ -455,7 +456,6 @@ def _from_environment(
 def _by_our_names(
     texts: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """What the texts of variables set, by our names."""
     read = kit_names.read(
         {k: _word(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
     )
@@ -479,7 +479,7 @@ def _origin(variable: str, place: str) -> str:
 def _tiers_of(
     environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
-    """What the environment sets for tiers, over what the file says of them; nothing for nothing."""
+    """The settings of tiers, the environment's over the file's; empty if it has none."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
     value, origin = before or ({}, "")
     if not given or not isinstance(value, dict):
@@ -495,7 +495,7 @@ def _tiers_of(
 
 
 def read_number(value: object, annotation: object) -> object:
-    """A number that a person wrote as a text, for a setting of that type; else the value."""
+    """A text as a number, if the setting's type is one and the text means one; else the value."""
     kinds = {annotation, *get_args(annotation)}
     if not isinstance(value, str) or str in kinds:
         return value
@@ -508,7 +508,7 @@ def _belongs_to_others(variable: str) -> bool:
 
 
 def _value_of(text: str, annotation: object) -> object:
-    """The text of a variable as the value pydantic is asked to validate."""
+    """The value of a variable's text, for pydantic to validate."""
     text = text.strip()
     if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None
@@ -524,7 +524,6 @@ def _value_of(text: str, annotation: object) -> object:
 
 
 def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
-    """The first thing pydantic found, as our error."""
     first = error.errors(include_url=False)[0]
     name, *inner = (str(step) for step in first["loc"] if step != "[key]")
     field = name + "".join(f"[{step}]" for step in inner)
@@ -537,7 +536,6 @@ def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
 
 
 def _as_typed(error: InvalidConfig, names: Mapping[str, str]) -> InvalidConfig:
-    """The error, by the name that somebody gave the setting."""
     field, bracket, rest = error.field.partition("[")
     return InvalidConfig(names.get(field, field) + bracket + rest, error.reason)
 

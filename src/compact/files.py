@@ -1,6 +1,4 @@
-"""Files and folders: as people name them, read within bounds, and written whole or not at all, so
-that they last through a power cut.
-"""
+"""Files and folders: bounded reads, and writes that are whole or absent after a power cut."""
 
 from __future__ import annotations
 
@@ -18,20 +16,18 @@ from compact.errors import StoreFailed
 
 try:
     import fcntl
-except ImportError:  # a system without such locks: what was left behind there stays
+except ImportError:  # Windows has no such locks: folders left behind stay there
     _LOCKS = False
 else:
     _LOCKS = True
 
 
 LARGEST_TEXT = 1_000_000
-"""Bytes of a file of settings or instructions, at most."""
+"""Bytes of the largest file of settings or instructions."""
 
 
 def named_path(path: str | Path) -> Path:
-    """A path that somebody gave, with the folder that its `~` stands for; as it is where there is
-    no such person.
-    """
+    """A user's path with its `~` expanded; unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -39,7 +35,7 @@ def named_path(path: str | Path) -> Path:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is one; a name that no file can have is none."""
+    """Whether the path is a folder. False for an impossible name."""
     try:
         return path.is_dir()
     except OSError:
@@ -47,7 +43,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """The same of a file."""
+    """Whether the path is a file. False for an impossible name."""
     try:
         return path.is_file()
     except OSError:
@@ -55,9 +51,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_other_kind(path: Path) -> bool:
-    """Whether it is there and neither a file nor a folder: reading a pipe or a device may wait for
-    ever.
-    """
+    """Whether the path is neither a file nor a folder. Reading a pipe or a device may never end."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -66,10 +60,10 @@ def is_other_kind(path: Path) -> bool:
 
 
 def read_small(path: Path, most: int) -> bytes:
-    """What a file holds that is read whole.
+    """Read a whole file of at most `most` bytes.
 
     Raises:
-        OSError: it cannot be read, is no file, or has more than `most` bytes.
+        OSError: it cannot be read, is no file, or is larger.
         ValueError: no file can have such a name.
     """
     if is_other_kind(path):
@@ -82,13 +76,13 @@ def read_small(path: Path, most: int) -> bytes:
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = True) -> None:
-    """Write beside the path, and give that file its name when it is whole and on the disk.
+    """Write a file beside the path, and rename it once it is whole and on the disk.
 
-    A file that is replaced leaves its mode; a new one has `mode`, less what the process masks.
+    It keeps the mode of the file that it replaces. A new file has `mode`, less the process's umask.
 
     Raises:
         FileExistsError: there is such a file, and `replaces` is off.
-        OSError: it could not be written; what was there before is untouched.
+        OSError: it could not be written. The old file is untouched.
     """
     beside = path.with_name(f".compact-{secrets.token_hex(8)}.tmp")
     try:
@@ -109,7 +103,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last through a power cut, where the system can."""
+    """Make the names in a folder survive a power cut, if the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -119,7 +113,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder with those above it, for their owner only, and have their names last."""
+    """Make a folder and its parents, for their owner only, so that they survive a power cut."""
     if is_folder(folder):
         return
     make_folders(folder.parent)
@@ -129,8 +123,8 @@ def make_folders(folder: Path) -> None:
 
 @contextmanager
 def made_beside(target: Path) -> Iterator[Path]:
-    """A folder beside, in which something is made; it is gone afterwards, and so are those that
-    processes left there when they died, whatever they were making.
+    """A temporary folder beside the target. It is removed afterwards, together with those that dead
+    processes left there.
 
     Raises:
         StoreFailed: nothing can be written there.
@@ -156,9 +150,7 @@ def made_beside(target: Path) -> Iterator[Path]:
 
 
 def _locked_folder(target: Path) -> tuple[Path, int | None]:
-    """A new folder beside, locked as long as this process lives; again where another process took
-    it for one left behind before it was locked.
-    """
+    # Another process may remove the folder before it is locked. Then a new one is made.
     while True:
         made = Path(mkdtemp(prefix=f".{target.name}.compact-", dir=target.parent))
         lock = _lock(made, waits=True)
@@ -169,7 +161,7 @@ def _locked_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path, *, waits: bool) -> int | None:
-    """The descriptor that holds a folder's lock; None where a process that lives holds it."""
+    """The descriptor of a folder's lock; None if a living process holds it."""
     if not _LOCKS:
         return None
     try:
@@ -185,10 +177,10 @@ def _lock(folder: Path, *, waits: bool) -> int | None:
 
 
 def put_in_place(made: Path, target: Path) -> None:
-    """Give what was made its name, once it is on the disk.
+    """Rename a finished file or folder to its target, once it is on the disk.
 
     Raises:
-        StoreFailed: there is something of that name by now.
+        StoreFailed: the target exists by now.
     """
     for path in (made, *made.rglob("*")):
         if path.is_dir():

@@ -1,8 +1,8 @@
-"""Forks: a session or a store is used by the process that opened it, and by no forked child.
+"""Forks: a session or a store belongs to the process that opened it, not to a forked child.
 
-A child has one thread. A lock that another thread held at the fork is never given back there, what
-it guards may be half changed, and SQLite's locks stay with the parent. So a child is refused, at
-once and by name, and opens its own.
+A child has one thread. A lock that another thread held at the fork is never released there, its
+data may be half changed, and SQLite's locks stay with the parent. So a child is refused at once and
+must open its own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from compact.errors import StoreFailed
 
 
 def refuse_child(process: int) -> None:
-    """Refuse a process that is not the one with this id.
+    """Check that this is the process with the given id.
 
     Raises:
-        StoreFailed: it was forked from that one.
+        StoreFailed: it is another one, forked from it.
     """
     if os.getpid() != process:
         raise StoreFailed(
@@ -27,10 +27,10 @@ def refuse_child(process: int) -> None:
 
 
 class Lock:
-    """A lock that the thread which holds it may take again.
+    """A reentrant lock.
 
     Raises:
-        StoreFailed: it was made before this process was forked.
+        StoreFailed: this process was forked after the lock was made.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Lock:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process is a child of the one that made it: closing does nothing there."""
+        """Whether this process is a child of the lock's. Closing does nothing there."""
         return os.getpid() != self._process
 
     def __enter__(self) -> None:

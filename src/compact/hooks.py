@@ -1,5 +1,5 @@
-"""What stands before a model's call, by the kit's own import path. `mark_protected` needs nothing;
-the others are loaded when they are used, and need the OpenAI Agents SDK (extra `agents`).
+"""Hooks for calls of models, by the kit's own import path. All but `mark_protected` are loaded when
+they are used, and need the OpenAI Agents SDK (extra `agents`).
 
     from compact.hooks import before_model_call, mark_protected
 """

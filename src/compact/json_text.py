@@ -1,4 +1,4 @@
-"""Values as JSON text: what every file of JSON that is written here is made by."""
+"""Values as JSON text, for every JSON file that compact writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 
 
 def write_json(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON text, letters as they are; lone surrogates come out as escapes."""
+    """The value as JSON text. Only lone surrogates are escaped."""
     if indent is None:
         try:
             return orjson.dumps(value).decode()

@@ -1,4 +1,4 @@
-"""Patterns that are compiled when they are first used: importing a module compiles none."""
+"""Patterns that are compiled at the first use, as compiling them makes imports slow."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ ATTRIBUTES = tuple(name for name in dir(re.Pattern) if not name.startswith("_"))
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The pattern that `re.compile` makes of this, made at the first use.
-
-    A match's `re` is the compiled pattern, which is another object than this.
-    """
+    """`re.compile`, at the first use. The attribute `re` of a match is another object than this."""
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
 
 
 class UsedPattern:
-    """Has the attributes of a compiled pattern, as its own."""
+    """A pattern that is compiled: it holds the attributes of the compiled one."""
 
 
 class LazyPattern(UsedPattern):
-    """Stands for a pattern that is not compiled yet, and becomes a `UsedPattern`."""
+    """A pattern that is not compiled yet. It becomes a `UsedPattern`."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self.pattern, self._flags = source, flags

@@ -1,5 +1,5 @@
-"""What you may bring of your own: the protocols that compact asks of the outside world, and the
-values that they exchange. Their conformance suites are in `compact.testing`.
+"""The protocols that you may implement yourself, and the values that they exchange. Their
+conformance suites are in `compact.testing`.
 
     from compact.protocols import TokenEstimator
 """

@@ -1,9 +1,8 @@
-"""Where names become objects: tokenizers, summarizers, transcripts, exporters. The only module that
-names adapters.
+"""Wiring: turns names into objects, such as tokenizers, models, stores and exporters.
 
-What an application chooses in words (a model key, `tokenizer="o200k"`, a file) is resolved here;
-the rooms below never look each other up. Readers of files and exporters are imported when they are
-first needed: whoever compresses a list of messages needs neither.
+Only this module names adapters. It resolves the choices of an application (a model key,
+`tokenizer="o200k"`, a file); the rooms below never look each other up. Most adapters are imported
+at their first use, as compressing a list of messages needs none of them.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ from compact.messages.protocols import (
     TokenEstimator,
 )
 from compact.messages.tokens import CLAUDE_FRAMING, TokenCounter
-from compact.models.model_keys import PROVIDERS, parse_key
+from compact.models.model_keys import parse_key
 from compact.models.profiles import ModelBook, profile_of, shipped
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers import tokenizers
 from compact.secrets.redactor import Redactor
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from compact.models.providers.clients import is_here as is_here
     from compact.models.providers.clients import key_for as key_for
     from compact.models.providers.clients import leads_to as leads_to
-    from compact.models.providers.named_embedders import embedder as embedder
-    from compact.models.providers.ollama_models import ollama_models as ollama_models
-    from compact.models.providers.typed_embedder import TypedEmbedder as TypedEmbedder
+    from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
+    from compact.models.providers.embedders import embedder as embedder
+    from compact.models.providers.ollama_chat import ollama_models as ollama_models
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -64,15 +64,15 @@ if TYPE_CHECKING:
 
 _ADAPTERS = {
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
-    "TypedEmbedder": "models.providers.typed_embedder:TypedEmbedder",
+    "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
     "check_package": "models.providers.clients:check_package",
     "each_transcript": "transcripts.reading:each",
-    "embedder": "models.providers.named_embedders:embedder",
+    "embedder": "models.providers.embedders:embedder",
     "how_to_install": "models.providers.clients:how_to_install",
     "is_here": "models.providers.clients:is_here",
     "key_for": "models.providers.clients:key_for",
     "leads_to": "models.providers.clients:leads_to",
-    "ollama_models": "models.providers.ollama_models:ollama_models",
+    "ollama_models": "models.providers.ollama_chat:ollama_models",
     "put_back": "store.sqlite.backup:put_back",
     "put_to_work": "store.sqlite.backup:put_to_work",
     "read_file": "transcripts.documents:bytes_of",
@@ -80,7 +80,7 @@ _ADAPTERS = {
     "repair_store": "store.sqlite.repair:repair",
     "write_transcript": "transcripts.writing:write",
 }
-"""What adapters offer as it is, and where; each is loaded when it is first used."""
+"""Names that adapters offer unchanged, with their places. Each is loaded at the first use."""
 
 
 def __getattr__(name: str) -> object:
@@ -91,7 +91,7 @@ def __getattr__(name: str) -> object:
 
 
 TOKENIZERS = tokenizers.NAMES
-"""The tokenizers there are, by name."""
+"""The names of all tokenizers."""
 
 _counters: dict[tuple[str, str], TokenCounter] = {}
 
@@ -105,14 +105,13 @@ def token_counter(
 ) -> TokenCounter:
     """The counter for messages of a wire format.
 
-    The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat
+    The tokenizer is `tokenizer`, else the model's, else the format's: exact `o200k` for chat
     completions and Responses items, the `claude` estimate for Anthropic messages, `chars` for
-    Ollama's. `otherwise` is for models of which nothing is known. Counters of named tokenizers are
-    shared, so that texts are counted once. A tokenizer's own `framing` counts before the format's.
+    Ollama's. `otherwise` is the tokenizer of unknown models. Counters of named tokenizers are
+    shared, so that texts are counted once. A tokenizer's own `framing` replaces the format's.
 
     Raises:
-        UnknownModel: no such tokenizer, or nothing is known of the model and there is no
-            `otherwise`.
+        UnknownModel: there is no such tokenizer, or the model is unknown and `otherwise` is None.
     """
     framing = format_named(wire).framing
     if tokenizer is not None and not isinstance(tokenizer, str):
@@ -136,16 +135,16 @@ def _tokenizer_for(wire: str, model: str | None, otherwise: str | None) -> str:
 
 
 def names_tokenizer(name: str) -> bool:
-    """Whether a tokenizer may be called that: one of `TOKENIZERS`, or a `tokenizer.json`."""
+    """Whether a name is that of a tokenizer: one of `TOKENIZERS`, or a `tokenizer.json`."""
     return name in TOKENIZERS or name.endswith(".json")
 
 
 def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
-    """The counter that the settings name, for messages of a wire format.
+    """The counter in the settings, for messages of a wire format.
 
     Raises:
-        InvalidConfig: no such tokenizer, or the model's is unknown; names the setting and where it
-        came from.
+        InvalidConfig: there is no such tokenizer, or the model's is unknown. The text names the
+            setting and its source.
     """
     try:
         return token_counter(wire, tokenizer=settings.known_tokenizer(), model=settings.model)
@@ -154,47 +153,46 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
 
 
 EXTRACTIVE, OWN = "extractive", "model"
-"""The names of the summarizer that needs no model, and of the session's own model where that can be
-asked and is fit to write, else of the first."""
+"""Names of summarizers: the one that needs no model, and the session's own model. If that model
+cannot be asked or writes none, `OWN` means `EXTRACTIVE`."""
 Model = str | ChatModel
-"""A model by its key, or itself."""
+"""A model's key, or a model."""
 Chosen = Model | Sequence[Model] | Summarizer | None
-"""What a person chooses as summarizer."""
+"""A choice of summarizer."""
 
 
 class Writers(NamedTuple):
-    """Who writes a session's summaries."""
+    """The summarizers of a session."""
 
     row: Chosen
-    """For `summarizer`: the session's own model stands in it by its key."""
+    """The argument for `summarizer`. The session's own model stands in it instead of `OWN`."""
     own: str = ""
-    """The key of the session's own model, where it stands there."""
+    """The key of the session's own model, if it writes."""
     why: str = ""
-    """Why it does not, where one is named; empty too where somebody named another summarizer."""
+    """Why the session's own model does not write; empty if another summarizer was chosen."""
 
     @property
     def first(self) -> str | None:
-        """The key of the model that is asked first; None where none is."""
+        """The key of the model that is asked first; None if there is no model."""
         first = self.row[0] if isinstance(self.row, list | tuple) else self.row
         is_one = is_model(first) and first not in (EXTRACTIVE, OWN)
         return key_of(cast("Model", first)) if is_one else None
 
 
 def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
-    """Who writes for a session with a model of its own: it is asked where `OWN` is chosen, a
-    provider's key and package are here, and it is not known as unfit.
+    """The summarizers of a session with a model of its own. That model writes if `OWN` is chosen,
+    its API key and package are here, and its profile does not rule it out.
     """
     row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
-    if OWN not in [each for each in row if isinstance(each, str)] or own is None:
+    if OWN not in [choice for choice in row if isinstance(choice, str)] or own is None:
         return Writers(chosen)
     why = _not_asked(own, book)
-    row = [each for each in row if each != OWN or not why]
-    row = [own if each == OWN else each for each in row]
+    row = [own if choice == OWN else choice for choice in row if choice != OWN or not why]
     return Writers(row or EXTRACTIVE, "" if why else key_of(own), why)
 
 
 def _not_asked(model: Model, book: ModelBook) -> str:
-    """Why a session's own model is not asked for summaries; empty where it is."""
+    """Why a session's own model is not asked for summaries; empty if it is."""
     from compact.models.providers.clients import unaskable
 
     try:
@@ -209,7 +207,7 @@ def key_of(model: Model) -> str:
 
 
 def is_model(given: object) -> TypeGuard[Model]:
-    """Whether this is a model's key, or a model."""
+    """Whether a value is a model's key or a model."""
     return isinstance(given, str) or callable(getattr(given, "complete", None))
 
 
@@ -223,20 +221,21 @@ def summarizer(
     policy: CompactPolicy | None = None,
     size: int | None = None,
 ) -> Summarizer:
-    """The summarizer of that name: `extractive`, also where none is given, or a model that writes,
-    by its key or itself; of several, the models are asked in this order. Without a session `OWN` is
-    nobody (`writers`). The policy says how long one request and one story may take; `size` is the
-    window in tokens of a model that is known by no profile and whose server says none.
+    """The summarizer for a choice.
+
+    None and `extractive` mean code. A key or a model writes; several are asked in their order.
+    Outside a session `OWN` is skipped (`writers`). The policy limits the time of one request and of
+    one story. `size` is the window in tokens of a model whose profile and server name none.
 
     Raises:
-        UnknownModel: no model is known by a key.
+        UnknownModel: a key means no model.
     """
     row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
     if not row:
         raise InvalidArgument("summarizer", "summarizer is an empty list: name a model in it")
     if not isinstance(chosen, list | tuple) and chosen is not None and not is_model(chosen):
         return cast("Summarizer", chosen)
-    models = [each for each in row if each not in (None, EXTRACTIVE, OWN)]
+    models = [choice for choice in row if choice not in (None, EXTRACTIVE, OWN)]
     if row[0] == EXTRACTIVE or not models:
         return ExtractiveSummarizer(counter)
     return _model_summarizer(models, book, emit, patience, policy or CompactPolicy(), size)
@@ -250,13 +249,13 @@ def _model_summarizer(
     policy: CompactPolicy,
     size: int | None,
 ) -> Summarizer:
-    """The models' summarizer; what it sends fits the smallest of their windows."""
+    # Its requests fit the smallest of the models' windows.
     from compact.engine.stories.abstractive import UNSAID_WINDOW, Manner, ModelSummarizer
 
     book, keys = known_models or shipped(), list(map(key_of, models))
     if policy.summary_request_seconds < patience.each:
-        each, setting = policy.summary_request_seconds, "summary_request_seconds"
-        patience = replace(patience, each=each, setting=setting)
+        seconds = policy.summary_request_seconds
+        patience = replace(patience, each=seconds, setting="summary_request_seconds")
     patience = replace(patience, attempts=min(2, patience.attempts), asks_down_again=False)
     try:
         model = asked_model(models, emit, patience, book)
@@ -287,10 +286,10 @@ def asked_model(
     patience: Patience = PATIENCE,
     known_models: ModelBook | None = None,
 ) -> ChatModel:
-    """The models that are asked, in this order; each again where that may help.
+    """One model that asks these, in their order, and each again if that may help.
 
     Raises:
-        UnknownModel: no model is known by a key.
+        UnknownModel: a key means no model.
     """
     from compact.models.providers.fallback_model import FallbackModel
 
@@ -302,21 +301,21 @@ def asked_model(
 
 
 TIMEOUT = 600.0
-"""Seconds that a model may take for one answer, where nobody says how patient they are."""
+"""Seconds that one answer may take by default."""
 
 
 def chat_model(
     key: str | ChatModel, *, timeout: float = TIMEOUT, api_key: str | None = None
 ) -> ChatModel:
-    """The model of that key (`models.model_keys`); one that is a model already is taken as it is.
+    """The model of a key (`models.model_keys`). A model is returned unchanged.
 
-    `timeout` is in seconds, for one answer. `api_key` is sent wherever the model's key leads; where
-    it is not given, that of the environment is, to its own address. A client's package is imported
-    when it is first asked.
+    `timeout` is in seconds, for one answer. `api_key` is sent to the address of the model's key;
+    the default is the environment's, which is sent to its own address only. A client's package is
+    imported with the first request.
 
     Raises:
-        UnknownModel: the key means nothing; the text says how keys are written.
-        InvalidArgument: an `api_key` for a model that is asked without one.
+        UnknownModel: the text is no key. The error says how keys are written.
+        InvalidArgument: `api_key` is given for a model that needs none.
     """
     if not isinstance(key, str):
         if api_key is not None:
@@ -336,8 +335,8 @@ def chat_model(
 
 
 def session_store(store: str | Path | SessionStore | None) -> SessionStore:
-    """The store of that name: a file, `:memory:` for a database in memory, None for plain memory;
-    a store that is open already is taken as it is.
+    """The store in a file. `:memory:` is a database in memory, and None is plain memory. An open
+    store is returned unchanged.
 
     Raises:
         StoreFailed: the file cannot be opened.
@@ -357,7 +356,7 @@ def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
     """The vectors of a store's messages, in its file.
 
     Raises:
-        InvalidArgument: it is no `SQLiteManager`, or the backend cannot be loaded.
+        InvalidArgument: the store is no `SQLiteManager`, or the backend cannot be loaded.
     """
     from compact.store.sqlite.store import SQLiteManager
     from compact.store.sqlite.vector_store import VectorStore
@@ -372,8 +371,8 @@ def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
 def storage_adapter(
     archive: str | Path | StorageAdapter | None, *, kms_key: str | None = None
 ) -> StorageAdapter | None:
-    """What keeps archives at that place: a folder, or `s3://BUCKET/PREFIX`, there sealed where a
-    KMS key is given; an adapter is taken as it is.
+    """The adapter for archives in a folder or at `s3://BUCKET/PREFIX`. A KMS key seals those in S3.
+    An adapter is returned unchanged.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -393,7 +392,7 @@ def storage_adapter(
 
 
 def archive_place(place: str | Path) -> str:
-    """Where archives of memory go: a folder, or an address in S3.
+    """Check a place for memory's archives: a folder, or an address in S3.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -406,12 +405,12 @@ def archive_place(place: str | Path) -> str:
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
-    """The store in a file; one that is not there is made only where `create` says so.
+    """The store in a file. `create` makes one that does not exist.
 
     Raises:
         NotFound: there is no such file, or it is empty.
-        StoreFailed: it cannot be opened.
-        StoreDamaged: it is no database, or a damaged one.
+        StoreFailed: the file cannot be opened.
+        StoreDamaged: the file is no database, or a damaged one.
     """
     file = named_path(path)
     try:
@@ -425,10 +424,10 @@ def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
 
 
 def store_engine() -> dict[str, Any]:
-    """The versions of what stores are made of, and whether it can search by words.
+    """The versions of SQLite and apsw, and whether they can search by words and encrypt.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: apsw is not installed.
     """
     import apsw
 
@@ -441,7 +440,7 @@ def store_engine() -> dict[str, Any]:
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
-    """What of an open store is not what was written; and by branch what an earlier damage took."""
+    """The faults in an open store, and the positions that an earlier damage took, by branch."""
     from compact.store.sqlite.recovery import lost_in
     from compact.store.sqlite.store import SQLiteManager
 
@@ -450,7 +449,7 @@ def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
 
 
 def file_formats() -> dict[str, str]:
-    """The file formats that can be read: name → what it is in words."""
+    """The file formats that can be read: their names and titles."""
     from compact.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
@@ -465,11 +464,11 @@ def read_transcript(
     active: bool = False,
     writable: bool = False,
 ) -> Transcript:
-    """Read a conversation from a file, or from bytes that are already here; `writable` leaves out
-    what `write_transcript` has no place for.
+    """Read a conversation from a file, or from `data` if that is given. `writable` leaves out what
+    `write_transcript` cannot write.
 
     Raises:
-        InvalidTranscript: the file is unknown or broken; the text names the line and the reason.
+        InvalidTranscript: the file is unknown or broken. The text names the line and the reason.
     """
     from compact.transcripts import reading, writing
 
@@ -484,9 +483,9 @@ def read_transcript(
 
 
 def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -> Emit:
-    """What hands events of a session to a listener, and cannot hurt whoever emits them."""
+    """A function that gives a session's events to a listener. A failing listener does no harm."""
     if listener is None:
-        return nobody
+        return ignore_event
     from compact.telemetry.bus import EventBus
 
     bus = EventBus()
@@ -495,12 +494,12 @@ def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -
     return (lambda event: bus.emit(event.model_copy(update=named))) if session_id else bus.emit
 
 
-def nobody(_: Event) -> None:
-    """Nobody listens."""
+def ignore_event(_: Event) -> None:
+    """Drop an event, as there is no listener."""
 
 
-def heard(redactor: Redactor, emit: Emit) -> Redactor:
-    """The redactor, after it was told whom to tell when a validator fails."""
+def with_listener(redactor: Redactor, emit: Emit) -> Redactor:
+    """The redactor, set up to report a failing validator."""
     redactor.failing(
         lambda error: emit(ErrorRaised.of(error, "redact", serves="what was matched is taken out"))
     )
@@ -513,11 +512,10 @@ def event_bus(
     listener: Callable[[Event], None] | None = None,
     redactor: Redactor | None = None,
 ) -> EventBus:
-    """A bus for this listener, and with the exporters that the settings name. A redactor stands
-    for the settings' own.
+    """A bus with this listener and the exporters in the settings. `redactor` replaces theirs.
 
     Raises:
-        InvalidConfig: a package that an exporter needs is not installed.
+        InvalidConfig: an exporter's package is not installed.
     """
     from compact.config import OTEL, CompactConfig
     from compact.telemetry.bus import LINGER, EventBus
@@ -525,7 +523,7 @@ def event_bus(
     settings = settings or CompactConfig()
     redactor = redactor or settings.redactor()
     bus = EventBus(content=settings.telemetry_content, redact=settings.redact, redactor=redactor)
-    heard(redactor, bus.emit)
+    with_listener(redactor, bus.emit)
     if listener is not None:
         bus.subscribe(listener)
     if (exporter := settings.adapter("exporter")) is not None:

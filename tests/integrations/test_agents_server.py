@@ -22,7 +22,7 @@ from agents import (
 from compact import CompactConfig, CompactManager
 from compact.integrations.openai_agents import CompactSession, mark_protected, run_config
 from compact.messages.events import Event
-from compact.models.providers.huggingface import HuggingFaceEstimator
+from compact.models.providers.tokenizers import HuggingFaceEstimator
 from tests.models import tiny_llama
 from tests.strategies import prose
 

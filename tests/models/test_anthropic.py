@@ -1,85 +1,39 @@
 """Anthropic's Messages API, and servers that are compatible with it (FR-14, FR-6)."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from compact import ContextManager, wiring
+from compact import ContextManager
 from compact.errors import (
-    CompactError,
     ContextOverflow,
-    ModelFailed,
     ModelRefused,
-    ModelUnavailable,
-    WrongLayer,
 )
 from compact.messages.asking import Ask
 from compact.messages.cache_marks import MOST
-from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, Thinking, ToolCall, ToolResult
-from compact.messages.replies import Delta, Reply, Usage
-from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, _Written
-from compact.testing import check_chat_model
-from compact.testing.models import WAIT
+from compact.messages.replies import Reply, Usage
+from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, StreamedBlocks
+from tests.models.asking import context, heard, run, said
 from tests.scripted import ScriptedServer
 from tests.scripted.answers import (
-    BreaksOff,
-    Busy,
-    Call,
-    Calls,
-    CutOff,
-    Down,
     Failed,
-    FailsMidway,
-    HalfJson,
-    Hangs,
-    HangsUp,
-    NoSuchModel,
-    NotJson,
-    Overflow,
-    Overloaded,
     Received,
-    Refuses,
-    WrongKey,
 )
 from tests.scripted.faces import FACES, LISTS, Messages, Turn
 
 pytest.importorskip("anthropic", reason="the package anthropic is not installed")
 
-T = TypeVar("T")
 Dict = dict[str, Any]
 NAME = "claude-sonnet-4-5"
 TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
-
-
-def context(*messages: Message | str, tokens: int = 20, **fields: Any) -> ActiveContext:
-    made = [Message(role="user", content=m) if isinstance(m, str) else m for m in messages]
-    return ActiveContext(messages=tuple(made), tokens=tokens, **fields)
-
-
 def at(server: ScriptedServer, **options: Any) -> AnthropicMessages:
     return AnthropicMessages(NAME, base_url=server.url, **options)
-
-
-async def heard(stream: AsyncIterator[Delta]) -> tuple[list[str], Reply]:
-    deltas = [delta async for delta in stream]
-    assert all(delta.reply is None for delta in deltas[:-1])
-    last = deltas[-1].reply
-    assert last is not None
-    return [delta.text for delta in deltas], last
-
-
-def said(reply: Reply) -> Message:
-    assert isinstance(reply.message, Message)
-    return reply.message
 
 
 def sent(server: ScriptedServer, position: int = -1) -> Dict:
@@ -131,28 +85,6 @@ def test_an_answer() -> None:
         assert reply.usage == Usage(prompt_tokens=server.prompts[0].tokens, completion_tokens=3)
 
 
-@pytest.mark.slow
-def test_promises() -> None:
-    """What every chat model promises (FR-14)."""
-    with (
-        ScriptedServer("a few words") as good,
-        ScriptedServer(Down()) as failing,
-        ScriptedServer(lambda told: Hangs() if WAIT in told.prompt else "at once") as slow,
-    ):
-        check_chat_model(
-            lambda: at(good), format="anthropic", failing=lambda: at(failing), slow=lambda: at(slow)
-        )
-        check_chat_model(lambda: at(good))
-
-
-def test_keys_name_it() -> None:
-    """By the name of the provider, or by a server's address (FR-14)."""
-    for key in (f"anthropic:{NAME}", f"anthropic+http://127.0.0.1:8080#{NAME}"):
-        model = wiring.chat_model(key)
-        assert isinstance(model, AnthropicMessages)
-        assert model.name == key
-
-
 def test_a_limit_is_always_sent() -> None:
     """The API refuses a request without one (FR-14)."""
     with ScriptedServer("ok") as server:
@@ -168,23 +100,6 @@ def test_addresses(path: str) -> None:
         model = AnthropicMessages("m", base_url=server.url + path)
         assert said(run(model.complete(context("go")))).text == "ok"
         assert model.name == f"anthropic+{server.url}{path}#m"
-
-
-def test_a_stream_says_the_same() -> None:
-    """Pieces make up the answer; the last one carries it, with its cost (FR-14)."""
-    answer = Calls([Call("read", {"path": "ü.py"}), Call("read", {})], "Let me see what it says.")
-    with ScriptedServer(answer) as server:
-        pieces, reply = run(heard(at(server).stream(context("What now?"))))
-        whole = run(at(server).complete(context("What now?")))
-    assert "".join(pieces) == said(reply).text == said(whole).text
-    assert len(pieces) > 2
-    assert reply.finish == whole.finish == "tool_calls"
-    assert [(c.name, c.arguments) for c in said(reply).tool_calls] == [
-        (c.name, c.arguments) for c in said(whole).tool_calls
-    ]
-    assert said(reply).tool_calls[0].arguments == '{"path": "ü.py"}'
-    assert reply.usage is not None
-    assert reply.usage.prompt_tokens == server.prompts[0].tokens
 
 
 def test_cached_tokens_are_part_of_the_prompt() -> None:
@@ -502,75 +417,6 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (Busy(retry_after=0.01), ModelUnavailable),
-        (Down(), ModelUnavailable),
-        (Overloaded(), ModelUnavailable),
-        (HangsUp(), ModelUnavailable),
-        (Hangs(), ModelUnavailable),
-        (BreaksOff(), ModelFailed),
-        (FailsMidway(), ModelFailed),
-        (HalfJson(), ModelFailed),
-        (NotJson(), ModelFailed),
-        (NoSuchModel(), ModelRefused),
-        (WrongKey(), ModelRefused),
-        (Overflow("anthropic"), ContextOverflow),
-    ],
-    ids=lambda x: type(x).__name__ if not isinstance(x, type) else "",
-)
-def test_faults(fault: Any, expected: type[CompactError], streamed: bool) -> None:
-    """Each is one of our errors, says what happened, and the model can be asked again (FR-6)."""
-    with ScriptedServer(fault, "ok") as server:
-        model = at(server, timeout=1 if isinstance(fault, Hangs) else 30)
-
-        async def asked() -> str:
-            go = context("go")
-            with pytest.raises(expected) as raised:
-                await (heard(model.stream(go)) if streamed else model.complete(go))
-            assert NAME in str(raised.value)
-            return said(await model.complete(go)).text
-
-        assert run(asked()) == "ok"
-        assert len(server.prompts) == 2, "the client tries nothing again by itself"
-
-
-def test_overflows_say_their_numbers() -> None:
-    """A refusal of the prompt names what it has and what may be (FR-2)."""
-    with ScriptedServer(Overflow("anthropic", 300)) as server:
-        with pytest.raises(ContextOverflow) as raised:
-            run(at(server).complete(context("go")))
-        assert (raised.value.tokens, raised.value.limit) == (server.prompts[0].tokens, 300)
-
-
-def test_refusals_and_cut_off_answers() -> None:
-    """Told by how they end, in both ways (FR-6)."""
-    for answer, finish in ((Refuses(), "refusal"), (CutOff(), "length")):
-        with ScriptedServer(answer) as server:
-            assert run(at(server).complete(context("go"))).finish == finish
-            assert run(heard(at(server).stream(context("go"))))[1].finish == finish
-
-
-def test_cancelling_leaves_the_model_usable() -> None:
-    """Cancellation passes through at any await (issue 4)."""
-    with ScriptedServer(Hangs(), "ok") as server:
-        model = at(server)
-
-        async def cancelled() -> str:
-            task = asyncio.create_task(model.complete(context("go")))
-            while not server.prompts:  # noqa: ASYNC110 - the server lives in another thread
-                await asyncio.sleep(0.001)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            return said(await model.complete(context("go"))).text
-
-        assert run(cancelled()) == "ok"
-
-
 def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """The text names the variable; a server of one's own is asked without one (FR-6)."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
@@ -582,15 +428,6 @@ def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
         assert said(run(at(server).complete(context("go")))).text == "ok"
 
 
-def test_only_an_active_context_is_sent() -> None:
-    """Neither a history nor a list of messages (FR-3)."""
-    wrong: Any = [{"role": "user", "content": "go"}]
-    model = AnthropicMessages(NAME, api_key="k")
-    for ask in (model.complete, model.count):
-        with pytest.raises(WrongLayer):
-            run(ask(wrong))
-
-
 def test_a_reply_keeps_a_providers_dictionary() -> None:
     """It stays what it is, to be read in its own format (C-3)."""
     raw = {"role": "assistant", "content": "so"}
@@ -599,11 +436,12 @@ def test_a_reply_keeps_a_providers_dictionary() -> None:
 
 def test_a_compaction_that_is_streamed_is_whole() -> None:
     """It comes in pieces, as texts do."""
-    written = _Written()
+    written = StreamedBlocks()
     start = {"type": "content_block_start", "index": 0}
     written.take({**start, "content_block": {"type": "compaction", "content": None}})
     for piece in ("The pilot signs ", "for quay 31."):
         delta = {"type": "compaction_delta", "content": piece}
         written.take({"type": "content_block_delta", "index": 0, "delta": delta})
     whole = {"type": "compaction", "content": "The pilot signs for quay 31."}
-    assert written.answer()["content"] == [whole]
+    written.take({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})
+    assert written.whole["content"] == [whole]

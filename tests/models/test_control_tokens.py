@@ -14,7 +14,7 @@ from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.models.model_keys import ModelKey
 from compact.models.providers.anthropic_messages import AnthropicMessages
 from compact.models.providers.dialect import Dialect
-from compact.models.providers.openai_server import OpenAIServer, is_openai
+from compact.models.providers.openai_server import OpenAIServer
 from compact.wiring import chat_model
 from tests.scripted import ScriptedServer
 
@@ -64,7 +64,6 @@ def test_a_server_of_ones_own_is_sent_none(face: str) -> None:
 def test_openai_is_sent_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     prompt = {"model": "gpt-4o", "messages": [{"role": "user", "content": SAID}]}
-    assert is_openai(None)
     assert OpenAIServer(ModelKey("openai", "gpt-4o", None), Dialect({})).written(prompt) == prompt
 
 

@@ -29,8 +29,8 @@ from compact.messages.formats.known import format_named
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import SessionStore
 from compact.messages.tokens import TokenCounter
-from compact.models.providers.huggingface import HuggingFaceEstimator
 from compact.models.providers.openai_chat import OpenAIChat
+from compact.models.providers.tokenizers import HuggingFaceEstimator
 from compact.wiring import chat_model, session_store, token_counter
 from tests import sizes
 from tests.models import tiny_llama

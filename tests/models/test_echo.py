@@ -14,7 +14,7 @@ from compact.models.model_keys import parse_key
 from compact.models.providers import echo_chat
 from compact.models.providers.clients import leads_to
 from compact.models.providers.echo_chat import WINDOW, EchoChat
-from compact.models.providers.ollama_models import ollama_models
+from compact.models.providers.ollama_chat import ollama_models
 from compact.testing import check_chat_model
 from compact.wiring import chat_model
 from tests.scripted import NotJson, ScriptedServer

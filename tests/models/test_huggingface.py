@@ -14,7 +14,7 @@ from compact.errors import UnknownModel
 from compact.messages.messages import Message
 from compact.messages.tokens import Framing
 from compact.models.providers import tokenizers
-from compact.models.providers.huggingface import CHATML_FRAMING, HuggingFaceEstimator
+from compact.models.providers.tokenizers import CHATML_FRAMING, HuggingFaceEstimator
 from compact.testing import check_token_estimator
 from compact.wiring import token_counter
 

@@ -12,7 +12,7 @@ from compact import CompactConfig, CompactError, ContextManager, compress
 from compact.errors import InvalidArgument, ModelRefused, ModelUnavailable
 from compact.messages.context import ActiveContext
 from compact.messages.messages import Message
-from compact.models.model_keys import PROVIDERS
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import is_sealed, key_for
 from compact.models.providers.failures import key_hint
 from compact.models.providers.openai_chat import OpenAIChat

@@ -1,50 +1,34 @@
 """Ollama in its own API, where a prompt that is too large would be cut without a word (FR-14)."""
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from compact import ContextManager, wiring
+from compact import ContextManager
 from compact.errors import (
-    CompactError,
     ContextOverflow,
     ModelFailed,
     ModelRefused,
     ModelUnavailable,
-    WrongLayer,
 )
 from compact.messages.asking import Ask
-from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named, prompt_of
 from compact.messages.messages import Message, ToolCall, ToolResult
-from compact.messages.replies import Delta, Reply
 from compact.models.providers.ollama_chat import OllamaChat
-from compact.testing import check_chat_model
-from compact.testing.models import WAIT
+from tests.models.asking import context, heard, run, said
 from tests.scripted import ScriptedServer, faces
 from tests.scripted.answers import (
-    BreaksOff,
-    Busy,
     Call,
     Calls,
     CutOff,
-    Down,
     Failed,
-    FailsMidway,
-    HalfJson,
-    Hangs,
-    HangsUp,
-    NoSuchModel,
-    NotJson,
 )
 
 pytest.importorskip("ollama", reason="the package ollama is not installed")
 
-T = TypeVar("T")
 TOOL = {
     "name": "read",
     "description": "reads",
@@ -56,30 +40,8 @@ TOOL = {
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
-
-
-def context(*messages: Message | str, tokens: int = 20, **fields: Any) -> ActiveContext:
-    made = [Message(role="user", content=m) if isinstance(m, str) else m for m in messages]
-    return ActiveContext(messages=tuple(made), tokens=tokens, **fields)
-
-
 def at(server: ScriptedServer, **options: Any) -> OllamaChat:
     return OllamaChat("qwen3:8b", base_url=server.url, **options)
-
-
-async def heard(stream: AsyncIterator[Delta]) -> tuple[list[str], Reply]:
-    deltas = [delta async for delta in stream]
-    assert all(delta.reply is None for delta in deltas[:-1])
-    last = deltas[-1].reply
-    assert last is not None
-    return [delta.text for delta in deltas], last
-
-
-def said(reply: Reply) -> Message:
-    assert isinstance(reply.message, Message)
-    return reply.message
 
 
 def sent(server: ScriptedServer, position: int = -1) -> dict[str, Any]:
@@ -116,38 +78,6 @@ def test_an_answer() -> None:
         assert reply.usage.prompt_tokens == server.prompts[0].tokens
         assert reply.usage.completion_tokens == 3
         assert run(model.count(context("go"))) is None
-
-
-@pytest.mark.slow
-def test_promises() -> None:
-    """What every chat model promises (FR-14)."""
-    with (
-        ScriptedServer("a few words") as good,
-        ScriptedServer(Down()) as failing,
-        ScriptedServer(lambda told: Hangs() if WAIT in told.prompt else "at once") as slow,
-    ):
-        check_chat_model(
-            lambda: at(good), format="ollama", failing=lambda: at(failing), slow=lambda: at(slow)
-        )
-        check_chat_model(lambda: at(good))
-
-
-def test_keys_name_it() -> None:
-    """By the name of the provider, or by a server's address (FR-14)."""
-    for key in ("ollama:qwen3:8b", "ollama+http://127.0.0.1:11434#qwen3:8b"):
-        model = wiring.chat_model(key)
-        assert isinstance(model, OllamaChat)
-        assert model.name == key
-
-
-def test_a_stream_says_the_same() -> None:
-    """Pieces make up the answer; the last one carries it, with its cost (FR-14)."""
-    with ScriptedServer("It holds, as it was said before.") as server:
-        pieces, reply = run(heard(at(server).stream(context("What now?"))))
-        whole = run(at(server).complete(context("What now?")))
-    assert "".join(pieces) == said(reply).text == said(whole).text
-    assert len(pieces) > 2
-    assert (reply.usage, reply.finish) == (whole.usage, whole.finish)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -313,38 +243,6 @@ def test_tools_are_withdrawn_at_run_time() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (Busy(retry_after=0.01), ModelUnavailable),
-        (Down(), ModelUnavailable),
-        (HangsUp(), ModelUnavailable),
-        (Hangs(), ModelUnavailable),
-        (BreaksOff(), ModelFailed),
-        (FailsMidway(), ModelFailed),
-        (HalfJson(), ModelFailed),
-        (NotJson(), ModelFailed),
-        (NoSuchModel(), ModelRefused),
-    ],
-    ids=lambda x: type(x).__name__ if not isinstance(x, type) else "",
-)
-def test_faults(fault: Any, expected: type[CompactError], streamed: bool) -> None:
-    """Each is one of our errors, says what happened, and the model can be asked again (FR-6)."""
-    with ScriptedServer(fault, "ok") as server:
-        model = at(server, timeout=1 if isinstance(fault, Hangs) else 30)
-
-        async def asked() -> str:
-            go = context("go")
-            with pytest.raises(expected) as raised:
-                await (heard(model.stream(go)) if streamed else model.complete(go))
-            assert "qwen3:8b" in str(raised.value)
-            return said(await model.complete(context("go"))).text
-
-        assert run(asked()) == "ok"
-
-
 def test_a_stream_that_just_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the line that says it is done, an answer is not whole (FR-6)."""
 
@@ -367,32 +265,6 @@ def test_cut_off_and_nobody_there() -> None:
     nowhere = OllamaChat("qwen3:8b", base_url="http://127.0.0.1:1")
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
         run(nowhere.complete(context("go")))
-
-
-def test_cancelling_leaves_the_model_usable() -> None:
-    """Cancellation passes through at any await (issue 4)."""
-    with ScriptedServer(Hangs(), "ok") as server:
-        model = at(server)
-
-        async def cancelled() -> str:
-            task = asyncio.create_task(model.complete(context("go")))
-            while not server.prompts:  # noqa: ASYNC110 - the server lives in another thread
-                await asyncio.sleep(0.001)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            return said(await model.complete(context("go"))).text
-
-        assert run(cancelled()) == "ok"
-
-
-def test_only_an_active_context_is_sent() -> None:
-    """Neither a history nor a list of messages (FR-3)."""
-    wrong: Any = [{"role": "user", "content": "go"}]
-    model = OllamaChat("qwen3:8b")
-    for ask in (model.complete, model.count):
-        with pytest.raises(WrongLayer):
-            run(ask(wrong))
 
 
 def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:

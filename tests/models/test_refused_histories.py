@@ -16,7 +16,7 @@ from compact.messages.asking import Ask
 from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named
 from compact.messages.policy import CompactPolicy
-from compact.models.providers.huggingface import HuggingFaceEstimator
+from compact.models.providers.tokenizers import HuggingFaceEstimator
 from compact.wiring import chat_model, token_counter
 from tests.models import tiny_llama
 from tests.models.conversing import Notes, Watched, answered, listening

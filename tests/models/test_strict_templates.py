@@ -11,7 +11,7 @@ import pytest
 
 from compact import ContextManager
 from compact.messages.policy import CompactPolicy
-from compact.models.providers.huggingface import HuggingFaceEstimator
+from compact.models.providers.tokenizers import HuggingFaceEstimator
 from compact.wiring import chat_model
 from tests import sizes
 from tests.models import tiny_llama

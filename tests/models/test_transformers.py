@@ -5,21 +5,21 @@ import asyncio
 import inspect
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from compact import wiring
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, WrongLayer
 from compact.messages.asking import Ask
-from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, ToolCall, ToolResult
-from compact.messages.replies import Delta, Reply
-from compact.models.providers.transformers_chat import TransformersChat, _Said
+from compact.messages.replies import Reply
+from compact.models.providers.transformers_chat import TransformersChat, _TextStreamer
 from compact.testing import check_chat_model
+from tests.models.asking import context, heard, run
 
 pytest.importorskip(
     "torch",
@@ -29,7 +29,6 @@ pytest.importorskip(
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")
 tokenizers: Any = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-T = TypeVar("T")
 WINDOW = 4096
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
@@ -104,23 +103,6 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
     monkeypatch.setattr(transformers.LlamaForCausalLM, "generate", watched)
     return seen
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
-
-
-def context(*messages: Message | str, **fields: Any) -> ActiveContext:
-    made = [Message(role="user", content=m) if isinstance(m, str) else m for m in messages]
-    return ActiveContext(messages=tuple(made), tokens=0, **fields)
-
-
-async def heard(stream: AsyncIterator[Delta]) -> tuple[list[str], Reply]:
-    deltas = [delta async for delta in stream]
-    assert all(delta.reply is None for delta in deltas[:-1])
-    last = deltas[-1].reply
-    assert last is not None
-    return [delta.text for delta in deltas], last
 
 
 def text(reply: Reply) -> str:
@@ -217,7 +199,7 @@ def test_pieces_are_whole_characters() -> None:
     words = vocabulary(None)
     said = "naïve 🎉 世界\n    indented\n" * 12
     pieces: list[str] = []
-    listener = _Said(words, pieces.append)
+    listener = _TextStreamer(words, pieces.append)
     listener.put(None)
     for token in words(said, return_tensors="pt")["input_ids"][0]:
         listener.put(token)

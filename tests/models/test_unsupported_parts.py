@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from compact.errors import ModelRefused
-from compact.models.providers.unsupported_parts import UnsupportedParts
+from compact.models.providers.dialect import UnsupportedParts
 
 Dict = dict[str, Any]
 AUDIO = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}

@@ -1,9 +1,9 @@
-"""What is known of models: their windows, sizes, tokenizers, and what a server is told of them.
+"""Profiles of models: windows, sizes, tokenizers, and the settings of local servers.
 
-The facts are data, in models.json beside this file; a person's own entries are laid over them
-(`ModelBook.with_entries`). Of what is not listed nothing is guessed: the caller gives `window=` or
-`tokenizer=`. Only local models that are not listed get the file's template, whose sizes are small
-enough to be safe. What a tokenizer's name stands for lives in `models.providers.tokenizers`.
+The facts are data in models.json beside this file. A user's own entries override them
+(`ModelBook.with_entries`). Nothing is guessed about an unlisted model: the caller gives `window=`
+or `tokenizer=`. Only unlisted local models get the file's template, whose sizes are small enough to
+be safe. `models.providers.tokenizers` finds a tokenizer by its name.
 """
 
 from __future__ import annotations
@@ -35,86 +35,89 @@ from compact.messages.model_facts import (
     ToolSupport,
     billions_in,
 )
+from compact.models.provider_table import PROVIDERS
 from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
 DEFAULT_SIZE = 8_192
-"""The size that is asked of a local model where its entry names none."""
+"""Tokens of a local model's window if its entry names no default."""
 ANSWER = 4_096
-"""Tokens kept free for an answer, where the window has room."""
+"""Tokens kept free for an answer, if the window has room."""
 REASONING = 8_192
-"""Tokens kept free beside that for what a model thinks before it answers."""
+"""Further tokens kept free for a model's reasoning before its answer."""
 RESERVE_SHARE = 8
-"""An answer may keep an eighth of the window free, at most."""
+"""One eighth of the window is kept free for an answer, at most."""
 OF_OTHERS = frozenset(
     {
         *("abilities", "creator", "description", "installed", "last_seen", "manual_context"),
         *("context_window", "ollama_url", "quantization", "thinking_enabled", "warmup_timeout"),
     }
 )
-"""What other programs' files of models hold beside; it is left alone."""
+"""Fields in other programs' files of models. They are ignored without a note."""
 TEMPLATE = "user-unknown-model"
-"""The entry in such a file that stands for every local model it does not list."""
+"""The entry in such a file for every local model that it does not list."""
 SAFE = 0.85
-"""The share of a size that a server is told where a row does not say it."""
+"""The share of a size that a server is set up for, if a row names only the size."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
 ReasoningSent = Literal["none", "turn", "calls", "all"]
-"""Answers whose reasoning a server is sent again: none; those since a person spoke last; these and
-all that call tools, as some answer 400 without; all. Of others it drops it, or refuses it."""
+"""Which answers are sent back with their reasoning; a server drops or refuses the rest.
+
+`turn` means the answers since the newest user message. `calls` adds all answers that call tools, as
+some servers answer 400 without them.
+"""
 
 
 class ContextRow(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """One size that a local model may be set up for."""
+    """A size that a local model may be set up for."""
 
     size: Tokens
-    """Tokens of the window, as a person names it."""
+    """Tokens of the window, as users name it."""
     ollama_context_size: Tokens
-    """What the server is told as `num_ctx`: every limit is computed from this."""
+    """The server's `num_ctx`. All limits follow from it."""
     size_label: str = ""
     vram_estimate: str | None = None
     vram_estimate_gb: float | None = None
 
 
 class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What is known of a model, or of a family of models."""
+    """The facts about a model, or about a family of models."""
 
     id: str = ""
     """The listed model's name; empty for a family."""
     pattern: str = ""
-    """How the bare names of a family begin, a regular expression; empty for a listed model."""
+    """A regular expression for the start of a family's names; empty for a listed model."""
     name: str = ""
-    """What people call it."""
+    """Its display name."""
     vendor: str = ""
-    """Who serves a family."""
+    """The provider of a family."""
     aliases: tuple[str, ...] = ()
     parameters: str = ""
     """Its size in words, such as `3B`, `E2B` or `8x7B`."""
     tool_support: StrictBool | None = None
     tool_support_source: ToolSource = "profile"
     writes_summaries: StrictBool | None = None
-    """Whether it writes the summaries of a session that is opened with it; None where its size says
-    so. One that is named as the summarizer always does."""
+    """Whether it writes the summaries of its own sessions; None leaves that to its size. A model
+    that is named as the summarizer always writes."""
     reasoning: StrictBool = False
-    """Whether it thinks before it answers, in tokens of its window."""
+    """Whether it reasons before it answers, in tokens of its window."""
     reasoning_buffer: Tokens | None = None
-    """Tokens that takes."""
+    """Tokens of its reasoning."""
     reasoning_sent: ReasoningSent = "turn"
-    """Of which of its answers it is sent the reasoning again."""
     max_context_window: Tokens | None = None
-    """The most its window may be; None where whoever serves it decides, or it has none."""
+    """The largest window; None if it is unknown or up to the server."""
     input_limit: Tokens | None = None
-    """The most a prompt may be, where that is less than the window."""
+    """Tokens of the largest prompt, if it is smaller than the window."""
     output_limit: Tokens | None = None
-    """The most an answer may be."""
+    """Tokens of the largest answer."""
     default_context: Tokens | None = None
-    """The size a local model is set up for where nobody asks for another."""
+    """The default size of a local model."""
     context_profiles: tuple[ContextRow, ...] = ()
-    """The sizes a local model may be set up for, ascending."""
+    """The sizes that a local model may be set up for, ascending."""
     tokenizer: str = "chars"
     strict_turns: StrictBool | None = None
-    """Whether its server refuses any two messages of one role side by side; None: as models of its
-    name do."""
+    """Whether its server refuses two neighbouring messages of one role; None leaves that to its
+    name."""
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -138,17 +141,17 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def window(self) -> int | None:
-        """Tokens of its window, of a local model as it is set up by default; None if unknown."""
+        """Tokens of its window; of a local model, its default window. None if unknown."""
         sizing = self.sizing()
         return sizing.num_ctx if sizing else None
 
     @property
     def tools(self) -> ToolSupport:
-        """Whether it may call tools, as far as the entry knows."""
+        """Whether it calls tools, by its entry."""
         return ToolSupport(self.tool_support, self.tool_support_source)
 
     def sizing(self, wanted: int | None = None) -> Sizing | None:
-        """What a window of the wanted size comes to; None where nothing is known of its window.
+        """The window for a wanted size; None if nothing is known of its window.
 
         The row of exactly that size counts, else the next larger one, else the largest.
         """
@@ -170,14 +173,14 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def answer(self) -> int:
-        """Tokens that an answer is given where there is room, thinking before it included."""
-        thinking = (self.reasoning_buffer or REASONING) if self.reasoning else 0
-        return min(ANSWER, self.output_limit or ANSWER) + thinking
+        """Tokens for an answer and the reasoning before it, if there is room."""
+        reasoning = (self.reasoning_buffer or REASONING) if self.reasoning else 0
+        return min(ANSWER, self.output_limit or ANSWER) + reasoning
 
     def output_reserve(self, window: int) -> int:
-        """Tokens of a window to keep free for the answer, and for thinking before it.
+        """Tokens of a window to keep free for the answer and the reasoning before it.
 
-        At most an eighth of the window; more only where the provider takes no larger prompt.
+        The most is an eighth of the window, or more if the provider accepts no larger prompt.
         """
         refused = window - self.input_limit if self.input_limit else 0
         return max(min(self.answer, window // RESERVE_SHARE), refused)
@@ -185,18 +188,18 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What a wanted size comes to, in tokens."""
+    """The window for a wanted size, in tokens."""
 
     size: int
-    """The size as a person names it: what decides the tier."""
+    """The size as users name it. It decides the tier."""
     num_ctx: int
-    """The window that every limit follows from, and what a local server is told."""
+    """The window that all limits follow from. A local server is set up with it."""
     row: ContextRow | None
-    """The row it was read from; None for models that are not set up by size."""
+    """The row that it comes from; None for models without rows."""
 
 
 class ModelBook:
-    """Everything that is known of models: listed ones, families, and the template for others."""
+    """All profiles: listed models, families, and the template for other local models."""
 
     def __init__(
         self,
@@ -209,20 +212,20 @@ class ModelBook:
     ) -> None:
         self._strict_turns = re.compile(strict_turns)
         self.passed_over = dict(passed_over or {})
-        """Fields of a person's own entries that are not known, and how often each stands there."""
+        """Unknown fields of a user's own entries, with their numbers."""
         self.models = tuple(models)
         self.families = tuple(families)
         self.template = template
-        self._named = {_pieces(each.id): each for each in self.models}
-        self._aliases = {_pieces(name): each for each in self.models for name in each.aliases}
-        self._patterns = [(re.compile(each.pattern), each) for each in self.families]
+        self._named = {_pieces(profile.id): profile for profile in self.models}
+        self._aliases = {_pieces(name): model for model in self.models for name in model.aliases}
+        self._patterns = [(re.compile(family.pattern), family) for family in self.families]
 
     def profile_of(self, model: str) -> Profile | None:
-        """What is known of a model key such as `gpt-4o`, `ollama:qwen3:8b`,
-        `http://host/v1#llama3.2:3b` or `ft:gpt-4o-mini:org::id` (as its base); None for nothing.
+        """The profile of a model key; None if the model is unknown.
 
-        Sizes of local models count for local servers and for bare names; another server may be set
-        up otherwise, so there no window is known.
+        Keys are for example `gpt-4o`, `ollama:qwen3:8b`, `http://host/v1#llama3.2:3b`, or
+        `ft:gpt-4o-mini:org::id`, which gets the profile of its base. Sizes of local models count
+        for local servers and bare names only: another server may be set up differently.
 
         Raises:
             UnknownModel: the key may hold a secret, and keys are shown and kept.
@@ -238,32 +241,32 @@ class ModelBook:
         return bare or self._served(key)
 
     def window_of(self, model: str) -> int:
-        """The window of a model key, in tokens; of a local model, what its server is told.
+        """The window of a model key, in tokens; of a local model, its server's `num_ctx`.
 
         Raises:
-            UnknownModel: the text names `window=`.
+            UnknownModel: the window is unknown. The text names `window=`.
         """
         return self.sizing(model).num_ctx
 
     def sizing(self, model: str, wanted: int | None = None) -> Sizing:
-        """What a window of the wanted size comes to with a model; without a size, its usual one.
+        """A model's window for a wanted size, or its default window.
 
         Raises:
-            UnknownModel: nothing is known of its window; the text names `window=`.
+            UnknownModel: the window is unknown. The text names `window=`.
             ValueError: the wanted size is less than 1.
         """
         if wanted is not None and wanted < 1:
             raise ValueError(f"a window has 1 token at least, not {wanted:,}")
         profile = self.profile_of(model)
-        found = profile.sizing(wanted) if profile else None
-        if found is None:
+        sizing = profile.sizing(wanted) if profile else None
+        if sizing is None:
             raise UnknownModel(
                 f"nothing is known of the model {model!r}", way="give its size with window="
             )
-        return found
+        return sizing
 
     def parameters_of(self, model: str) -> Parameters:
-        """How large a model is, by its entry or its name; else 70 billion of a provider's, or 7."""
+        """A model's size by its entry or its name; else 70 billion at a provider, 7 elsewhere."""
         profile = self.profile_of(model)
         known = billions_in(profile.parameters) if profile else None
         if known is not None:
@@ -271,13 +274,13 @@ class ModelBook:
         named = billions_in(_after_address(model))
         if named is not None:
             return Parameters(named, "name")
-        if (profile is not None and profile.vendor) or _VENDOR.match(model.strip().lower()):
+        if (profile is not None and profile.vendor) or _vendor_of(model) in _SERVE_LARGE:
             return Parameters(LARGE, "provider")
         return Parameters(ASSUMED, "assumed")
 
     def strict_turns(self, model: str) -> bool:
-        """Whether a model's chat template refuses any two messages of one role side by side, by its
-        entry or its name.
+        """Whether a model's chat template refuses two neighbouring messages of one role. Its entry
+        says so, or its name.
         """
         profile = self.profile_of(model)
         if profile is not None and profile.strict_turns is not None:
@@ -286,7 +289,7 @@ class ModelBook:
         return bool(self._strict_turns.search(name))
 
     def unfit(self, model: str) -> str:
-        """Why a model is not asked for summaries unless it is named for them; empty where it is."""
+        """Why a model does not write the summaries of its own sessions; empty if it does."""
         profile, size = self.profile_of(model), self.parameters_of(model).billions
         writes = profile.writes_summaries if profile else None
         if writes is False:
@@ -296,38 +299,37 @@ class ModelBook:
         return ""
 
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
-        """Tokens to keep free for the model's answer, of its own window where none is given.
+        """Tokens of a window to keep free for the model's answer; the default is its own window.
 
         Raises:
-            UnknownModel: nothing is known of its window, and none is given.
+            UnknownModel: the window is unknown, and none is given.
         """
         size = self.window_of(model) if window is None else window
         return (self.profile_of(model) or self.template).output_reserve(size)
 
     def reasoning_sent_of(self, model: str | None) -> ReasoningSent:
-        """Of which of its answers a model is sent the reasoning again."""
+        """Which answers are sent back to a model with their reasoning."""
         profile = self.profile_of(model) if model else None
         return (profile or self.template).reasoning_sent
 
     def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
-        """The book with a person's own entries laid over it, field by field: theirs count.
+        """The book with a user's own entries. Their fields override the book's.
 
-        An entry with the `id` of a listed model changes that one; with the name of a family's
-        model, what is said of the family. Any other is new, and where it says nothing of its window
-        it has the template's sizes. Fields that are not known are passed over and counted. `source`
-        is named in errors.
+        An entry with the `id` of a listed model changes that model. The name of a family's model
+        begins with the family's facts. Any other entry is new, and has the template's sizes unless
+        it names its own. Unknown fields are skipped and counted. `source` is named in errors.
 
         Raises:
-            InvalidConfig: naming the entry, the field and the source.
+            InvalidConfig: an entry is wrong. The text names the entry, the field and the source.
         """
         models, template = dict(self._named), self.template
-        seen: set[tuple[str, ...]] = set()
+        names: set[tuple[str, ...]] = set()
         unknown: Counter[str] = Counter()
         for number, row in enumerate(rows, 1):
             name = _name_of(row, number, source)
-            if _pieces(name) in seen:
+            if _pieces(name) in names:
                 raise InvalidConfig(f"models[{name}]", f"stands twice (from {source})")
-            seen.add(_pieces(name))
+            names.add(_pieces(name))
             profile = self._laid_over(name, _known_fields(name, row, unknown, source), source)
             if name == TEMPLATE:
                 template = profile
@@ -351,8 +353,9 @@ class ModelBook:
             raise _wrong_entry(name, error, source) from None
 
     def _listed(self, name: str) -> Profile | None:
-        """The listed model of that name, of a longer name that begins with its size, as
-        `llama3.2:3b-instruct-q4_K_M` does, or of its alias.
+        """The listed model of a name or an alias.
+
+        A longer name counts too if it goes on after the size, as `llama3.2:3b-instruct-q4_K_M`.
         """
         pieces = _pieces(name.removesuffix(":latest"))
         found = self._named.get(pieces) or self._aliases.get(pieces)
@@ -369,7 +372,7 @@ class ModelBook:
         return None
 
     def _served(self, key: str) -> Profile | None:
-        """What is known of a model that some server serves, set up nobody knows how."""
+        """The profile of a model on a server whose setup is unknown."""
         name = _after_address(key)
         listed = self._listed(name.rsplit("/", 1)[-1]) or self._listed(name.partition(":")[2])
         if listed is not None and not listed.context_profiles:
@@ -382,7 +385,7 @@ class ModelBook:
 
 @cache
 def shipped() -> ModelBook:
-    """The book that comes with compact; read when it is first asked for."""
+    """The book that comes with compact, read at the first use."""
     import json
     from importlib import resources
 
@@ -397,36 +400,40 @@ def shipped() -> ModelBook:
 
 
 def profile_of(model: str) -> Profile | None:
-    """What the shipped book knows of a model key; None for nothing (`ModelBook.profile_of`)."""
+    """The profile of a model key in the shipped book; None if the model is unknown."""
     return shipped().profile_of(model)
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
-"""How the keys of models begin that are set up by whoever asks them."""
+"""The start of a local model's key. Whoever asks such a model sets its window up."""
 _REMOTE = regex(r"/|^ft:")
-_VENDOR = regex(
-    r"(?:openai|openai-responses|anthropic|google|gemini|mistral|deepseek|xai|cohere|azure|bedrock)"
-    r"[:/]"
-)
-"""How the keys of models begin whose providers serve large ones."""
+_OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
+_SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
+"""Prefixes of keys whose providers serve large models."""
 _PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
 _IS_SIZE = regex(r"[\d.]+[bmt]")
 
 
 def _pieces(name: str) -> tuple[str, ...]:
-    """A name in pieces, however they are joined: `llama3.2:3b` and `Llama-3.2-3B` have the same."""
+    """The pieces of a name: `llama3.2:3b` and `Llama-3.2-3B` have the same."""
     return tuple(_PIECE.findall(name.lower()))
 
 
+def _vendor_of(key: str) -> str:
+    """The part before the first `:` or `/`; empty where there is neither."""
+    vendor, separator, _ = key.strip().lower().replace("/", ":").partition(":")
+    return vendor if separator else ""
+
+
 def _after_address(key: str) -> str:
-    """What stands behind a server's address."""
+    """A key without a server's address."""
     return key.partition("#")[2] if "://" in key else key
 
 
 def _bare_names(key: str) -> list[str]:
-    """The bare names a key may mean, without vendors; of a fine-tuned model, its base."""
+    """The possible names in a key, without vendors; of a fine-tuned model, its base."""
     pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
     if "ft" in pieces[:-1]:
         base = pieces.index("ft") + 1
@@ -451,8 +458,9 @@ def _name_of(row: object, number: int, source: str) -> str:
 def _known_fields(
     name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
 ) -> dict[str, Any]:
-    """The fields of an entry that a profile has, by our names; others are counted. A buffer that is
-    a word, such as `Variable`, says that the model thinks, and not for how long.
+    """The fields of an entry that a profile has, by our names. Unknown ones are counted.
+
+    A `reasoning_buffer` that is a word, such as `Variable`, means that the model reasons.
     """
     own = _fields_of(Profile, row, unknown, f"models[{name}]", source)
     if "context_window" in row:
@@ -495,6 +503,6 @@ def _wrong_entry(name: str, error: ValidationError, source: str) -> InvalidConfi
     if first["type"] == "missing":
         reason = "is missing"
     else:
-        said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        reason = f"should be {said}, got {first['input']!r}"
+        rule = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        reason = f"should be {rule}, got {first['input']!r}"
     return InvalidConfig(f"models[{name}]{field}", f"{reason} (from {source})")

@@ -1,7 +1,7 @@
-"""What a session goes by, resolved from what a person set, the model's profile, the window's tier
-and who writes the summaries (FR-11, FR-13, FR-14).
+"""The effective settings of a session: from the user's settings, the model's profile, the window's
+tier and the summarizer (FR-11, FR-13, FR-14).
 
-A person's own words count most; what they left open follows from the model and the window.
+The user's settings count most. The model and the window decide the rest.
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ from compact.messages.tiers import TierSettings, tier_of
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192
-"""Tokens of the window where neither a model nor a size is given."""
+"""Tokens of the window if neither a model nor a size is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Whom a session is for: its model, and the one that writes its summaries."""
+    """A session's model, the model that writes its summaries, and the facts about both."""
 
     book: ModelBook
-    """What is known of models."""
     model: str | None = None
     summarizer: str | None = None
-    """The key of the model that writes the summaries; None where none does."""
+    """The key of the model that writes the summaries; None if no model does."""
     tiers: Mapping[int, TierSettings] = field(default_factory=dict)
-    """What a person set for single tiers, by number."""
+    """The user's settings for single tiers, by number."""
 
     def size(self, window: int | None) -> int:
-        """Tokens of the window that every limit follows from, for a size that a person named.
+        """Tokens of the window that all limits follow from; `window` is the size the user named.
 
-        A local server is set up for the size that the model's row says, never for more than was
-        asked for. Elsewhere a size that is given counts more than the model's.
+        The window of a local model is the one in its row, but never more than the named size. For
+        other models a named size counts more than the model's own.
 
         Raises:
-            UnknownModel: nothing is known of the model's window, and no size is given.
+            UnknownModel: the model's window is unknown, and no size is given.
         """
         if self.model is None:
             return window or DEFAULT_WINDOW
@@ -53,7 +52,7 @@ class Setting:
         """The policy for a window of that size.
 
         Raises:
-            InvalidConfig: what a person keeps free for the answer leaves nothing for a prompt.
+            InvalidConfig: the output reserve leaves no room for a prompt.
         """
         if base.output_reserve >= size:
             reason = (
@@ -70,26 +69,27 @@ class Setting:
         return policy
 
     def tools(self, model: str, said: bool | None) -> ToolSupport:
-        """Whether a model may be given tools: by what is known of it, and what its server said."""
+        """Whether a model calls tools, by its profile and by what its server `said`."""
         profile = self.book.profile_of(model)
-        known = profile.tools if profile else ToolSupport(None)
-        return known.updated(ToolSupport(said, "auto_detected"))
+        support = profile.tools if profile else ToolSupport(None)
+        return support.updated(ToolSupport(said, "auto_detected"))
 
     @property
     def strict_turns(self) -> bool:
-        """Whether the model's server refuses any two messages of one role side by side."""
+        """Whether the model's server refuses two neighbouring messages of one role."""
         return self.model is not None and self.book.strict_turns(self.model)
 
     @property
     def answer(self) -> int:
-        """Tokens that the model's answer is given where a prompt leaves them; 0 without a model."""
+        """Tokens for the model's answer if a prompt leaves that many; 0 without a model."""
         if self.model is None:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer
 
     def reliability(self, compressions: int, *, by_model: bool = True) -> Reliability | None:
-        """How far the context can be trusted after so many compressions, whose summaries a model
-        wrote or code; None without a model.
+        """How reliable the context is after this many compressions; None without a model.
+
+        `by_model` says whether a model wrote their summaries, or code.
         """
         if self.model is None:
             return None

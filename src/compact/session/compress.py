@@ -102,7 +102,7 @@ class _Task:
         book = options.get("models") or shipped()
         self._history.reasoning_sent = book.reasoning_sent_of(options.get("model"))
         self._emit = delivered_on_loop(wiring.emitter(options.get("on_event")))
-        redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, self._emit)
+        redactor = wiring.with_listener(options.get("redactor") or NOTHING_ELSE, self._emit)
         self._history.secrets.redactor = redactor
         chosen = wiring.summarizer(
             options.get("summarizer"),

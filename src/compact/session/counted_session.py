@@ -15,7 +15,7 @@ from compact.engine.fold import Fold
 from compact.messages.budget import ContextWindow
 from compact.messages.events import TriggerDecision
 from compact.messages.messages import SYSTEM_ROLES, Message
-from compact.wiring import nobody
+from compact.wiring import ignore_event
 
 if TYPE_CHECKING:
     from compact.messages.calibration import Calibration
@@ -132,7 +132,7 @@ class CountedSession:
     ) -> None:
         """Tell whether the window of that size is compressed, if anybody listens."""
         state = self.state
-        if state.emit is nobody:  # asked at every turn
+        if state.emit is ignore_event:  # asked at every turn
             return
         self.report_prompt(size)
         event = TriggerDecision(window=size, reason=reason, triggered=triggered, **told)

@@ -315,8 +315,8 @@ def _state(
         policy = policy.model_copy(update={"strategy": "off"})
     wire = format_named(session.wire)
     emit = wiring.emitter(options.get("on_event"), session_id=session.id)
-    emit = emit if emit is wiring.nobody else delivered_on_loop(emit)
-    redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, emit)
+    emit = emit if emit is wiring.ignore_event else delivered_on_loop(emit)
+    redactor = wiring.with_listener(options.get("redactor") or NOTHING_ELSE, emit)
     archive = None
     if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
         from compact.session.archiving import Archive

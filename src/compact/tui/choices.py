@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from compact import wiring
 from compact.errors import ModelRefused
-from compact.models.model_keys import PROVIDERS
+from compact.models.provider_table import PROVIDERS
 
 ECHO = "echo:8k"
 """The model that is always there."""
-_EXAMPLES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-sonnet-4-5"}
-"""Provider → a model of it that is offered where its key is set."""
 
 
 class Choice(NamedTuple):
@@ -31,10 +29,10 @@ async def choices() -> list[Choice]:
     only echoes. Nobody else is asked for them.
     """
     found = [_of_ollama(key) for key in await wiring.ollama_models() or ()]
-    for provider, key in _EXAMPLES.items():
-        variable = PROVIDERS[provider].key
-        if os.environ.get(variable):
-            found.append(_with_package(provider, key, f"{variable} is set"))
+    for provider in PROVIDERS.values():
+        if provider.offered and os.environ.get(provider.key):
+            about = f"{provider.key} is set"
+            found.append(_with_package(provider.name, provider.offered, about))
     return [*found, Choice(ECHO, "offline; says back what you say, to try everything")]
 
 

@@ -1,22 +1,21 @@
-"""Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
+"""Anthropic's Messages API, and compatible ones such as llama.cpp's `/v1/messages`.
 
-Blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
-to be cached is `messages.cache_marks`' business.
+Blocks are kept as they arrive, so that reasoning keeps its signature. `messages.cache_marks` says
+which parts of a prompt are marked for the cache.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
 from compact.messages.arguments import arguments_of
-from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.cache_marks import with_marks
 from compact.messages.characters import all_carried
 from compact.messages.context import ActiveContext
@@ -24,19 +23,24 @@ from compact.messages.control_tokens import all_defused
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.wire_safe import strictly_named
 from compact.messages.messages import Message
-from compact.messages.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
-from compact.models.providers.clients import NO_KEY, http_client, key_for
+from compact.messages.replies import Finish, Reply, Usage, is_tokens, usage_of
+from compact.models.model_keys import ModelKey
+from compact.models.providers.clients import NO_KEY, http_client, is_own, key_for
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import key_hint, reading
-from compact.models.providers.listed import number, row_of
-from compact.models.providers.vendor_server import TIMEOUT, VendorServer
+from compact.models.providers.vendor_server import (
+    TIMEOUT,
+    ServedModel,
+    VendorServer,
+    number,
+    row_of,
+)
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
-"""Tokens of an answer where nobody says how many: the API demands a number."""
+"""Tokens of an answer without a limit of its own: the API demands a number."""
 OPENING = "[The conversation begins with the assistant.]"
-"""What is put before a conversation that begins so: the API demands that a user begins it."""
-_PATH = "/v1/messages"
+"""The first message of a conversation that the assistant begins: the API demands a user's."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -44,11 +48,11 @@ _FINISH: Mapping[str, Finish] = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
-"""A `pause_turn` is none of these: the turn goes on when the answer is sent back."""
+"""`pause_turn` is missing here: that turn goes on when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
-"""Statuses of HTTP by which a server says that it cannot be asked this: tokens are then not
-counted there, and a model is looked for in the list of all."""
+"""HTTP statuses of a server without this path. Then it counts no tokens, and a model is looked up
+in the list of all models."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
@@ -58,7 +62,7 @@ _WISHES: Mapping[str, Wish] = {
 
 
 class AnthropicServer(VendorServer):
-    """Where a model is asked; `base_url` None is Anthropic itself."""
+    """A server with one model; `base_url` None means Anthropic itself."""
 
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
@@ -76,7 +80,7 @@ class AnthropicServer(VendorServer):
             base_url=self._base_url,
             max_retries=0,
             timeout=self._timeout,
-            http_client=http_client(vendor),
+            http_client=http_client(vendor.DefaultAsyncHttpxClient),
         )
         if not (client.api_key or client.auth_token or client.credentials):
             text = f"there is no key for {self.model}: {key_hint(self.model)}"
@@ -84,14 +88,17 @@ class AnthropicServer(VendorServer):
         return client
 
 
-class AnthropicMessages:
+class AnthropicMessages(ServedModel):
     """A model behind `/v1/messages`.
 
-    `base_url` is a server's address, None for Anthropic's own; `api_key` is taken from
-    `ANTHROPIC_API_KEY` where it is not given, and servers of one's own may do without. `max_tokens`
-    bounds answers that are asked for without a limit. With `cache` the stable ends of a prompt are
-    marked to be cached. `timeout` is in seconds, for one answer.
+    `base_url` is a server's address; None means Anthropic's own. `api_key` is read from
+    `ANTHROPIC_API_KEY` by default, and other servers may need none. `max_tokens` limits answers
+    that have no limit of their own. `cache` marks the stable ends of a prompt for the cache.
+    `timeout` is in seconds, for one answer. An answer that fills the window raises
+    `ContextOverflow`.
     """
+
+    _path = "/v1/messages"
 
     def __init__(
         self,
@@ -103,57 +110,28 @@ class AnthropicMessages:
         cache: bool = True,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = f"anthropic+{base_url}#{name}" if base_url else f"anthropic:{name}"
+        key = str(ModelKey("anthropic", name, base_url or None))
         self._name = name
-        self._server = AnthropicServer(self.name, base_url, api_key=api_key, timeout=timeout)
+        self._server = AnthropicServer(key, base_url, api_key=api_key, timeout=timeout)
         self._max_tokens = max_tokens
         self._cache = cache
         self._counts = True
-        self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+        self._is_foreign = not is_own("anthropic", base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         self._has_schemas = base_url is None
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do, until the server says that it cannot."""
+        """What the model can do. A refusal of its server takes an ability back."""
         schemas = self._has_schemas and self._server.dialect.knows("schema")
         return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow: also where the answer filled what was left of the window.
-            ModelFailed: as `ChatModel.complete`.
-        """
-        prompt = {**ask.options, **self._prompt(context)}
-        return self._reply(await self._server.post(_PATH, prompt, self._wishes(ask)))
-
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
-
-        Raises:
-            As `complete`; ModelFailed also where the stream breaks off.
-        """
-        written = _Written()
-        prompt = {**ask.options, **self._prompt(context)}
-        events = self._server.events(_PATH, prompt, self._wishes(ask))
-        async with aclosing(events):
-            async for event in events:
-                with reading(self.name):
-                    text = written.take(event)
-                if text:
-                    yield Delta(text=text)
-        if not written.is_whole:
-            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-        yield Delta(reply=self._reply(written.answer()))
-
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt as the server counts them; None where it does not count."""
+        """Tokens of the prompt by the server's count; None if it does not count."""
         body = self._prompt(context)
         if not self._counts:
             return None
         try:
-            answer = await self._server.post(f"{_PATH}/count_tokens", body, {})
+            answer = await self._server.post(f"{self._path}/count_tokens", body, {})
         except ModelRefused as refusal:
             if refusal.status not in _NOTHING_THERE:
                 raise
@@ -163,7 +141,7 @@ class AnthropicMessages:
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """What the server says of the model's limits.
+        """The model's limits, as its server states them.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -171,31 +149,27 @@ class AnthropicMessages:
         try:
             row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:
-            if refusal.status not in _NOTHING_THERE or not self._is_own:
+            if refusal.status not in _NOTHING_THERE or not self._is_foreign:
                 raise
             row = row_of((await self._server.asked("GET", "/v1/models")).get("data"), self._name)
-        said = row.get("meta")
-        places = (row, said) if isinstance(said, Mapping) else (row,)
+        meta = row.get("meta")
+        places = (row, meta) if isinstance(meta, Mapping) else (row,)
         return Limits(
             window=number(places, ("max_input_tokens", "n_ctx", "max_model_len")),
             trained=number(places, ("max_input_tokens", "n_ctx_train")),
             output=number(places, ("max_tokens",)),
         )
 
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
-
     # --- asking -----------------------------------------------------------------------------------
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        """The prompt's three fields. System messages of the list stand in the system field."""
-        said = prompt_of(context, FORMAT)
-        system = _system(all_carried(context.system), [m for m in said if m["role"] == "system"])
-        messages = [kept for m in said if m["role"] != "system" and (kept := _kept(m))]
+        # The API takes no system messages in the list: they join the system field.
+        listed = prompt_of(context, FORMAT)
+        system = _system(all_carried(context.system), [m for m in listed if m["role"] == "system"])
+        messages = [kept for m in listed if m["role"] != "system" and (kept := _kept(m))]
         if messages and messages[0]["role"] != "user":
             messages.insert(0, {"role": "user", "content": OPENING})
-        if not self._is_own:
+        if not self._is_foreign:
             messages = list(map(strictly_named, messages))
         prompt: dict[str, Any] = {"model": self._name, "messages": messages}
         if system:
@@ -205,7 +179,7 @@ class AnthropicMessages:
         if self._cache:
             ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
             prompt = with_marks(prompt, ours)
-        if self._is_own:  # such a server reads control tokens in texts as real ones
+        if self._is_foreign:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
         return prompt
 
@@ -219,6 +193,9 @@ class AnthropicMessages:
             schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
             wishes["schema"] = {"format": schema}
         return wishes
+
+    def _answer_in_pieces(self) -> StreamedBlocks:
+        return StreamedBlocks()
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         content = answer.get("content")
@@ -240,15 +217,8 @@ class AnthropicMessages:
         )
 
 
-def is_anthropic(address: str | None) -> bool:
-    """Whether an address is Anthropic's own."""
-    return (
-        address is None or re.match(r"https://api\.anthropic\.com(?:[:/]|$)", address) is not None
-    )
-
-
-class _Written:
-    """An answer that comes in events."""
+class StreamedBlocks:
+    """An answer that arrives in events."""
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] = {}
@@ -256,13 +226,8 @@ class _Written:
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it came to its end."""
-        return bool(self._answer.get("stop_reason"))
-
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add an event; the text that it says."""
+        """Add an event. Returns the text that it adds to the answer."""
         match event.get("type"):
             case "message_start":
                 self._answer = dict(event.get("message") or {})
@@ -277,8 +242,11 @@ class _Written:
                 self._used(event.get("usage"))
         return ""
 
-    def answer(self) -> dict[str, Any]:
-        """The whole, as if it had come in one piece."""
+    @property
+    def whole(self) -> dict[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+        if not self._answer.get("stop_reason"):
+            return None
         for index, written in self._inputs.items():
             self._blocks[index]["input"] = arguments_of(written)
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
@@ -305,7 +273,7 @@ class _Written:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """The answer as a message with an id of its own."""
+    """The answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
@@ -313,7 +281,7 @@ def _message(content: Sequence[Any]) -> Message:
 
 
 def _usage(said: object) -> Usage | None:
-    """Tokens of the whole prompt: the API names those that were not in its cache apart."""
+    """Tokens of the whole prompt: the API counts cached and uncached ones apart."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
     read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
@@ -324,7 +292,7 @@ def _usage(said: object) -> Usage | None:
 def _system(
     field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
 ) -> str | list[Any]:
-    """The system field: what the context has in its own, then system messages of the list."""
+    """The system field: the context's own system prompt, then system messages of the list."""
     if isinstance(field, str) and not listed:
         return field
     contents = [field or "", *(message["content"] for message in listed)]
@@ -332,7 +300,7 @@ def _system(
 
 
 def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message as the API takes it: role and content, without empty texts; None for nothing."""
+    """The message as the API accepts it: role and content, no empty texts; None if it is empty."""
     content = message["content"]
     if not isinstance(content, str):
         content = _blocks(content)

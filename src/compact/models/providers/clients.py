@@ -1,5 +1,5 @@
-"""What the adapters share: one client per event loop, packages that are imported when used, and
-where a key may be sent.
+"""What the adapters share: packages that are imported when used, API keys and their addresses,
+certificates, and one client for each event loop.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
 from compact.errors import ModelRefused
-from compact.models.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.models.model_keys import ModelKey, parse_key
+from compact.models.provider_table import PROVIDERS
 from compact.patterns import regex
 
 Client = TypeVar("Client")
 NO_KEY = "none"
-"""What a client that wants a key is given where none is to be sent."""
+"""The API key for a client that demands one although the server needs none."""
 _NAME = regex(r"[\w-]+")
 _HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
 
 def package(name: str, *, model: str) -> ModuleType:
-    """A client's package, which is the name of the extra that brings it.
+    """Import a client's package. The extra that installs it has the same name.
 
     Raises:
-        ModelRefused: it is not installed; the text says how it is.
+        ModelRefused: it is not installed. The text says how to install it.
     """
     try:
         return importlib.import_module(name)
@@ -44,10 +45,10 @@ def package(name: str, *, model: str) -> ModuleType:
 
 
 def check_package(key: str) -> None:
-    """Whether the package is there that a model is asked through at its server.
+    """Check that the client's package of a model's provider is installed.
 
     Raises:
-        ModelRefused: it is not; the text says how it is installed.
+        ModelRefused: it is not installed. The text says how to install it.
     """
     provider = PROVIDERS[parse_key(key).provider]
     name = provider.name.partition("-")[0]
@@ -56,8 +57,8 @@ def check_package(key: str) -> None:
 
 
 def unaskable(key: str) -> str:
-    """Why nobody would answer under a key here, as far as that can be known without asking: a
-    package or a provider's key is missing. Empty where somebody may.
+    """Why a model cannot be asked from here: its package or its API key is missing. Empty if it can
+    be asked. No request is sent.
     """
     named = parse_key(key)
     provider = PROVIDERS[named.provider]
@@ -68,8 +69,11 @@ def unaskable(key: str) -> str:
     except ModelRefused as refusal:
         return str(refusal)
     address = named.base_url or address_of(provider.name)
-    is_own = bool(provider.own) and _origin(address) == _origin(provider.own)
-    if is_own and key_for(provider.name, named.base_url) is None:
+    if (
+        provider.own
+        and is_own(provider.name, address)
+        and key_for(provider.name, named.base_url) is None
+    ):
         return f"{provider.key} is not set, and {key} is not asked without it"
     return ""
 
@@ -80,56 +84,57 @@ def _missing(name: str, model: str) -> ModelRefused:
 
 
 def how_to_install(extra: str, package: str = "") -> str:
-    """The commands that bring the packages of an extra, or one of them: by their own names, and in
-    a clone of compact.
-    """
-    found = [each for each in _requirements() if f'extra == "{extra}"' in each]
-    named = [each.partition(";")[0].strip() for each in found]
-    named = [each for each in named if package in ("", *_NAME.findall(each)[:1])] or [extra]
-    quoted = " ".join(f"'{each}'" for each in named)
+    """The commands that install an extra or one package of it, by pip and in a clone of compact."""
+    try:
+        lines = requires("compactctl") or []
+    except PackageNotFoundError:
+        lines = []
+    packages = [line.partition(";")[0].strip() for line in lines if f'extra == "{extra}"' in line]
+    packages = [x for x in packages if package in ("", *_NAME.findall(x)[:1])] or [extra]
+    quoted = " ".join(f"'{name}'" for name in packages)
     return f"pip install {quoted}, or, in a clone of compact, pip install '.[{extra}]'"
 
 
-def _requirements() -> list[str]:
-    try:
-        return requires("compactctl") or []
-    except PackageNotFoundError:
-        return []
-
-
 def key_for(provider: str, address: str | None) -> str | None:
-    """The key that the environment holds, for the server at an address; None stands for where the
-    environment or the provider says that it is. None where there is none, where it would travel
-    readable, and where it belongs to somebody else (`belongs`).
+    """The API key in the environment, for the server at an address.
+
+    The address None means the provider's default. The result is None if there is no key, if it
+    would travel over plain http, or if it is for another server (`belongs`).
     """
     key = os.environ.get(PROVIDERS[provider].key) or None
     return key if is_sealed(address) and belongs(provider, address) else None
 
 
 def belongs(provider: str, address: str | None) -> bool:
-    """Whether the provider's key of the environment is meant for the server at an address: the one
-    that the environment names beside the key, the provider's own where it names none, or one on
-    this machine.
+    """Whether the API key in the environment is meant for the server at an address.
+
+    It is meant for the address that the environment names beside the key, else for the provider's
+    own, and for servers on this machine.
     """
     if address is None or is_here(address):
         return True
-    asked = PROVIDERS[provider]
-    return _origin(address) == _origin(os.environ.get(asked.address) or asked.own)
+    record = PROVIDERS[provider]
+    return _origin(address) == _origin(os.environ.get(record.address) or record.own)
+
+
+def is_own(provider: str, address: str | None) -> bool:
+    """Whether an address is the provider's own. None stands for that one."""
+    return address is None or _origin(address) == _origin(PROVIDERS[provider].own)
 
 
 def address_of(provider: str) -> str:
-    """Whom a provider's models are asked at where their key names no server."""
-    asked = PROVIDERS[provider]
-    return os.environ.get(asked.address) or asked.usual or asked.own
+    """The address of a provider's models whose keys name no server."""
+    record = PROVIDERS[provider]
+    return os.environ.get(record.address) or record.default or record.own
 
 
 def leads_to(key: ModelKey) -> str | None:
-    """The address of whoever is asked under a key, or of who is asked for the model itself; None
-    for this machine.
+    """The address that prompts go to, or that the model itself is loaded from; None for this
+    machine.
     """
     if key.provider == "transformers":
-        found = Path(key.name).is_dir()
-        address = None if found else os.environ.get("HF_ENDPOINT") or _HUB
+        is_local = Path(key.name).is_dir()
+        address = None if is_local else os.environ.get("HF_ENDPOINT") or _HUB
     elif PROVIDERS[key.provider].spoken is None:
         address = None
     else:
@@ -138,7 +143,7 @@ def leads_to(key: ModelKey) -> str | None:
 
 
 def _origin(address: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port; None of what is no address."""
+    """Scheme, host and port; None if the text is no address."""
     text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
@@ -149,9 +154,7 @@ def _origin(address: str) -> tuple[str, str, int | None] | None:
 
 
 def is_sealed(address: str | None) -> bool:
-    """Whether nobody on the way can read what is sent there: not over plain http, unless the server
-    is on this machine.
-    """
+    """Whether requests to an address are encrypted on the way, or never leave this machine."""
     return address is None or address.lower().startswith("https://") or is_here(address)
 
 
@@ -166,15 +169,16 @@ def is_here(address: str) -> bool:
         return False
 
 
-def http_client(client: ModuleType) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """What a client's package sends its requests by, trusting `certificates`."""
-    made = client.DefaultAsyncHttpxClient
-    return made(verify=certificates(made.__base__.__module__.partition(".")[0]))
+def http_client(kind: Any) -> Any:  # noqa: ANN401 - of a package that may be missing
+    """The HTTP client of a vendor's package, trusting `certificates`. `kind` is its class."""
+    library = kind.__base__.__module__.partition(".")[0]
+    return kind(verify=certificates(library))
 
 
 def certificates(library: str) -> ssl.SSLContext:
-    """Whom that library of HTTP trusts: `SSL_CERT_FILE`, `SSL_CERT_DIR` or a list of its own. One
-    for all clients, as reading a list takes a tenth of a second.
+    """The certificates that an HTTP library trusts: `SSL_CERT_FILE`, `SSL_CERT_DIR` or its own.
+
+    All clients share one context, as reading a list takes a tenth of a second.
     """
     named = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     return _certificates(library, *named)
@@ -182,15 +186,15 @@ def certificates(library: str) -> ssl.SSLContext:
 
 @cache
 def _certificates(library: str, *_named: str | None) -> ssl.SSLContext:
-    found: ssl.SSLContext = importlib.import_module(library).create_ssl_context()
-    return found
+    context: ssl.SSLContext = importlib.import_module(library).create_ssl_context()
+    return context
 
 
 class LoopClients(Generic[Client]):
-    """One client for each running event loop: asynchronous clients are bound to theirs.
+    """One client for each running event loop, as asynchronous clients are bound to theirs.
 
-    A client is closed with its loop, with whoever holds this, or by `aclose`; the next use makes
-    another one.
+    A client is closed with its loop, with this object, or by `aclose`. The next use makes a new
+    one.
     """
 
     def __init__(
@@ -206,13 +210,13 @@ class LoopClients(Generic[Client]):
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             client = self._make()
-            keeper = _kept(client, self._close, self._open)
+            keeper = _keep_open(client, self._close, self._open)
             self._open[loop] = client, keeper
             await anext(keeper)
         return self._open[loop][0]
 
     async def aclose(self) -> None:
-        """Close the clients of all loops that run."""
+        """Close the clients of all running loops."""
         here = asyncio.get_running_loop()
         for loop, (_, keeper) in list(self._open.items()):
             if loop is here:
@@ -221,16 +225,14 @@ class LoopClients(Generic[Client]):
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(keeper), loop))
 
 
-async def _kept(
-    client: Client, close: Callable[[Client], Awaitable[object]], known: _Open[Client]
+async def _keep_open(
+    client: Client, close: Callable[[Client], Awaitable[object]], clients: _Open[Client]
 ) -> AsyncGenerator[Client, None]:
-    """Holds a client open. A generator, as a loop ends those that are still open before it closes
-    itself.
-    """
+    # A loop ends all open generators before it closes, so that the client is closed in time.
     try:
         yield client
     finally:
-        known.pop(asyncio.get_running_loop(), None)
+        clients.pop(asyncio.get_running_loop(), None)
         await close(client)
 
 
@@ -238,7 +240,7 @@ async def _end(keeper: AsyncGenerator[Any, None]) -> None:
     await keeper.aclose()
 
 
-def _abandon(known: _Open[Any]) -> None:
-    for loop, (_, keeper) in list(known.items()):
+def _abandon(clients: _Open[Any]) -> None:
+    for loop, (_, keeper) in list(clients.items()):
         if loop.is_running():
             asyncio.run_coroutine_threadsafe(_end(keeper), loop)

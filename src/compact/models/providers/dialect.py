@@ -1,25 +1,37 @@
-"""What one server knows of what an answer may be asked for, found out by its own refusals.
+"""What one server does not take, learned from its refusals.
 
-Servers that speak the same API differ in field names, and in what they know at all; few say so
-beforehand. What is refused once is written otherwise, or left out, from then on.
+Servers that speak the same API differ in the fields, the order of messages and the kinds of content
+that they accept, and few say so beforehand. A refusal teaches: from then on, `Dialect` names a
+field differently or leaves it out, `StrictTurns` joins neighbours of one role, and
+`UnsupportedParts` sends a word in place of a part.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from compact.errors import ModelRefused
+from compact.messages.alternation import in_turns, in_words
+from compact.messages.formats.known import format_named
+from compact.messages.formats.wire import NO_IMAGE
+from compact.messages.formats.wire_safe import shortly_named, spelled_out
+from compact.messages.images import binaries, is_picture, visible_json
+from compact.messages.messages import Message
 from compact.patterns import regex
+
+Body = Mapping[str, Any]
 
 _UNKNOWN = regex(
     r"un(?:supported|known|recognized|expected)|not (?:supported|permitted|allowed)|extra|"
     r"does(?: not|n't) support",
     re.IGNORECASE,
 )
-"""How refusals say that it is the field, and not its value, that is wrong."""
+"""Words of refusals that find fault with a field itself and not with its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +39,15 @@ class Wish:
     """A field of a request beside the prompt."""
 
     names: tuple[str, ...]
-    """What it may be called, in the order they are tried."""
+    """Its possible names, in the order they are tried."""
     needed: bool = False
-    """Whether an answer that was asked for without it would be no answer."""
+    """Whether a request without it makes no sense."""
     words: str = ""
-    """A pattern by which refusals name it beside its names."""
+    """A pattern that finds it in refusals, beside its names."""
 
 
 class Dialect:
-    """The wishes of an API, as far as one server knows them."""
+    """The wishes of an API, under the names that one server accepts."""
 
     def __init__(self, wishes: Mapping[str, Wish]) -> None:
         self._wishes = wishes
@@ -46,24 +58,22 @@ class Dialect:
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """What is wanted, as fields of a request."""
+        """The wishes as fields of a request; without those that the server refused."""
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
-        """Whether the refusal is of a field that is written otherwise from now on."""
-        said = str(refusal)
-        if refusal.status not in (400, 422) or not _UNKNOWN.search(said):
+        """Learn from a refusal. Returns whether a request is written differently from now on."""
+        if refusal.status not in (400, 422) or not _UNKNOWN.search(str(refusal)):
             return False
         for wish in wanted:
-            if self.knows(wish) and re.search(self._words(wish), said):
-                return self._moved_on(wish)
+            if self.knows(wish):
+                words = (rf"\b{self._name(wish)}\b", self._wishes[wish].words)
+                if re.search("|".join(filter(None, words)), str(refusal)):
+                    return self._moved_on(wish)
         return False
 
     def _name(self, wish: str) -> str:
         return self._wishes[wish].names[self._tried[wish]]
-
-    def _words(self, wish: str) -> str:
-        return "|".join(filter(None, (rf"\b{self._name(wish)}\b", self._wishes[wish].words)))
 
     def _moved_on(self, wish: str) -> bool:
         self._tried[wish] += 1
@@ -71,3 +81,179 @@ class Dialect:
             return True
         self._tried[wish] = 0
         return False
+
+
+# --- the order of messages ---
+
+
+class StrictTurns:
+    """The order of messages that a server accepts.
+
+    A chat template that refuses a prompt refuses every later one too. After the first refusal,
+    neighbours of one role are sent as one message (`messages.alternation`). After the second, tool
+    calls and their results are sent as words.
+    """
+
+    def __init__(self, wire: str) -> None:
+        self._wire = wire
+        self._strictness = 0
+        """0: any order; 1: user and assistant take turns; 2: turns, and words only."""
+
+    def written(self, prompt: Body) -> dict[str, Any]:
+        """The prompt in an order that the server accepts."""
+        field = "input" if "input" in prompt else "messages"
+        if not self._strictness or not prompt.get(field):
+            return dict(prompt)
+        wire = format_named("responses" if field == "input" else self._wire)
+        messages: list[Message] = []
+        for i, record in enumerate(prompt[field]):
+            messages.append(wire.parse(record, i, reversed(messages)))
+        if self._strictness > 1:
+            messages = in_words(messages)
+        turns = [message for _, message in in_turns([(None, message) for message in messages])]
+        rendered = map(shortly_named, wire.render(turns))
+        return {**prompt, field: list(map(spelled_out, rendered) if field == "input" else rendered)}
+
+    def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
+        """Learn from a refusal. Returns whether the prompt is written differently from now on."""
+        before = self.written(prompt)
+        while refusal.part == "turns" and self._strictness < 2:
+            self._strictness += 1
+            if self.written(prompt) != before:
+                return True
+        return False
+
+
+# --- parts of messages ---
+
+_AUDIO = frozenset(("audio", "audio_url", "input_audio"))
+_TEXTS = ("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking")
+_KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
+_HOLDERS = ("content", "output")
+"""The fields that hold parts. A tool's result is a part that holds parts."""
+_MARKS = ("cache_control",)
+"""Fields of a part that are no content."""
+
+
+class UnsupportedParts:
+    """Images, audio and other parts of messages that a server refuses.
+
+    A refused part stands in every later prompt too. If the last message holds it, the answer is
+    about it, so the refusal reaches the caller once. Later prompts, and earlier messages at once,
+    show a word in its place, and the session goes on. Of files, those of the newest message are
+    left out first, as no server says which file is broken.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: set[str] = set()
+        """Refused kinds of parts, as `ModelRefused.part` names them."""
+        self._reported: set[str] = set()
+        """Digests of single parts whose refusal the caller knows."""
+
+    def written(self, prompt: Body) -> dict[str, Any]:
+        """The prompt with words in place of refused parts."""
+        field = _field(prompt)
+        if not (self._kinds or self._reported) or not prompt[field]:
+            return dict(prompt)
+        *earlier, last = prompt[field]
+        shown = [_without(m, self._is_refused, _text_type(field, m)) for m in earlier]
+        last = _without(last, self._is_reported, _text_type(field, last))
+        return {**prompt, field: [*shown, last]}
+
+    def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
+        """Learn from a refusal. Returns whether to send the prompt again instead of raising it."""
+        if not refusal.part:
+            return False
+        before = self.written(prompt)
+        suspects = [self._unreported(x, refusal.part) for x in reversed(prompt[_field(prompt)])]
+        is_asked_about = any(suspects[:1])
+        if refusal.part == "file":
+            self._reported |= next(filter(None, suspects), set())
+        else:
+            self._kinds.add(refusal.part)
+            self._reported |= set().union(*suspects[:1])
+        return not is_asked_about and self.written(prompt) != before
+
+    def _unreported(self, message: Body, refused: str) -> set[str]:
+        return {_digest(x) for x in _parts(message) if _is(x, refused)} - self._reported
+
+    def _is_refused(self, part: Body) -> bool:
+        return any(_is(part, kind) for kind in self._kinds) or self._is_reported(part)
+
+    def _is_reported(self, part: Body) -> bool:
+        return bool(_kind(part)) and _digest(part) in self._reported
+
+
+def _field(prompt: Body) -> str:
+    return "input" if "input" in prompt else "messages"
+
+
+def _kind(part: Body) -> str:
+    if is_picture(part):
+        return "image"
+    named = part.get("type")
+    if named in _AUDIO:
+        return "audio"
+    return "" if named in _KNOWN else "part"
+
+
+def _is(part: Body, refused: str) -> bool:
+    """Whether a part is of the kind in `ModelRefused.part`."""
+    kind = _kind(part)
+    match refused:
+        case "media":
+            return kind in ("image", "audio")
+        case "file":
+            return kind in ("image", "audio") or (kind == "part" and any(binaries(part)))
+        case _:
+            return kind == refused
+
+
+def _digest(part: Body) -> str:
+    shown = {key: value for key, value in part.items() if key not in _MARKS}
+    return sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _parts(message: Body) -> Iterator[Body]:
+    """The parts of a message, those inside tool results and Ollama's images included."""
+    for field in _HOLDERS:
+        for part in message[field] if isinstance(message.get(field), list) else ():
+            if isinstance(part, Mapping):
+                yield part
+                yield from _parts(part)
+    yield from map(_picture, message.get("images") or ())
+
+
+def _picture(data: str) -> Body:
+    return {"type": "image", "data": data}
+
+
+def _without(message: Body, is_left_out: Callable[[Body], bool], text_type: str) -> Body:
+    changed: dict[str, Any] = {
+        field: [_shown(part, is_left_out, text_type) for part in message[field]]
+        for field in _HOLDERS
+        if isinstance(message.get(field), list)
+    }
+    pictures = message.get("images") or ()
+    kept = [data for data in pictures if not is_left_out(_picture(data))]
+    if len(kept) < len(pictures):
+        words = [message.get("content"), *[NO_IMAGE] * (len(pictures) - len(kept))]
+        changed |= {"content": "\n".join(filter(None, words)), "images": kept}
+    return {**message, **changed} if changed else message
+
+
+def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) -> object:
+    if not isinstance(part, Mapping):
+        return part
+    if not is_left_out(part):
+        return _without(part, is_left_out, text_type)
+    word = {"image": NO_IMAGE, "audio": "[audio]"}.get(_kind(part)) or visible_json(part)
+    mark = {key: part[key] for key in _MARKS if key in part}
+    return {"type": text_type, "text": word, **mark}
+
+
+def _text_type(field: str, message: Body) -> str:
+    """The type of a text part in this message: the Responses API has names of its own."""
+    if field != "input":
+        return "text"
+    return "output_text" if message.get("role") == "assistant" else "input_text"

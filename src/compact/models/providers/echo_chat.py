@@ -1,7 +1,6 @@
-"""A model that needs nothing: it says back what it was told, and how large its prompt was.
+"""A model that repeats what it was told, and states how large its prompt was.
 
-It knows nothing. It is there to try everything with, without a network and without weights: a
-session, its window, its compressions.
+It needs no network and no weights. It is there to try out sessions, windows and compressions.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from compact.messages.sizes import size_in
 from compact.text.speakers import own_words_of, speaker_of
 
 WINDOW = 8_192
-"""Tokens of its window where its name is no size."""
+"""Tokens of its window if its name is no size."""
 QUOTED = 1_200
-"""Characters that it says back of a message."""
+"""Characters of a message that it repeats, at most."""
 PAUSE = 0.01
-"""Seconds between two words: an answer is seen to grow."""
+"""Seconds between two words, so that an answer visibly grows."""
 LETTERS = 4
-"""Letters of a token, about: an answer with a limit is cut by them."""
+"""Letters of a token, about. An answer with a limit is cut by them."""
 
 
 class EchoChat:
-    """A model whose name may say how large its window is: `echo:4k`, `echo:offline`.
+    """A model whose name may give the size of its window: `echo:4k`, `echo:offline`.
 
-    `timeout` is taken as of every model: no answer comes near it.
+    `timeout` has no effect. It is there because all models take it.
     """
 
     def __init__(self, name: str, *, timeout: float = 600) -> None:
@@ -41,7 +40,7 @@ class EchoChat:
         """The answer, at once.
 
         Raises:
-            WrongLayer: this is no active context.
+            WrongLayer: `context` is no active context.
         """
         await asyncio.sleep(0)
         return self._reply(sendable(context), ask)
@@ -61,30 +60,29 @@ class EchoChat:
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt, as the session counts them."""
+        """Tokens of the prompt by the session's own count."""
         return max(1, sendable(context).tokens)
 
     async def limits(self) -> Limits:
-        """The window that its name says."""
+        """The window in its name."""
         return Limits(window=self._window)
 
     def _reply(self, context: ActiveContext, ask: Ask) -> Reply:
         text = _answer(context)
         most = LETTERS * ask.max_tokens if ask.max_tokens else len(text)
-        said = text[:most]
-        tokens = max(1, len(said) // LETTERS)
+        tokens = max(1, len(text[:most]) // LETTERS)
         return Reply(
-            message=Message(role="assistant", content=said),
+            message=Message(role="assistant", content=text[:most]),
             usage=Usage(prompt_tokens=max(1, context.tokens), completion_tokens=tokens),
-            finish="stop" if said == text else "length",
+            finish="stop" if len(text) <= most else "length",
             model=self.name,
         )
 
 
 def _answer(context: ActiveContext) -> str:
-    """What is said: the person's newest words, and what stands in the prompt."""
-    said = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
-    words = next((each for each in reversed(said) if each), "Nothing.")
+    """The person's newest words, and the size of the prompt."""
+    texts = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
+    words = next((text for text in reversed(texts) if text), "Nothing.")
     quoted = words if len(words) <= QUOTED else f"{words[:QUOTED].rstrip()} …"
     lines = "\n".join(f"> {line}" for line in quoted.splitlines())
     held = f"{len(context.messages):,} messages, {context.tokens:,} tokens"

@@ -1,46 +1,59 @@
-"""Embedders that ask somebody else: Ollama, servers that speak OpenAI's API, sentence-transformers,
-a function of one's own. Clients are those of the vendors, imported when they are first needed.
+"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and functions of one's own.
+
+`embedder` finds one by name. Clients of the vendors are imported when they are first needed.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from compact.errors import ContextOverflow, InvalidInput, ModelRefused
+from compact.errors import (
+    ContextOverflow,
+    InvalidArgument,
+    InvalidInput,
+    ModelFailed,
+    ModelRefused,
+    UnknownModel,
+)
 from compact.messages.characters import carried
-from compact.models.model_keys import ModelKey
-from compact.models.providers.clients import NO_KEY, certificates, key_for, package
-from compact.models.providers.failures import key_hint, mapped, reading
-from compact.models.providers.openai_server import is_openai
+from compact.messages.protocols import CutsTexts, Embedder
+from compact.models.model_keys import ModelKey, parse_key
+from compact.models.providers.clients import http_client, package
+from compact.models.providers.failures import mapped, reading
+from compact.models.providers.minilm import MODEL, MiniLM
+from compact.models.providers.ollama_chat import ollama_client
+from compact.models.providers.openai_server import client_settings
 from compact.text.embedding import Numbers, cut
 
+T = TypeVar("T")
 Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
-"""Seconds that one answer may take; a server may load its model first."""
+"""Seconds that one answer may take: a server may have to load its model first."""
 _PREFIXES: Mapping[str, tuple[str, str]] = {
     "nomic-embed-text": ("search_document: ", "search_query: "),
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
     "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
     "multilingual-e5": ("passage: ", "query: "),
 }
-"""What models want before a document and before a question, by how their names begin. Their cards
-say so; the models' own files in Ollama do not add it."""
+"""The prefixes of documents and of questions, by the start of a model's name. The models' cards
+demand them, and their files in Ollama do not add them."""
 
 
 def prefixes_of(model: str) -> tuple[str, str]:
-    """What a model wants before a document, and before a question."""
+    """The prefixes that a model wants before documents and before questions."""
     own = model.rpartition("/")[2]
-    return next((found for name, found in _PREFIXES.items() if own.startswith(name)), ("", ""))
+    return next((pair for name, pair in _PREFIXES.items() if own.startswith(name)), ("", ""))
 
 
 class ServedEmbedder(ABC):
-    """An embedder behind a server. `prefixes` stand before documents and before questions; the
-    model's own where none are given. `timeout` is in seconds, for one answer.
+    """An embedder behind a server.
+
+    `prefixes` are put before documents and before questions; the default is the model's own.
+    `timeout` is in seconds, for one answer.
     """
 
     def __init__(
@@ -64,13 +77,13 @@ class ServedEmbedder(ABC):
         Raises:
             ModelFailed: it cannot be asked.
         """
-        found = self.embed(["dimensions"])
+        vectors = self.embed(["dimensions"])
         with reading(self.name):
-            return len(found[0])
+            return len(vectors[0])
 
     @cached_property
     def version(self) -> str:
-        """What the server says of the model's weights, and what stands before texts."""
+        """The server's digest of the model's weights, and the prefixes."""
         with mapped(self.name):
             return "|".join((self._weights(), *self._prefixes))
 
@@ -91,10 +104,10 @@ class ServedEmbedder(ABC):
         except ContextOverflow as error:
             raise InvalidInput(f"{self.name} does not read all of a text: {error}") from error
         with reading(self.name):
-            found: Vectors = self._vectors_in(answer)
-            if len(found) != len(given):
-                raise InvalidInput(f"{len(found)} vectors for {len(given)} texts")
-            return found
+            vectors: Vectors = self._vectors_in(answer)
+            if len(vectors) != len(given):
+                raise InvalidInput(f"{len(vectors)} vectors for {len(given)} texts")
+            return vectors
 
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - of a package that may be missing
@@ -102,7 +115,7 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _made(self) -> Any:  # noqa: ANN401 - as above
-        """A client."""
+        """Make a client."""
 
     @abstractmethod
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - any JSON value
@@ -113,7 +126,7 @@ class ServedEmbedder(ABC):
         """The vectors in an answer, in order."""
 
     def _weights(self) -> str:
-        """What tells the weights; empty where the server does not say."""
+        """A digest of the weights; empty if the server states none."""
         return ""
 
 
@@ -123,20 +136,8 @@ class OpenAIEmbedder(ServedEmbedder):
     def _made(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("openai", model=self.name)
         url = self._key.base_url or os.environ.get("OPENAI_BASE_URL")
-        key = self._api_key or key_for("openai", self._key.base_url)
-        if not key and is_openai(url):
-            text = f"there is no key for {self.name}: {key_hint(self.name)}"
-            raise ModelRefused(text, model=self.name)
-        if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
-            url = f"{url.rstrip('/')}/v1"
-        made = vendor.DefaultHttpxClient
-        library = made.__base__.__module__.partition(".")[0]
-        return vendor.OpenAI(
-            api_key=key or NO_KEY,
-            base_url=url,
-            timeout=self._timeout,
-            http_client=made(verify=certificates(library)),
-        )
+        settings = client_settings(self._key, url, self._api_key, self._timeout)
+        return vendor.OpenAI(**settings, http_client=http_client(vendor.DefaultHttpxClient))
 
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - as above
         body = {"model": self._key.name, "input": texts, "encoding_format": "float"}
@@ -148,19 +149,11 @@ class OpenAIEmbedder(ServedEmbedder):
 
 
 class OllamaEmbedder(ServedEmbedder):
-    """An embedder behind Ollama's `/api/embed`, which refuses texts that are too long instead of
-    cutting them.
-    """
+    """An embedder behind Ollama's `/api/embed`. A text that is too long is refused, not cut."""
 
     def _made(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("ollama", model=self.name)
-        url = self._key.base_url
-        client = vendor.Client(host=url, timeout=self._timeout, verify=certificates("httpx"))
-        headers = client._client.headers
-        headers.pop("authorization", None)  # the package sends OLLAMA_API_KEY anywhere
-        if key := self._api_key or key_for("ollama", url):
-            headers["authorization"] = f"Bearer {key}"
-        return client
+        return ollama_client(vendor.Client, self._key.base_url, self._api_key, self._timeout)
 
     def _sent(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - as above
         # the package has no public way to have the JSON as it is
@@ -176,14 +169,14 @@ class OllamaEmbedder(ServedEmbedder):
     def _weights(self) -> str:
         named = self._key.name if ":" in self._key.name else f"{self._key.name}:latest"
         rows = self._sent("GET", "/api/tags").get("models") or []
-        found: Mapping[str, Any] = next((row for row in rows if row.get("name") == named), {})
-        return str(found.get("digest") or "")[:12]
+        row: Mapping[str, Any] = next((row for row in rows if row.get("name") == named), {})
+        return str(row.get("digest") or "")[:12]
 
 
 class SentenceTransformersEmbedder:
-    """A model of the package sentence-transformers: its name, a folder, or one that is loaded. A
-    model that is named is loaded at the first use. `version` tells its weights from others of its
-    name.
+    """A model of the package sentence-transformers: its name, a folder, or a loaded model.
+
+    A named model is loaded at the first use. `version` tells its weights from others of its name.
     """
 
     def __init__(self, model: Any, *, name: str | None = None, version: str = "") -> None:  # noqa: ANN401 - of a package that may be missing
@@ -239,8 +232,10 @@ class SentenceTransformersEmbedder:
 
 
 class FunctionEmbedder:
-    """A function of texts that gives their vectors. `fits` says whether it reads all of a text; a
-    text that it does not is cut. Without it texts are cut to a thousand characters.
+    """A function from texts to their vectors.
+
+    `fits` says whether the function reads a text whole; a longer text is cut. Without `fits`, texts
+    are cut to a thousand characters.
     """
 
     def __init__(
@@ -281,8 +276,8 @@ class FunctionEmbedder:
 
 
 def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text in pieces of at most a thousand characters that fit; one that does not is halved,
-    down to a character.
+    """The text in pieces that fit, of at most a thousand characters. A piece that does not fit is
+    halved, down to one character.
     """
     pieces = cut(text)
     while not all(len(piece) < 2 or fits(piece) for piece in pieces):
@@ -292,3 +287,115 @@ def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
             for part in ([piece] if len(piece) < 2 or fits(piece) else cut(piece, len(piece) // 2))
         ]
     return pieces
+
+
+# --- by name ---
+
+MINILM, SENTENCE_TRANSFORMERS = "minilm", "sentence-transformers"
+"""Embedders that run in this process, by the part of a name before the colon."""
+_SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai": OpenAIEmbedder}
+"""Embedders behind a server, by the provider in a model's key."""
+
+
+def embedder(
+    chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
+) -> Embedder:
+    """The embedder of a name.
+
+    Names are `minilm` (all-MiniLM-L6-v2 in this process), `minilm:FOLDER` for other weights,
+    `minilm-int8` or `minilm:FOLDER-int8` for weights in bytes, `ollama:nomic-embed-text`,
+    `openai:text-embedding-3-small`, `http://host:8080/v1#model` and `sentence-transformers:NAME`.
+    A function from texts to vectors becomes an embedder, and an embedder is returned unchanged.
+
+    Raises:
+        UnknownModel: there is no embedder of that name.
+        InvalidArgument: `api_key` is given for an embedder that needs none.
+    """
+    here = (MINILM, SENTENCE_TRANSFORMERS)
+    if isinstance(chosen, str) and chosen.partition(":")[0] not in here:
+        return _served_embedder(chosen, api_key)
+    if api_key is not None:
+        raise InvalidArgument("api_key", "api_key is for a server, and this runs in this process")
+    if isinstance(chosen, str):
+        kind, _, name = chosen.partition(":")
+        return _minilm(name) if kind == MINILM else SentenceTransformersEmbedder(name)
+    if isinstance(chosen, Embedder):
+        return chosen
+    return FunctionEmbedder(chosen)
+
+
+def _served_embedder(key: str, api_key: str | None) -> Embedder:
+    named = parse_key(key)
+    if named.provider not in _SERVED:
+        raise UnknownModel(
+            f"{named} embeds nothing; there are minilm, ollama:NAME, openai:NAME, "
+            "http://HOST/v1#NAME and sentence-transformers:NAME"
+        )
+    return _SERVED[named.provider](named, api_key=api_key)
+
+
+def _minilm(name: str) -> Embedder:
+    name, is_int8 = name.removesuffix("-int8"), name.endswith("-int8")
+    folder = None if name in ("", MODEL) else name
+    return MiniLM(folder, precision="int8" if is_int8 else "fp32")
+
+
+# --- with failures of one kind ---
+
+
+class TypedEmbedder:
+    """An embedder, by its name or itself, whose failures are all raised as `ModelFailed`.
+
+    Of a question that is longer than its window, the first piece is embedded. Nothing is asked
+    before the first use.
+
+    Raises:
+        UnknownModel: there is no embedder of that name.
+    """
+
+    def __init__(self, chosen: str | Embedder) -> None:
+        self._own = embedder(chosen) if isinstance(chosen, str) else chosen
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._own.name
+
+    @property
+    def version(self) -> str:
+        """A text that changes when new vectors are no longer comparable with old ones."""
+        return self._asked(lambda: self._own.version)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in each vector."""
+        return self._asked(lambda: self._own.dimensions)
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
+        """The vector of each text.
+
+        Raises:
+            InvalidInput: a document is longer than the model's window.
+            ModelFailed: the model cannot be asked, or its answer cannot be used.
+        """
+        if not query:
+            with mapped(self.name):
+                return self._own.embed(texts)
+        first = [next(iter(self.pieces(text)), text) for text in texts]
+        vectors = self._asked(lambda: self._own.embed(first, query=True))
+        with reading(self.name):
+            if [len(row) for row in vectors] != [self.dimensions] * len(first):
+                raise InvalidInput(f"not one vector of {self.dimensions} numbers for each text")
+        return vectors
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces that the model reads whole."""
+        own = self._own
+        return self._asked(lambda: own.pieces(text) if isinstance(own, CutsTexts) else cut(text))
+
+    def _asked(self, work: Callable[[], T]) -> T:
+        try:
+            with mapped(self.name):
+                return work()
+        except InvalidInput as error:
+            raise ModelFailed(f"{self.name}: {error}", model=self.name) from error

@@ -1,8 +1,8 @@
-"""What went wrong at a model's server, as one of our errors and a sentence for a person.
+"""Failures of models and their servers, as errors of compact with a sentence for a person.
 
-Start reading at `failure_of`. Vendors' exceptions are told by what they carry (a status, a body,
-headers) and by the names of their classes, so that no vendor's package is imported here. What a
-refusal says of sizes is read in `messages.overflow`; when to ask again is the caller's business.
+Start reading at `failure_of`. Vendors' exceptions are recognized by their status, body and headers,
+and by the names of their classes, so that no vendor's package is imported here.
+`messages.overflow` reads the sizes in a refusal. The caller decides when to ask again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from compact.errors import (
     UnknownModel,
 )
 from compact.messages.overflow import refusal_of
-from compact.models.model_keys import PROVIDERS, ModelKey, parse_key
+from compact.models.model_keys import ModelKey, parse_key
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import address_of, belongs, is_sealed
 from compact.patterns import regex
 from compact.secrets.redaction import redact, without_credentials
 
 QUOTED = 300
-"""Characters of a server's own words that are repeated."""
+"""Characters of a server's own words in our error texts, at most."""
 
 _LATER: Mapping[int, str] = {
     408: "was too slow",
@@ -45,9 +46,9 @@ _LATER: Mapping[int, str] = {
     504: "was too slow behind its gateway",
     529: "is overloaded",
 }
-"""What is over in a while, by status; other statuses from 500 on are errors of the server's own."""
+"""Statuses that may pass, with their words. Other statuses from 500 on are errors of the server."""
 _NEVER = (501, 505)
-"""Statuses from 500 on that stay."""
+"""Statuses from 500 on that will not pass."""
 _STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
@@ -66,7 +67,7 @@ _STATUS: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What servers call an error, as the status that means it: errors within an answer have none."""
+"""The status of an error's name: an error inside an answer has no HTTP status."""
 _QUOTA = regex(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|out of credits|"
     r"insufficient (?:balance|funds|credits)",
@@ -107,8 +108,8 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
     },
     "part": regex(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
 }
-"""How servers say what of a prompt they do not take, as `ModelRefused.part` names it. The first
-that fits counts: what is said of one file must not take sight from a model that sees.
+"""The words of servers that refuse a part of a prompt, by the name in `ModelRefused.part`. The
+first match counts: a refusal of one broken file must not switch off all images.
 """
 _REFUSED: Mapping[str, str] = {
     "file": "cannot read a file in it: give it in another form",
@@ -119,13 +120,13 @@ _REFUSED: Mapping[str, str] = {
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
-"""What llama.cpp says of a request that it cannot read, with the status of an error of its own."""
+"""The words of llama.cpp for a request that it cannot read. It sends them with status 500."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
 _NO_KEY = {"CredentialsError", "SubjectTokenProviderError"}
 _CLIENTS = {"OpenAIError", "AnthropicError", "TypeError"}
-"""What clients raise before they send anything, a missing key among the reasons."""
+"""Errors that clients raise before they send anything, for example without an API key."""
 _FILTERED = {"ContentFilterFinishReasonError"}
 _UNREADABLE = {
     "APIResponseValidationError",
@@ -145,21 +146,21 @@ _UNREACHED = {
     "WebSocketConnectionClosedError",
 }
 _NO_REFUSAL = _SLOW | _ADDRESS | _UNREACHED | _UNREADABLE
-"""Classes of errors that hold no refusal of a server, whatever words are in them."""
+"""Errors that are never a server's refusal, whatever their words."""
 
 
 class ErrorInAnswer(Exception):
-    """A server sent an error where an answer was due, with a status of success."""
+    """A server sent an error in place of an answer, with a status of success."""
 
     def __init__(self, body: object) -> None:
         self.body = body
-        super().__init__(_said_in(body))
+        super().__init__(_message_in(body))
 
 
 @contextmanager
 def mapped(model: str) -> Iterator[None]:
-    """What fails inside is raised as one of our errors, the vendor's as its cause. Cancellation and
-    interrupts pass through.
+    """Raise any failure of the block as an error of compact, with the original as its cause.
+    Cancellation and interrupts pass through.
     """
     try:
         yield
@@ -171,20 +172,18 @@ def mapped(model: str) -> Iterator[None]:
 
 @contextmanager
 def reading(model: str) -> Iterator[None]:
-    """An answer is read inside: one that does not say what it should, where it should, is a failure
-    of the model's, which may do better if it is asked again.
-    """
+    """Raise `ModelFailed` if the block cannot read an answer. The model may do better next time."""
     try:
         yield
     except (InvalidInput, AttributeError, LookupError, TypeError, ValueError) as error:
-        text = f"{model} answered something that cannot be read: {_said(error)}"
+        text = f"{model} answered something that cannot be read: {_words_of(error)}"
         raise ModelFailed(text, model=model) from error
 
 
 def failure_of(error: BaseException, model: str) -> CompactError:
-    """The error of ours that a vendor's exception means; `model` is the key of who was asked.
+    """The error of compact that a vendor's exception means. `model` is the key of the model.
 
-    What is not an `Exception` (cancellation, an interrupt) is never mapped: it is raised again.
+    Cancellation and interrupts are raised again.
     """
     if isinstance(error, CompactError):
         return error
@@ -202,89 +201,88 @@ def failure_of(error: BaseException, model: str) -> CompactError:
 
 
 def _overflow(error: Exception, model: str) -> ContextOverflow | None:
-    if not _is_said_by_server(error):
+    if not _comes_from_server(error):
         return None
     refusal = refusal_of(error)
     if refusal is None and _status(error) != 413:
         return None
     tokens, limit, _ = refusal or (None, None, False)
     return ContextOverflow(
-        f"{model} refused the prompt as too large: {_said(error)}", tokens=tokens, limit=limit
+        f"{model} refused the prompt as too large: {_words_of(error)}", tokens=tokens, limit=limit
     )
 
 
 def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
-    said = _said(error)
-    whole = f"{said} {getattr(error, 'body', '')}"
+    words = _words_of(error)
+    whole = f"{words} {getattr(error, 'body', '')}"
     if status in (402, 403, 429) and _QUOTA.search(whole):
-        text = f"{model} refused: the account has no quota or credit left ({said})"
+        text = f"{model} refused: the account has no quota or credit left ({words})"
         return ModelRefused(text, model=model, status=status)
-    part = "" if status == 401 else _refused_part(said)
-    stays = status == 500 and (part or _STAYS.search(said))
+    part = "" if status == 401 else _refused_part(words)
+    stays = status == 500 and (part or _STAYS.search(words))
     if not stays and (status in _LATER or (status >= 500 and status not in _NEVER)):
         what = _LATER.get(status, f"has an error of its own (status {status})")
         return ModelUnavailable(
-            f"the server of {model} {what}: {said}",
+            f"the server of {model} {what}: {words}",
             model=model,
             status=status,
             retry_after=_retry_after(error),
         )
     if part:
-        text = f"{model} {_REFUSED[part]}, or say it in words ({said})"
+        text = f"{model} {_REFUSED[part]}, or say it in words ({words})"
         return ModelRefused(text, model=model, status=status, part=part)
-    return ModelRefused(_refusal(status, said, whole, model), model=model, status=status)
+    return ModelRefused(_refusal(status, words, whole, model), model=model, status=status)
 
 
-def _refusal(status: int, said: str, whole: str, model: str) -> str:
+def _refusal(status: int, words: str, whole: str, model: str) -> str:
     if status == 401 or (status in (400, 403) and _KEY.search(whole)):
-        return f"{model} did not accept the key: {key_hint(model)} ({said})"
+        return f"{model} did not accept the key: {key_hint(model)} ({words})"
     if status == 403:
-        return f"{model} may not be used with this key, from here or for this: {said}"
-    if status in (400, 404) and (_NO_MODEL.search(said) or "model_not_found" in whole):
-        return f"the server knows no model of that name ({model}): {said}"
+        return f"{model} may not be used with this key, from here or for this: {words}"
+    if status in (400, 404) and (_NO_MODEL.search(words) or "model_not_found" in whole):
+        return f"the server knows no model of that name ({model}): {words}"
     if status in (404, 405):
-        return f"nothing answers for {model} at {_where(model)}; check name and address ({said})"
-    return f"{model} refused the request (status {status}): {said}"
+        return f"nothing answers for {model} at {_where(model)}; check name and address ({words})"
+    return f"{model} refused the request (status {status}): {words}"
 
 
 def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
-    said = _said(error)
+    words = _words_of(error)
     if "LocalProtocolError" in kinds:
         text = "the request cannot be sent; is there a line break in the key or the address?"
         return ModelRefused(f"{model}: {text}", model=model)
     if kinds & _ADDRESS:
-        return ModelRefused(f"{model} cannot be asked at {_where(model)}: {said}", model=model)
+        return ModelRefused(f"{model} cannot be asked at {_where(model)}: {words}", model=model)
     if kinds & _NO_KEY or (kinds & _CLIENTS and _KEY.search(str(error))):
         return ModelRefused(f"there is no key for {model}: {key_hint(model)}", model=model)
     if kinds & _FILTERED:
-        return ModelRefused(f"a filter of {model} stopped the answer: {said}", model=model)
+        return ModelRefused(f"a filter of {model} stopped the answer: {words}", model=model)
     if kinds & _UNREADABLE:
-        text = f"{model} answered something that cannot be read: {said}"
+        text = f"{model} answered something that cannot be read: {words}"
         return ModelFailed(text, model=model, status=_status(error))
     if kinds & _UNREACHED:
-        text = f"the server of {model} cannot be reached at {_where(model)}: {said}"
+        text = f"the server of {model} cannot be reached at {_where(model)}: {words}"
         return ModelUnavailable(text, model=model)
-    return ModelFailed(f"{model} failed: {said}", model=model)
+    return ModelFailed(f"{model} failed: {words}", model=model)
 
 
-def _refused_part(said: str) -> str:
-    """What of the prompt a refusal is of, as `ModelRefused.part`."""
-    return next((part for part, words in _PARTS.items() if words.search(said)), "")
+def _refused_part(words: str) -> str:
+    return next((part for part, pattern in _PARTS.items() if pattern.search(words)), "")
 
 
 def key_hint(model: str) -> str:
-    """Where a model's key is given, in words."""
+    """How to give a model its API key, in words."""
     named = _named(model)
-    home = PROVIDERS[named.provider] if named else None
-    if named is None or home is None or not home.key:
+    provider = PROVIDERS[named.provider] if named else None
+    if named is None or provider is None or not provider.key:
         return f"give the right key: {_GIVEN}"
     address = named.base_url
     if not is_sealed(address):
-        return f"{home.key} is not sent over plain http; ask by https, or {_GIVEN}"
+        return f"{provider.key} is not sent over plain http; ask by https, or {_GIVEN}"
     if not belongs(named.provider, address):
-        beside = f"set {home.address} to {address}, too"
-        return f"{home.key} is sent to its own address alone; {beside}, or {_GIVEN}"
-    return f"set {home.key}, or {_GIVEN}"
+        beside = f"set {provider.address} to {address}, too"
+        return f"{provider.key} is sent to its own address alone; {beside}, or {_GIVEN}"
+    return f"set {provider.key}, or {_GIVEN}"
 
 
 _GIVEN = "in Python make the model with chat_model(…, api_key=…)"
@@ -297,7 +295,7 @@ def _named(model: str) -> ModelKey | None:
 
 
 def _where(model: str) -> str:
-    """The address at which a model is asked, and what says that it is this one."""
+    """The address at which a model is asked, and the variable that names it."""
     named = _named(model)
     if named is None or named.base_url or not PROVIDERS[named.provider].address:
         return (named and named.base_url) or without_credentials(model)
@@ -306,37 +304,37 @@ def _where(model: str) -> str:
     return f"{address} ({variable}, in the environment of the process, says where)"
 
 
-# --- what exceptions carry ------------------------------------------------------------------------
+# --- reading exceptions ------------------------------------------------------------------------
 
 
 def _kinds(error: Exception) -> set[str]:
-    """The names of the error's classes, and of what a client wrapped into it."""
+    """The names of the classes of an error and of the one that a client wrapped into it."""
     chain = (error, error.__cause__) if isinstance(error.__cause__, Exception) else (error,)
     return {kind.__name__ for link in chain for kind in type(link).__mro__}
 
 
-def _is_said_by_server(error: Exception) -> bool:
+def _comes_from_server(error: Exception) -> bool:
     return any(hasattr(error, x) for x in ("body", "response", "status_code"))
 
 
 def _status(error: Exception) -> int | None:
-    """The status that the error came with, or the one that its body means; None for neither."""
-    given = getattr(error, "status_code", None)
-    if given is None:
-        given = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(given, int) and given >= 300:
-        return given
+    """The HTTP status of an error, or the one that its body means; None if there is neither."""
+    status = getattr(error, "status_code", None)
+    if status is None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int) and status >= 300:
+        return status
     for field in ("code", "status", "type"):
-        named = _inner(getattr(error, "body", None)).get(field)
-        if isinstance(named, int) and 400 <= named < 600:
-            return named
-        if isinstance(named, str) and named in _STATUS:
-            return _STATUS[named]
+        value = _inner(getattr(error, "body", None)).get(field)
+        if isinstance(value, int) and 400 <= value < 600:
+            return value
+        if isinstance(value, str) and value in _STATUS:
+            return _STATUS[value]
     return None
 
 
 def _inner(body: object) -> Mapping[str, Any]:
-    """The error object within a body; clients hand out either."""
+    """The error object inside a body. Some clients give the whole body, others only that object."""
     while isinstance(body, Mapping):
         inner = body.get("error")
         if not isinstance(inner, Mapping):
@@ -345,16 +343,16 @@ def _inner(body: object) -> Mapping[str, Any]:
     return {}
 
 
-def _said_in(body: object) -> str:
+def _message_in(body: object) -> str:
     for field in ("message", "error", "detail"):
         if isinstance(text := _inner(body).get(field), str) and text.strip():
             return text
     return body if isinstance(body, str) else ""
 
 
-def _said(error: Exception) -> str:
-    """The error in its own words: one line, without secrets and pages, never empty."""
-    text = _said_in(getattr(error, "body", None)) or str(error)
+def _words_of(error: Exception) -> str:
+    """The error's own words in one line, without secrets and web pages; never empty."""
+    text = _message_in(getattr(error, "body", None)) or str(error)
     if "<html" in text.lower() or "<!doctype" in text.lower():
         return "a web page came back instead of an answer"
     cause = error.__cause__
@@ -367,7 +365,7 @@ def _said(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Seconds that the server asks to wait, from its headers: a number, or a date."""
+    """Seconds to wait, from the headers of a refusal, which hold a number or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(header)

@@ -1,15 +1,13 @@
-"""A model that is asked again where that may help, and others in its place where it does not.
+"""Retries of one model, and other models in its place.
 
-Start reading at `FallbackModel`. A failure that may pass (`ModelUnavailable`) is waited out, each
-wait longer than the one before and none alike, as the server asks where it says so; an answer that
-cannot be used is asked for once more; a refusal is not argued with: the next model is asked. Who
-waits can always be cancelled.
+Start reading at `FallbackModel`. After a failure that may pass (`ModelUnavailable`), the same model
+is asked again. Waits grow and are random, and a server's own wish counts. An unusable answer is
+asked for again too. After a refusal the next model is asked. Every wait can be cancelled.
 
-A prompt that is too large for a model goes back to whoever made it. That layer acts first: it can
-learn from the refusal and make a smaller prompt, which the model of a person's choice then answers;
-from here the same prompt could only go to another model. When it has done what it can
-(`Ask.refused_by`), the others are asked, but only those whose window is known to hold the prompt
-and the answer: a prompt that one model refused is sent to no other in the hope that it fits.
+A prompt that is too large for a model goes back to the caller first. The caller can make a smaller
+prompt for the model that the user chose; this module could only send the same prompt to another
+model. Once the caller has done so (`Ask.refused_by`), the other models are asked, but only those
+whose window is known to hold prompt and answer.
 """
 
 from __future__ import annotations
@@ -47,17 +45,16 @@ from compact.messages.replies import Delta, Reply, promised
 
 T = TypeVar("T")
 Work = Callable[[ChatModel, ActiveContext, Ask], Awaitable[T]]
-"""What is done to have one model answer a prompt."""
+"""Asks one model."""
 MARGIN = 1.25
-"""Factor for a prompt that was counted by another model's tokenizer than the one that is to read
-it."""
+"""Factor for a prompt that was counted by the tokenizer of another model."""
 
 
 class FallbackModel:
-    """Models in the order they are asked: the first one as long as it answers.
+    """Models in the order they are asked. The others stand in for the first one.
 
-    `windows` are those that are known, in tokens, by the models' keys; what a server says of its
-    own counts more.
+    `windows` are the known windows in tokens, by the models' keys. A server's own statement counts
+    more.
     """
 
     def __init__(
@@ -77,10 +74,10 @@ class FallbackModel:
         self._emit = emit
         self._sleep = sleep
         self._withdrawn: set[str] = set()
-        """The stand-ins of which was said that they are asked without tools."""
+        """Stand-ins whose missing tools were reported."""
         self._down: dict[str, ModelUnavailable] = {}
-        """What became of asking a server for something beside an answer: where there is no use in
-        asking it for that one, too."""
+        """Servers that failed when asked for their limits or a count, if a server that is down
+        should not be asked for the answer either."""
 
     @property
     def name(self) -> str:
@@ -89,23 +86,20 @@ class FallbackModel:
 
     @property
     def abilities(self) -> Abilities:
-        """Those of the model that is asked first. A schema must be held by all of them, as any of
-        them may have to answer; a stand-in that calls no tools is given none.
+        """The abilities of the first model. Schemas need all models, as any may have to answer; a
+        stand-in without tools is given none.
         """
-        known = [model.abilities for model in self._models]
-        return Abilities(
-            tools=known[0].tools,
-            schemas=all(each.schemas for each in known),
-            counts=known[0].counts,
-        )
+        first = self._models[0].abilities
+        schemas = all(model.abilities.schemas for model in self._models)
+        return Abilities(tools=first.tools, schemas=schemas, counts=first.counts)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The first answer that can be used, and who gave it.
+        """The first usable answer. `Reply.model` names the model that gave it.
 
         Raises:
             ContextOverflow: the prompt is too large for the model whose turn it was; with
-                `ask.refused_by`, also where no other one is known to hold it.
-            ModelFailed: none of them answered; the last one's error.
+                `ask.refused_by`, no other model is known to hold it.
+            ModelFailed: no model answered; the error of the last one.
         """
 
         async def answered(model: ChatModel, given: ActiveContext, ask: Ask) -> Reply:
@@ -116,11 +110,11 @@ class FallbackModel:
         return await self._first(answered, sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written. Once a piece was handed on nobody else is asked: what was
-        read cannot be unread.
+        """Yield the answer as it is written. After its first piece no other model is asked, as the
+        reader has seen that piece.
 
         Raises:
-            As `complete`; ModelFailed also where an answer breaks off.
+            As `complete`; ModelFailed also if an answer breaks off.
         """
         clock = asyncio.get_running_loop().time
 
@@ -148,27 +142,24 @@ class FallbackModel:
                     raise self._too_slow(model, self._patience.each) from None
                 taken += clock() - start
 
-    def _check_up(self, model: ChatModel) -> None:
-        if down := self._down.pop(model.name, None):
-            raise down
-
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt as the first model's server counts them."""
+        """Tokens of the prompt by the count of the first model's server."""
         model = self._models[0]
-        return await self._aside(model, partial(model.count, context))
+        return await self._timed_beside(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
-        """What the first model's server says of its limits, in half the time of an answer at most:
-        one who does not say them may answer all the same.
+        """The limits of the first model, as its server states them.
+
+        Half the time of an answer is the most it may take: a server that does not state its limits
+        may answer all the same.
         """
         model, clock = self._models[0], asyncio.get_running_loop().time
         most = min(self._patience.each, self._patience.together) / 2
-        return await self._aside(model, model.limits, clock() + most)
+        return await self._timed_beside(model, model.limits, clock() + most)
 
-    async def _aside(
+    async def _timed_beside(
         self, model: ChatModel, work: Callable[[], Awaitable[T]], cut: float = inf
     ) -> T:
-        """What a server says beside an answer; one that is down is remembered."""
         try:
             return await self._timed(model, work, cut)
         except ModelUnavailable as error:
@@ -177,72 +168,74 @@ class FallbackModel:
             raise
 
     async def aclose(self) -> None:
-        """Close the connections of all of them."""
+        """Close the connections of all models."""
         for model in self._models:
             if (close := getattr(model, "aclose", None)) is not None:
                 await close()
 
     def _signed(self, reply: Reply, model: ChatModel) -> Reply:
-        """The reply with who gave it."""
         is_other = model is not self._models[0]
         return reply.model_copy(
             update={"model": reply.model or model.name, "is_stand_in": is_other}
         )
 
     async def _first(self, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
-        """What the first model yields that yields anything, the time for it shared by all."""
+        # Each model gets an equal share of the time that is left.
         clock = asyncio.get_running_loop().time
         end = clock() + self._patience.together - ask.waited
-        row = Attempts(prompt, ask)
+        attempts = Attempts(prompt, ask)
         for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
-            if model.name in row.refused:
+            if model.name in attempts.refused:
                 continue
-            if row.last and clock() >= end:
+            if attempts.last and clock() >= end:
                 break
             if model is not self._models[0]:
                 ask = ask.model_copy(update={"waited": 0.0, "options": {}})
             turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
-                self._check_up(model)
-                wanted = await self._wanted(turn, prompt, ask, row)
+                wanted = await self._wanted(turn, prompt, ask, attempts)
                 if wanted is None:
-                    row.note(model.name, None)
+                    attempts.note(model.name, None)
                     continue
-                if row.last:
-                    name, reason = row.last
-                    self._tell(ModelReplaced(model=name, by=model.name, reason=str(reason)))
+                if attempts.last:
+                    name, reason = attempts.last
+                    self._report(ModelReplaced(model=name, by=model.name, reason=str(reason)))
                 return await self._served(turn, work, prompt, wanted)
             except ContextOverflow as error:
                 error.stand_in = model.name if model is not self._models[0] else ""
                 error.others = len(self._models) > 1
                 if ask.refused_by is None:
                     raise
-                row.note(model.name, error)
+                attempts.note(model.name, error)
             except ModelFailed as error:
-                row.note(model.name, error)
-        raise row.told
+                attempts.note(model.name, error)
+        raise attempts.error
 
     async def _wanted(
-        self, turn: _Turn, prompt: ActiveContext, ask: Ask, row: Attempts
+        self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
-        """What the model is asked for: a stand-in within its own window, as far as that is known.
-        None where others refused the prompt and this one is not known to hold it with the answer.
+        """The request for a model. A stand-in is asked within its own window, if that is known.
+
+        None if others refused the prompt, and this model is not known to hold it with the answer.
 
         Raises:
-            ContextOverflow: the prompt is larger than the stand-in's window; not every server
-                refuses what is.
+            ContextOverflow: the prompt is larger than the stand-in's window. Not every server
+                refuses such a prompt itself.
+            ModelUnavailable: the model's server was down a moment ago.
         """
         model = turn.model
-        if model is self._models[0] and not row.refused:
+        if down := self._down.pop(model.name, None):
+            raise down
+        if model is self._models[0] and not attempts.refused:
             return ask
         limits = await self._limits_of(turn)
         window = limits.window or self._windows.get(model.name)
-        size = min((each for each in (window, limits.trained) if each), default=None)
-        if row.refused:
+        size = min(filter(None, (window, limits.trained)), default=None)
+        if attempts.refused:
             if window is None or size is None:
                 return None
             room = ContextWindow(size=size, output_reserve=ask.max_tokens or 0).usable
-            if await self._counted(turn, prompt, row) > room:
+            if await self._counted(turn, prompt, attempts) > room:
                 return None
             return ask.model_copy(update={"window": size})
         if size is None:
@@ -252,17 +245,18 @@ class FallbackModel:
         return ask.model_copy(update={"window": min(size, ask.window or size)})
 
     async def _limits_of(self, turn: _Turn) -> Limits:
-        """What the model's server says of its limits, where it does."""
         try:
             return await self._timed(turn.model, turn.model.limits, turn.until)
         except (ContextOverflow, ModelFailed):
             return Limits()
 
-    async def _counted(self, turn: _Turn, prompt: ActiveContext, row: Attempts) -> float:
-        """Tokens of a prompt that others refused, as the model counts them; else by the most that
-        is known, with a margin; infinitely many where its server will not even count them.
+    async def _counted(self, turn: _Turn, prompt: ActiveContext, attempts: Attempts) -> float:
+        """Tokens of a prompt that others refused, by this model's count.
+
+        Without that count it is the largest one known, with a margin. It is infinite if the server
+        refuses even to count the prompt.
         """
-        given = self._given(turn.model, prompt)
+        given = self._prompt_for(turn.model, prompt)
         try:
             tokens = await self._timed(turn.model, partial(turn.model.count, given), turn.until)
         except ContextOverflow:
@@ -270,34 +264,30 @@ class FallbackModel:
         except ModelFailed:
             tokens = None
         if tokens is None:
-            return max(prompt.tokens, *row.refused.values()) * MARGIN
+            return max(prompt.tokens, *attempts.refused.values()) * MARGIN
         return tokens
 
     async def _served(self, turn: _Turn, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
-        """The model's answer; once more where a stand-in's refusal taught that it calls no
-        tools.
-        """
-        given = self._given(turn.model, prompt)
+        # A stand-in's refusal may teach that it calls no tools. Then it is asked without them.
+        given = self._prompt_for(turn.model, prompt)
         if given is not prompt and turn.model.name not in self._withdrawn:
             self._withdrawn.add(turn.model.name)
-            self._tell(ToolsWithdrawn(model=turn.model.name, reason="it calls none"))
+            self._report(ToolsWithdrawn(model=turn.model.name, reason="it calls none"))
         try:
             return await self._patiently(turn, partial(work, turn.model, given, ask))
         except ModelRefused:
-            if not given.tools or self._given(turn.model, prompt).tools:
+            if not given.tools or self._prompt_for(turn.model, prompt).tools:
                 raise
             return await self._served(turn, work, prompt, ask)
 
-    def _given(self, model: ChatModel, prompt: ActiveContext) -> ActiveContext:
-        """The prompt as the model takes it: a stand-in that calls no tools is given none. Whoever
-        asks the first one knows of that one.
-        """
+    def _prompt_for(self, model: ChatModel, prompt: ActiveContext) -> ActiveContext:
+        # Only a stand-in loses its tools here: the caller knows the first model's abilities.
         if model is self._models[0] or model.abilities.tools is not False or not prompt.tools:
             return prompt
         return prompt.model_copy(update={"tools": ()})
 
     async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
-        """The model's answer; after its share no attempt is begun any more."""
+        # No attempt begins after the model's share of the time.
         clock = asyncio.get_running_loop().time
         failed = list[ModelFailed]()
 
@@ -318,7 +308,7 @@ class FallbackModel:
             stop=is_over,
             wait=self._wait,
             retry=retry_if_exception(self._is_worth_another),
-            before_sleep=lambda state: self._tell_again(turn.model, state),
+            before_sleep=lambda state: self._report_retry(turn.model, state),
             sleep=self._sleep,
             reraise=True,
         )
@@ -331,8 +321,8 @@ class FallbackModel:
         cut: float = inf,
         waited: float = 0.0,
     ) -> T:
-        """What comes of asking a model once, given up when it takes too long with what was waited
-        before, or at a time.
+        """Ask a model once. It is given up at the time `cut`, or when it exceeds the time for one
+        answer, of which `waited` seconds are used up.
         """
         left = min(self._patience.each - waited, cut - asyncio.get_running_loop().time())
         try:
@@ -348,7 +338,6 @@ class FallbackModel:
         return ModelUnavailable(said, model=model.name, waited=waited)
 
     def _is_worth_another(self, error: BaseException) -> bool:
-        """Whether the same model may do better if it is asked again."""
         if isinstance(error, ModelUnavailable):
             if error.retry_after is None and not self._patience.asks_down_again:
                 return False
@@ -362,67 +351,64 @@ class FallbackModel:
         asked = error.retry_after if isinstance(error, ModelUnavailable) else None
         return max(wait, asked or 0.0)
 
-    def _tell_again(self, model: ChatModel, state: RetryCallState) -> None:
+    def _report_retry(self, model: ChatModel, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         wait = state.next_action.sleep if state.next_action else 0.0
-        self._tell(
+        self._report(
             ModelAskedAgain(
                 model=model.name, attempt=state.attempt_number, wait=wait, reason=str(error)
             )
         )
 
-    def _tell(self, event: ModelAskedAgain | ModelReplaced | ToolsWithdrawn) -> None:
+    def _report(self, event: ModelAskedAgain | ModelReplaced | ToolsWithdrawn) -> None:
         if self._emit is not None:
             self._emit(event)
 
 
 class _Turn(NamedTuple):
-    """A model's turn to answer, by the loop's clock."""
+    """A model's turn to answer."""
 
     model: ChatModel
     until: float
-    """When its share of the time ends: no attempt is begun any more, and one that is under way is
-    given up."""
+    """The end of its share of the time, by the loop's clock. A running attempt is given up then."""
     waited: float
-    """Seconds that its server was waited for already."""
+    """Seconds of the time for one answer that are used up."""
 
 
 class Attempts:
-    """How it went with the models that were to answer a prompt, in their order."""
+    """The models that did not answer a prompt, in their order, and why."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
         self._prompt = prompt
-        self._went: list[tuple[str, CompactError | None]] = []
+        self._outcomes: list[tuple[str, CompactError | None]] = []
         for name, tokens in (ask.refused_by or {}).items():
             said = f"{name} refused the prompt as too large, and it cannot be made smaller"
             self.note(name, ContextOverflow(said, tokens=tokens))
 
     def note(self, name: str, error: CompactError | None) -> None:
-        """That model did not answer; None where it was not asked, as it is not known to hold the
-        prompt.
-        """
-        self._went.append((name, error))
+        """Add a model. The error is None if it was not asked, as it may not hold the prompt."""
+        self._outcomes.append((name, error))
 
     @property
     def refused(self) -> dict[str, int]:
-        """Who refused it as too large, and the tokens it has for them."""
+        """The models that refused the prompt as too large, with their counts of its tokens."""
         return {
             name: error.tokens or self._prompt.tokens
-            for name, error in self._went
+            for name, error in self._outcomes
             if isinstance(error, ContextOverflow)
         }
 
     @property
     def last(self) -> tuple[str, CompactError] | None:
-        """Who failed last, and how."""
-        return next(((name, error) for name, error in reversed(self._went) if error), None)
+        """The last model that failed, and its error."""
+        return next(((name, error) for name, error in reversed(self._outcomes) if error), None)
 
     @property
-    def told(self) -> CompactError:
-        """The error that says how it ended."""
+    def error(self) -> CompactError:
+        """The error to raise when no model answered."""
         assert self.last, "there is at least one model"
         _, failed = self.last
-        passed = [name for name, error in self._went if error is None]
+        passed = [name for name, error in self._outcomes if error is None]
         if not isinstance(failed, ContextOverflow) or not passed:
             return failed
         error = ContextOverflow(
@@ -439,7 +425,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Begun(NamedTuple):
-    """An answer that is under way."""
+    """An answer whose first piece has arrived."""
 
     model: ChatModel
     first: Delta
@@ -458,7 +444,7 @@ def _check_says(reply: Reply, model: ChatModel) -> None:
 
 
 async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
-    """The piece with the first word of an answer, or its last one, with the blanks before it."""
+    """The first piece with a word, or the last piece, with all blanks before it."""
     text = ""
     async for piece in pieces:
         text += promised(piece, Delta, model.name).text
@@ -470,9 +456,7 @@ async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
 async def _signed_at_end(
     pieces: AsyncIterator[Delta], sign: Callable[[Reply], Reply]
 ) -> AsyncGenerator[Delta, None]:
-    """The pieces, the last one with who answered. Closing this lets go of the answer that is under
-    way.
-    """
+    # Closing this generator closes the answer that is under way.
     try:
         async for piece in pieces:
             if piece.reply is not None:

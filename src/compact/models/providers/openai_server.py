@@ -1,40 +1,36 @@
 """A server that speaks OpenAI's APIs: requests, streams, and what it says of its models.
 
-Both faces (`openai_chat`, `openai_responses`) are an `OpenAIModel` and ask through an
-`OpenAIServer`. Compatible servers add and leave out what they like.
+`openai_chat` and `openai_responses` ask through an `OpenAIServer`. Compatible servers add and leave
+out fields as they like.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from compact.errors import CompactError, ModelRefused
-from compact.messages.asking import ASK, Abilities, Ask, Limits
-from compact.messages.context import ActiveContext
+from compact.messages.asking import Limits
 from compact.messages.control_tokens import all_defused
-from compact.messages.replies import Reply
 from compact.models.model_keys import ModelKey
-from compact.models.providers.clients import NO_KEY, http_client, key_for
-from compact.models.providers.dialect import Dialect
+from compact.models.providers.clients import NO_KEY, http_client, is_own, key_for
+from compact.models.providers.dialect import Body, Dialect
 from compact.models.providers.failures import key_hint
-from compact.models.providers.listed import number, row_of
-from compact.models.providers.vendor_server import TIMEOUT, Body, VendorServer
+from compact.models.providers.vendor_server import TIMEOUT, VendorServer, number, row_of
 
 LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")
-"""Servers that hold answers to a JSON schema."""
+"""Servers that make an answer follow a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
-"""What servers write as the owner of a model, where it is not their name."""
+"""The server's program, by what it writes as the owner of a model."""
 
 
 class OpenAIServer(VendorServer):
-    """Where a model is asked. `key` is the model's, for errors; `dialect` is what the server knows
-    beside the prompt. `base_url` None is OpenAI itself, unless `OPENAI_BASE_URL` says otherwise.
+    """A server with one model. A key without an address means OpenAI itself, or the server that
+    `OPENAI_BASE_URL` names.
     """
 
     def __init__(
@@ -48,43 +44,30 @@ class OpenAIServer(VendorServer):
         super().__init__(str(key), "openai", dialect, timeout=timeout)
         self.name = key.name
         self._kind: str | None = None
-        self._address = key.base_url
+        self._key = key
         self._base_url = key.base_url or os.environ.get("OPENAI_BASE_URL")
         self._api_key = api_key
 
     @property
     def kind(self) -> str | None:
-        """Who serves the model: `openai`, `llama.cpp`, `vllm`; None until `limits` has asked, and
-        empty where nobody says.
+        """The server's program, such as `openai`, `llama.cpp` or `vllm`; None before `limits` has
+        asked, empty if the server does not say.
         """
-        return "openai" if is_openai(self._base_url) else self._kind
+        return "openai" if is_own("openai", self._base_url) else self._kind
 
     @property
     def enforces_schemas(self) -> bool:
-        """Whether answers are held to a schema, as far as that is known."""
+        """Whether the server makes answers follow a schema, as far as that is known."""
         return self.kind in ENFORCES and self.dialect.knows("schema")
 
     def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        key = self._api_key or key_for("openai", self._address)
-        if not key and self.kind == "openai":
-            text = f"there is no key for {self.model}: {key_hint(self.model)}"
-            raise ModelRefused(text, model=self.model)
-        url = self._base_url
-        if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
-            url = f"{url.rstrip('/')}/v1"
-        return vendor.AsyncOpenAI(
-            api_key=key or NO_KEY,
-            base_url=url,
-            max_retries=0,
-            timeout=self._timeout,
-            http_client=http_client(vendor),
-        )
+        settings = client_settings(self._key, self._base_url, self._api_key, self._timeout)
+        http = http_client(vendor.DefaultAsyncHttpxClient)
+        return vendor.AsyncOpenAI(**settings, max_retries=0, http_client=http)
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt as this server may be sent it: others than OpenAI itself read control tokens
-        in what people wrote as real ones.
-        """
-        if is_openai(self._base_url):
+        """The prompt without control tokens in its texts. Only OpenAI itself reads them as text."""
+        if is_own("openai", self._base_url):
             return dict(prompt)
         return {**all_defused(prompt), "model": self.name}
 
@@ -112,7 +95,7 @@ class OpenAIServer(VendorServer):
         return limits
 
     async def count(self, prompt: Body) -> int | None:
-        """Tokens of a chat prompt, where the server counts: llama.cpp does."""
+        """Tokens of a chat prompt by the server's count; None for all servers but llama.cpp."""
         if self.kind is None:
             await self.limits()
         if self.kind != LLAMA:
@@ -127,70 +110,28 @@ class OpenAIServer(VendorServer):
         return re.sub(r"/v\d+$", "", (self._base_url or "").rstrip("/"))
 
     async def _elsewhere(self, path: str) -> dict[str, Any]:
-        """What a server of a known kind says outside the API; nothing where it does not."""
+        # Pages outside OpenAI's API are a bonus: a server without them is no error.
         try:
             return await self.asked("GET", f"{self._root}/{path}")
         except CompactError:
             return {}
 
 
-class OpenAIModel(ABC):
-    """A model behind one of OpenAI's APIs."""
+def client_settings(
+    key: ModelKey, url: str | None, api_key: str | None, timeout: float
+) -> dict[str, Any]:
+    """The arguments of OpenAI's clients, for a server at an address.
 
-    _path: ClassVar[str]
-
-    def __init__(self, server: OpenAIServer, extra: Mapping[str, Any] | None) -> None:
-        self._server = server
-        self._extra = dict(extra or {})
-
-    @property
-    def name(self) -> str:
-        """The model's key."""
-        return self._server.model
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do; of servers of one's own more is known after `limits`."""
-        return Abilities(schemas=self._server.enforces_schemas)
-
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.complete`.
-        """
-        wishes = self._wishes(ask)
-        prompt = {**ask.options, **self._prompt(context)}
-        return self._reply(await self._server.post(self._path, prompt, wishes))
-
-    async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
-        return await self._server.limits()
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
-
-    @abstractmethod
-    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        """The prompt's fields."""
-
-    @abstractmethod
-    def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """What is wanted of the answer, by the wishes of the API."""
-
-    @abstractmethod
-    def _reply(self, answer: Mapping[str, Any]) -> Reply:
-        """The answer, read."""
-
-
-def is_openai(base_url: str | None) -> bool:
-    """Whether an address is OpenAI's own: others know other fields."""
-    return base_url is None or re.match(r"https://api\.openai\.com(?:[:/]|$)", base_url) is not None
+    Raises:
+        ModelRefused: the model is OpenAI's own, and there is no API key.
+    """
+    chosen = api_key or key_for("openai", key.base_url)
+    if not chosen and is_own("openai", url):
+        model = str(key)
+        raise ModelRefused(f"there is no key for {model}: {key_hint(model)}", model=model)
+    if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
+        url = f"{url.rstrip('/')}/v1"
+    return {"api_key": chosen or NO_KEY, "base_url": url, "timeout": timeout}
 
 
 _WINDOW = ("n_ctx", "loaded_context_length", "max_model_len", "context_length", "context_window")

@@ -1,48 +1,51 @@
-"""Tokenizers: exact OpenAI counts offline, and honest estimates for the others.
+"""Tokenizers: exact counts of OpenAI's vocabularies, estimates for other models.
 
-`o200k` and `cl100k` are exact, from vocabularies inside the installed wheel: rs-bpe, or bpe-openai
-on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a test compares).
-`claude` is an estimate: Anthropic publishes no tokenizer. Between two calls of recorded sessions,
-usage grew by 1.01 to 1.23 times the o200k tokens of the text, and by framing that is counted in
-`messages.tokens` (docs/evidence.md); the estimate lies above, so that what fits by it fits. `chars`
-is for models about which nothing is known: above every tokenizer that was tried, by script. A name
-that ends in `.json` is the file of a model's own tokenizer (`models.providers.huggingface`). Which
-model calls for which: `models.profiles`.
+- `o200k` and `cl100k` are exact and work offline. Their vocabularies come with the package rs-bpe,
+  or bpe-openai on Pythons without a wheel of rs-bpe. Both equal tiktoken; a test compares them.
+- `claude` is an estimate, as Anthropic publishes no tokenizer. In recorded sessions, usage grew by
+  1.01 to 1.23 times the o200k tokens of the text, plus the framing in `messages.tokens`
+  (docs/evidence.md). The estimate lies above that, so that a prompt which fits by it does fit.
+- `chars` is an estimate for unknown models. It lies above every tokenizer that was tried.
+- A name that ends in `.json` is the file of a model's own tokenizer, such as those of Hugging Face.
+
+`models.profiles` names the tokenizer of each model.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from compact.errors import UnknownModel
+from compact.errors import UnknownModel, unreadable
 from compact.messages.characters import carried
+from compact.messages.tokens import Framing
 from compact.models.profiles import profile_of
 from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
-if TYPE_CHECKING:
-    from compact.models.providers.huggingface import HuggingFaceEstimator
-
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
-"""Tokens of Claude for one of o200k: what is typical, which the margin is told by, and what is
-counted (decision 001). More of the latter undercounts less and leaves more of a window unused."""
+"""Tokens of Claude for one of o200k: the typical ratio, and the one that counts (decision 001). A
+larger one undercounts less often and leaves more of a window unused."""
 CHUNK = 65_536
-"""Characters that are counted at once, about; between two slices other threads run. More holds them
-up longer, 5 ms for each 64 KB; fewer costs calls."""
+"""Characters that are counted at once, about. Other threads wait meanwhile, 5 ms for each 64 KB;
+smaller slices cost more calls."""
 
 
 class TiktokenEstimator:
-    """Exact counts of an OpenAI vocabulary, named by itself (`o200k` or `cl100k`, with `_base` or
-    without) or by a model that has it (`gpt-4`); special tokens count as plain text.
+    """Exact counts of an OpenAI vocabulary. Special tokens count as plain text.
+
+    `model` is the vocabulary's name (`o200k` or `cl100k`, with `_base` or without), or a model that
+    uses it (`gpt-4`).
 
     Raises:
-        UnknownModel: nothing is known of the model, or it has another tokenizer; names that one.
+        UnknownModel: the model is unknown, or it has another tokenizer, which the text names.
     """
 
     exact = True
@@ -68,8 +71,10 @@ class TiktokenEstimator:
 
     @staticmethod
     def lines(text: str) -> list[str]:
-        """The text in pieces that count the same. A line begins one unless it is blank, or begins
-        with a slash: OpenAI's vocabularies take line ends together with those.
+        """The text in pieces whose counts add up to the count of the text.
+
+        Each line is a piece. A blank line and one that begins with a slash join the line before,
+        as OpenAI's vocabularies have tokens across those line ends.
         """
         first, *rest = text.split("\n")
         pieces = [first]
@@ -83,27 +88,26 @@ class TiktokenEstimator:
 
 
 _SAME_COUNT = regex(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
-"""Where a text can be cut and OpenAI's vocabularies count its parts as they count the whole: each
-begins a word anew there."""
+"""Places to cut a text without changing its count: OpenAI's vocabularies begin a new word there."""
 
 
 def slices(text: str) -> list[str]:
-    """The text in slices of at least `CHUNK` characters, but for the last, that count the same; as
-    it is where it can be cut nowhere.
+    """The text in slices whose counts add up to the count of the text.
+
+    All slices but the last have at least `CHUNK` characters. A text without a place to cut is one
+    slice.
     """
     cuts = [0]
     while len(text) - cuts[-1] > CHUNK:
-        found = _SAME_COUNT.search(text, cuts[-1] + CHUNK)
-        if found is None:
+        place = _SAME_COUNT.search(text, cuts[-1] + CHUNK)
+        if place is None:
             break
-        cuts.append(found.end())
+        cuts.append(place.end())
     return [text[start:end] for start, end in pairwise([*cuts, len(text)])]
 
 
 class ClaudeEstimator:
-    """An estimate for Anthropic's models: o200k counts times 1.30, above all growth seen in
-    recorded usage.
-    """
+    """An estimate for Anthropic's models: 1.30 times the o200k count. Recorded usage grew less."""
 
     name = "claude"
     exact = False
@@ -120,22 +124,23 @@ class ClaudeEstimator:
 
 
 class NoopEstimator:
-    """An estimate that needs no vocabulary, and is high whatever the script.
+    """A high estimate for any script, without a vocabulary.
 
-    Six letters of a word take a token, three from a letter with an accent on (in its line, for 96
-    characters), as it is no English then, and two capitals; digits, marks and line ends take one
-    each. A character of another script takes one less than its UTF-8 bytes (Cyrillic one, Chinese
-    two), a smiley four: small vocabularies have no token for it. So lines count the same alone and
-    together, and a text no more than its parts and a few tokens.
+    - Six letters of a word take one token, and so do two capitals.
+    - Three letters take one after an accented letter, in its line for 96 characters: such a text is
+      not English.
+    - A digit, a mark or a line end takes one token.
+    - A character of another script takes one token less than its UTF-8 bytes: one in Cyrillic, two
+      in Chinese. A smiley takes four, as small vocabularies have no token for it.
+
+    So lines count the same alone and together, and a text counts at most a few tokens more than its
+    parts.
     """
 
     name = "chars"
     exact = False
     is_pure = True
     margin = 0.33
-
-    def __init__(self) -> None:
-        """It takes nothing."""
 
     def count(self, text: str) -> int:
         """Estimated tokens of the text, margin included."""
@@ -151,9 +156,78 @@ class NoopEstimator:
 _PIECE = regex(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _SHORT_PIECE = regex(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _FOREIGN = regex("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
-"""Words beside a letter with an accent. Further ones are counted better (German has an umlaut in 60
-letters, about), and what is added to a text may then take more of it."""
+"""An accented letter and the 96 characters after it. More than 96 would count German better, which
+has about one umlaut in 60 letters, but would change the count of more of a text that grows."""
 _RARE = regex("[\U00010000-\U0010ffff]")
+
+
+CHATML_FRAMING = Framing(
+    "an estimate: ChatML, and the tool texts of Qwen 2.5's chat template",
+    per_message=5,
+    per_call=12,
+    names=1,
+    per_parallel=0,
+    schemas="json",
+    per_schemas=120,
+)
+"""Framing of the chat templates of most open models. Only a model's server knows the real one."""
+
+
+class HuggingFaceEstimator:
+    """Exact counts by a model's own `tokenizer.json`.
+
+    Local servers (llama.cpp, vLLM, Ollama) count by the same vocabulary. Control tokens count as
+    plain text, as they are sent (`messages.control_tokens`). The file's settings for truncation,
+    padding and marks at the ends are ignored. `framing` is the text that the model's chat template
+    adds.
+
+    Raises:
+        UnknownModel: the file cannot be read or is no tokenizer, or the package `tokenizers` is
+            missing. The text says which.
+    """
+
+    exact = True
+    margin = 0.0
+
+    def __init__(self, path: str | os.PathLike[str], *, framing: Framing = CHATML_FRAMING) -> None:
+        self.name = os.fspath(path)
+        self.framing = framing
+        read: Any = _read(Path(path))
+        read.encode_special_tokens = True
+        read.no_truncation()
+        read.no_padding()
+        self._tokenizer = read
+
+    def count(self, text: str) -> int:
+        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
+        as.
+        """
+        # Imported here, as most sessions count without such a file.
+        from compact.messages.control_tokens import defused
+
+        text = carried(defused(text))
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _read(path: Path) -> object:
+    try:
+        module: Any = importlib.import_module("tokenizers")
+    except ModuleNotFoundError:
+        raise UnknownModel(
+            f"counting by {without_credentials(str(path))} needs the package tokenizers, which is "
+            "not installed: pip install tokenizers"
+        ) from None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UnknownModel(
+            f"the tokenizer {without_credentials(str(path))}: {unreadable(error)}"
+        ) from None
+    try:
+        read: object = module.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
+        raise UnknownModel(f"{path} is no tokenizer of Hugging Face: {error}") from None
+    return read
 
 
 _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
@@ -169,14 +243,13 @@ NAMES = tuple(_KNOWN)
 def tokenizer(
     name: str,
 ) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator | HuggingFaceEstimator:
-    """The tokenizer of that name, or in that `tokenizer.json`.
+    """The tokenizer of a name, or of a `tokenizer.json`.
 
     Raises:
-        UnknownModel: naming the tokenizers there are, or what is wrong with the file.
+        UnknownModel: there is no such tokenizer; the text names those there are, or the fault of
+            the file.
     """
     if name.endswith(".json"):
-        from compact.models.providers.huggingface import HuggingFaceEstimator
-
         return HuggingFaceEstimator(name)
     try:
         return _KNOWN[name]()
@@ -187,10 +260,10 @@ def tokenizer(
 
 
 def tokenizer_of_model(model: str) -> str:
-    """The name of the tokenizer that a model key such as `openai:gpt-4o` calls for.
+    """The name of the tokenizer of a model key such as `openai:gpt-4o`.
 
     Raises:
-        UnknownModel: when nothing is known of the model; the text names the way out.
+        UnknownModel: the model is unknown. The text asks for the name of a tokenizer.
     """
     profile = profile_of(model)
     if profile is not None:
@@ -202,7 +275,6 @@ def tokenizer_of_model(model: str) -> str:
 
 
 def _vocabulary_of(model: str) -> str:
-    """The vocabulary that is named, by itself or by a model."""
     name = model.removesuffix("_base")
     if name in VOCABULARIES:
         return name

@@ -1,8 +1,8 @@
-"""A model in this process, by the `transformers` package: from a folder, or by the name of one.
+"""A model in this process, by the package `transformers`: from a folder, or by name.
 
-The prompt is written by the model's own chat template; models without one get plain text. What
-people wrote never becomes a control token: the template's are, the same letters in a message are
-plain text. One answer is generated at a time, in a thread of its own.
+The model's own chat template writes the prompt; a model without one gets plain text. Text of a
+message never becomes a control token, even if it spells one. A worker thread generates one answer
+at a time.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ from compact.models.providers.clients import how_to_install
 from compact.models.providers.failures import mapped
 
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-"""What configurations call the window."""
+"""Names of the window in configurations."""
 _NEAR = 32
-"""Tokens that are read again with each new one, at least."""
+"""Tokens that are decoded again with each new one, at least."""
 _MOST = 10_000_000
-"""A tokenizer that knows no window names a number far above this."""
+"""A tokenizer without a known window gives a number far above this."""
 
 
 class TransformersChat:
-    """A causal or an encoder-decoder model of a folder (or of a name that `transformers` resolves),
-    loaded when it is first asked.
+    """A causal or an encoder-decoder model, loaded when it is first asked.
 
-    `timeout` is in seconds, from the question to the last word; `max_tokens` bounds answers that
-    are asked for without a limit. Tools are refused: their calls are written differently by each
-    model, and nothing here reads them back.
+    `folder` is a folder, or a name that `transformers` resolves. `timeout` is in seconds, from the
+    question to the last word. `max_tokens` limits answers that have no limit of their own. Tools
+    are refused: each model writes its calls differently, and nothing here reads them.
     """
 
     def __init__(
@@ -57,11 +56,11 @@ class TransformersChat:
         self._max_tokens = max_tokens
         self._device = device
         self._reading = Lock()
-        """Held by whoever writes a prompt: a tokenizer serves one thread at a time."""
+        """Held while a prompt is written: a tokenizer serves one thread at a time."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="compact-transformers")
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer, as the protocol promises.
+        """Ask for the whole answer.
 
         Raises:
             ContextOverflow: prompt and answer exceed the window; nothing was run.
@@ -73,7 +72,7 @@ class TransformersChat:
         return reply
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written. Whoever stops listening stops the model after its next
+        """Yield the answer as it is written. Closing the stream stops the model after its next
         token.
 
         Raises:
@@ -83,13 +82,13 @@ class TransformersChat:
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
         deadline = loop.time() + self._timeout
 
-        def heard(text: str) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        def put(text: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(pieces.put_nowait, text)
 
         ids, most = await self._fitting(context, ask)
         work = loop.run_in_executor(
-            self._worker, self._answer, ids, (most, _sampling(ask)), stop, heard
+            self._worker, self._answer, ids, (most, _sampling(ask)), stop, put
         )
         work.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
@@ -103,25 +102,25 @@ class TransformersChat:
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the model's own tokenizer: exactly what it is given."""
+        """Tokens of the prompt by the model's own tokenizer; an exact count."""
         self._refuse_tools(sendable(context))
         with mapped(self.name):
             return len(await asyncio.to_thread(self._ids, context))
 
     async def limits(self) -> Limits:
-        """The window that the model's configuration names."""
+        """The window in the model's configuration."""
         with mapped(self.name):
             window = await asyncio.to_thread(lambda: self._window)
         return Limits(window=window, trained=window)
 
     async def aclose(self) -> None:
-        """Take no more questions; what is under way goes on to its end."""
+        """Take no more prompts. A running answer goes on to its end."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     # --- asking -----------------------------------------------------------------------------------
 
     async def _fitting(self, context: ActiveContext, ask: Ask) -> tuple[list[int], int]:
-        """The prompt's tokens, and how many the answer may have beside them."""
+        """The prompt's tokens, and how many tokens the answer may have."""
         self._refuse_tools(sendable(context))
         with mapped(self.name):
             ids, window = await asyncio.to_thread(lambda: (self._ids(context), self._window))
@@ -143,7 +142,7 @@ class TransformersChat:
         try:
             # not `wait_for`: on Python 3.11 it loses a cancellation that meets a piece already here
             async with asyncio.timeout_at(deadline):
-                await asyncio.sleep(0)  # so that a stream with pieces at hand is ended in time, too
+                await asyncio.sleep(0)  # a stream with pieces at hand must see its deadline too
                 return await pieces.get()
         except TimeoutError:
             text = f"{self.name} did not answer within {self._timeout:g} seconds"
@@ -156,10 +155,9 @@ class TransformersChat:
     # --- the prompt -------------------------------------------------------------------------------
 
     def _ids(self, context: ActiveContext) -> list[int]:
-        """The prompt as tokens. What was said never gives a control token."""
+        """The prompt as tokens. Texts of messages never give a control token."""
         with self._reading:
             tokenizer = self._tokenizer
-            said = _said(context)
             if not tokenizer.chat_template:
                 text = render_text(context.messages)
                 if isinstance(context.system, str):
@@ -169,7 +167,7 @@ class TransformersChat:
                 return list(tokenizer(text, split_special_tokens=True)["input_ids"])
             return list(
                 tokenizer.apply_chat_template(
-                    said,
+                    _chat(context),
                     add_generation_prompt=True,
                     sanitize_control_tokens=True,
                     return_dict=False,
@@ -179,8 +177,10 @@ class TransformersChat:
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - of a package that may be missing
         tokenizer = self._loaded("AutoTokenizer")
-        known = inspect.signature(tokenizer.apply_chat_template).parameters
-        if "sanitize_control_tokens" not in known:
+        if (
+            "sanitize_control_tokens"
+            not in inspect.signature(tokenizer.apply_chat_template).parameters
+        ):
             raise ModelRefused(
                 "this version of transformers cannot tell control tokens from what people wrote; "
                 "install a newer one: pip install -U transformers",
@@ -194,7 +194,7 @@ class TransformersChat:
 
     @property
     def _two_parts(self) -> bool:
-        """Whether prompt and answer have a window each, as of an encoder and a decoder."""
+        """Whether prompt and answer have a window each: an encoder and a decoder do."""
         return bool(self._config.is_encoder_decoder)
 
     @cached_property
@@ -213,27 +213,27 @@ class TransformersChat:
         ids: list[int],
         wanted: tuple[int, Mapping[str, Any]],
         stop: Event,
-        heard: Callable[[str], None],
+        put: Callable[[str], None],
     ) -> Reply:
-        """Generate: `wanted` is how many tokens at most, and how they are drawn."""
+        """Generate an answer. `wanted` is the most tokens, and how they are drawn."""
         most, sampling = wanted
         model, decoder = self._model
         torch, transformers = map(importlib.import_module, ("torch", "transformers"))
-        told_to_stop: list[Callable[..., bool]] = [lambda *_, **__: stop.is_set()]
-        said = _Said(decoder, heard)
+        is_stopped: list[Callable[..., bool]] = [lambda *_, **__: stop.is_set()]
+        text = _TextStreamer(decoder, put)
         prompt = torch.tensor([ids], device=model.device)
         written = model.generate(
             input_ids=prompt,
             attention_mask=torch.ones_like(prompt),
             max_new_tokens=most,
-            streamer=said,
-            stopping_criteria=transformers.StoppingCriteriaList(told_to_stop),
+            streamer=text,
+            stopping_criteria=transformers.StoppingCriteriaList(is_stopped),
             **({"tokenizer": decoder} if "stop_strings" in sampling else {}),
             **sampling,
         )[0]
         new = written[1 if self._two_parts else len(ids) :].tolist()
         return Reply(
-            message=Message(role="assistant", content=said.text),
+            message=Message(role="assistant", content=text.text),
             usage=Usage(prompt_tokens=len(ids), completion_tokens=len(new)),
             finish=_finish(new, most, model.generation_config.eos_token_id),
             model=self.name,
@@ -241,14 +241,14 @@ class TransformersChat:
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The model, and a tokenizer of its own to read what it writes."""
+        """The model, and a copy of the tokenizer for its thread."""
         kind = "AutoModelForSeq2SeqLM" if self._two_parts else "AutoModelForCausalLM"
         model = self._loaded(kind).to(self._device).eval()
         with self._reading:
             return model, copy.deepcopy(self._tokenizer)
 
     def _loaded(self, kind: str) -> Any:  # noqa: ANN401 - of a package that may be missing
-        """Something of the model's folder.
+        """Load one object, such as the tokenizer, from the model's folder.
 
         Raises:
             ModelRefused: there is no such model, or the package or torch is missing.
@@ -268,14 +268,14 @@ class TransformersChat:
             raise ModelRefused(text, model=self.name) from error
 
 
-class _Said:
-    """Hears a model's tokens and hands on the text they make, as whole characters."""
+class _TextStreamer:
+    """Takes a model's tokens and hands on their text in whole characters."""
 
-    def __init__(self, decoder: Any, heard: Callable[[str], None]) -> None:  # noqa: ANN401 - as below
+    def __init__(self, decoder: Any, put: Callable[[str], None]) -> None:  # noqa: ANN401 - as below
         self.text = ""
-        self._decoder, self._heard = decoder, heard
+        self._decoder, self._put = decoder, put
         self._near: list[int] = []
-        """The newest tokens, which are read together: some write what stands before them."""
+        """The newest tokens, decoded together: a token may change the text before it."""
         self._shown = 0
         self._started = False
 
@@ -293,7 +293,7 @@ class _Said:
             self._shown = len(self._read())
 
     def end(self) -> None:
-        """Hand on what is still open."""
+        """Hand on the rest of the text."""
         self._say(self._read())
 
     def _read(self) -> str:
@@ -303,11 +303,11 @@ class _Said:
         new, self._shown = text[self._shown :], len(text)
         if new:
             self.text += new
-            self._heard(new)
+            self._put(new)
 
 
-def _said(context: ActiveContext) -> list[dict[str, Any]]:
-    """The prompt as chat templates read it: contents are text, arguments are objects."""
+def _chat(context: ActiveContext) -> list[dict[str, Any]]:
+    """The prompt for chat templates: contents are texts, arguments are objects."""
     prompt = [_plain(plainly(message)) for message in prompt_of(context)]
     if context.system is None:
         return prompt

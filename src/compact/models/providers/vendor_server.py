@@ -1,8 +1,8 @@
-"""A server that is asked through its vendor's asynchronous client, as those of OpenAI and Anthropic
-are; of other clients `_sent` and `_pieces` say how.
+"""Servers that are asked through their vendors' asynchronous clients, and the models behind them.
 
-The client carries the requests; it neither tries again (`fallback_model` does) nor parses: what
-comes back is read as the JSON it is.
+The client only carries the requests. It does not try again (`fallback_model` does), and it does not
+parse: answers are read as plain JSON. `_sent` and `_pieces` are written for the clients of OpenAI
+and Anthropic; other clients override them.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from compact.errors import ModelFailed, ModelRefused
+from compact.messages.asking import ASK, Ask
+from compact.messages.context import ActiveContext
+from compact.messages.replies import Delta, Reply
+from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import LoopClients, package
-from compact.models.providers.dialect import Dialect
-from compact.models.providers.failures import ErrorInAnswer, mapped
-from compact.models.providers.strict_turns import StrictTurns
-from compact.models.providers.unsupported_parts import UnsupportedParts
+from compact.models.providers.dialect import Body, Dialect, StrictTurns, UnsupportedParts
+from compact.models.providers.failures import ErrorInAnswer, mapped, reading
 
 TIMEOUT = 600.0
 """Seconds that one answer may take."""
-_WIRES = {"openai": "chat_completions", "anthropic": "anthropic", "ollama": "ollama"}
-"""The format of a request's `messages`, by the client's package."""
-
-Body = Mapping[str, Any]
 
 
 class VendorServer(ABC):
-    """Where a model is asked. `model` is its key, for errors; `vendor` is the client's package;
-    `dialect` is what the server knows beside the prompt.
+    """A server with one model.
+
+    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` holds the
+    fields of a request beside the prompt.
     """
 
     def __init__(
@@ -43,38 +43,36 @@ class VendorServer(ABC):
         self._vendor = vendor
         self._timeout = timeout
         self._unseen = UnsupportedParts()
-        self._turns = StrictTurns(_WIRES[vendor])
+        self._turns = StrictTurns(PROVIDERS[vendor].format)
         self._clients: LoopClients[Any] = LoopClients(
             lambda: self._made(package(vendor, model=model)), lambda client: client.close()
         )
 
     @abstractmethod
     def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        """A client of the vendor's package.
+        """Make a client of the vendor's package.
 
         Raises:
-            ModelRefused: there is no key for it.
+            ModelRefused: there is no API key for it.
         """
 
     async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
+        """Close all connections; the next request opens new ones."""
         await self._clients.aclose()
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
-        """The answer to one request, as JSON."""
         if method == "GET":
             return await client.get(path, cast_to=object)
         return await client.post(path, body=body, cast_to=object)
 
     async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
-        """The events of one answer, as JSON."""
         client = await self._clients.current()
         kind = package(self._vendor, model=self.model).AsyncStream[object]
         async with await client.post(
             path, body=body, cast_to=object, stream=True, stream_cls=kind
         ) as stream:
             if stream.response.headers.get("content-type", "").startswith("application/json"):
-                # errors come as a whole also where a stream was asked for, even with status 200
+                # Some servers answer a streamed request with one JSON error and status 200.
                 self._readable(json.loads(await stream.response.aread()))
                 text = f"{self.model} answered as a whole where a stream was asked for"
                 raise ModelFailed(text, model=self.model)
@@ -82,7 +80,7 @@ class VendorServer(ABC):
                 yield event
 
     async def asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
-        """The server's answer to one request.
+        """Send one request and return the answer.
 
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
@@ -93,8 +91,10 @@ class VendorServer(ABC):
                 return self._readable(await self._sent(client, method, path, body))
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
-        """The server's answer; a wish that it does not know is left out, or named otherwise, and so
-        are parts that it does not take.
+        """Send a prompt and return the answer.
+
+        A refusal of single fields or parts is not final: they are renamed or left out, and the
+        request is sent again.
 
         Raises:
             As `asked`.
@@ -109,8 +109,10 @@ class VendorServer(ABC):
     async def events(
         self, path: str, prompt: Body, wishes: Body, *, waited: float = 0.0
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """The server's answer, event by event, all of them within the time for one answer, of which
-        some may have been `waited` already, in seconds.
+        """Send a prompt and yield the events of the answer.
+
+        All events share the time limit of one answer. `waited` is how many seconds of it are used
+        up already.
 
         Raises:
             As `post`, before the first event or at any later one.
@@ -132,7 +134,6 @@ class VendorServer(ABC):
     async def _next(
         self, pieces: AsyncGenerator[object, None], deadline: float
     ) -> dict[str, Any] | None:
-        """The next event; None after the last."""
         with mapped(self.model):
             async with asyncio.timeout_at(deadline):
                 try:
@@ -161,3 +162,94 @@ class VendorServer(ABC):
         if answer.get("error"):
             raise ErrorInAnswer(answer)
         return answer
+
+
+class AnswerInPieces(Protocol):
+    """An answer that arrives as the events of a stream."""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add an event. Returns the text that it adds to the answer."""
+
+    @property
+    def whole(self) -> Mapping[str, Any] | None:
+        """The answer as if it had come in one response; None before its end."""
+
+
+class ServedModel(ABC):
+    """A model behind a vendor's API: what is the same for OpenAI's APIs and Anthropic's."""
+
+    _path: ClassVar[str]
+    _server: VendorServer
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._server.model
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """Ask for the whole answer.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        prompt = {**ask.options, **self._prompt(context)}
+        return self._reply(await self._server.post(self._path, prompt, self._wishes(ask)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """Yield the answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        answer = self._answer_in_pieces()
+        prompt = {**ask.options, **self._prompt(context)}
+        wishes = {**self._wishes(ask), **self._streaming_wishes}
+        async with aclosing(self._server.events(self._path, prompt, wishes)) as events:
+            async for event in events:
+                with mapped(self.name), reading(self.name):
+                    text = answer.take(event)
+                if text:
+                    yield Delta(text=text)
+        whole = answer.whole
+        if whole is None:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(whole))
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        await self._server.aclose()
+
+    _streaming_wishes: ClassVar[Body] = {}
+    """What is asked of a stream only."""
+
+    @abstractmethod
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        """The prompt's fields of a request."""
+
+    @abstractmethod
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        """The other fields of a request, by the names of the API's wishes."""
+
+    @abstractmethod
+    def _answer_in_pieces(self) -> AnswerInPieces:
+        """An answer without any event yet."""
+
+    @abstractmethod
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        """Read an answer."""
+
+
+def row_of(rows: object, name: str) -> Mapping[str, Any]:
+    """The row of a model in a server's list; empty if there is none.
+
+    The only row of a list counts whatever its name, as servers of one model name it freely.
+    """
+    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    named = [row for row in listed if row.get("id") == name]
+    return next(iter(named or (listed if len(listed) == 1 else ())), {})
+
+
+def number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
+    """The first positive integer among fields of these names. Names come before places."""
+    values = (place.get(name) for name in names for place in places)
+    return next((value for value in values if type(value) is int and value > 0), None)
