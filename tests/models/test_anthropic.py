@@ -444,4 +444,5 @@ def test_a_compaction_that_is_streamed_is_whole() -> None:
         written.take({"type": "content_block_delta", "index": 0, "delta": delta})
     whole = {"type": "compaction", "content": "The pilot signs for quay 31."}
     written.take({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})
+    assert written.whole is not None
     assert written.whole["content"] == [whole]

@@ -345,6 +345,7 @@ def test_pieces_of_calls_are_put_together_by_their_index() -> None:
         written.take({"id": "c1", "choices": [{"delta": delta}]})
     assert written.take(refusal) == "\nNo."
     assert written.take({"choices": [], "usage": {"prompt_tokens": 3}}) == ""
+    assert written.whole is not None
     message = written.whole["choices"][0]["message"]
     assert message["content"] == "Words."
     assert [call["function"] for call in message["tool_calls"]] == [
