@@ -79,7 +79,7 @@ def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
 
 
 def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
-    """Return the reason of a refusal. Only for results that a coding agent is known to have written."""
+    """Return the reason of a refusal. It is for results that a coding agent surely wrote."""
     return tuple(_reason(result.text.strip())) if result.is_error else ()
 
 

@@ -74,7 +74,7 @@ def looked_for(question: str) -> list[tuple[str, ...]]:
 
 
 def _names_in(word: str) -> list[tuple[str, ...]]:
-    """Return a word's pieces as one name; of Chinese or Japanese letters, every neighbouring pair."""
+    """Return a word's pieces as one name; Chinese and Japanese letters as neighbouring pairs."""
     pieces = tuple(_PIECE.findall(word))
     if len(pieces) < 3 or not _EACH.match(word):
         return [pieces]
