@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from itertools import islice
+from typing import Literal, NamedTuple, cast
 
 from compact.messages.arguments import leaves, read_json
 from compact.patterns import regex
@@ -56,13 +57,7 @@ _SHAPE = regex(
     r"|(?P<reference>#\d+|[A-Z]{2,10}-\d+)"
     r"|(?P<flag>--[a-z][a-z0-9-]+)"
 )
-"""Words whose shape alone says their kind. A fraction is no anchor."""
-_KINDS: Mapping[str, AnchorKind] = {
-    "version": "version",
-    "hash": "hash",
-    "reference": "reference",
-    "flag": "flag",
-}
+"""Words whose shape alone says their kind: the group's name. A fraction is no anchor."""
 _SIGN = regex(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
 """Every anchor has one of these somewhere; most words do not."""
 _IDENTIFIER = regex(
@@ -111,18 +106,18 @@ def find(text: str) -> Counter[Anchor]:
 
 def find_all(text: str) -> Counter[Anchor]:
     """Count the anchors of a whole text, however long it is."""
-    found: Counter[Anchor] = Counter()
+    counts: Counter[Anchor] = Counter()
     if "\\" in text:
         text = _ESCAPE.sub(" ", text)
     if "://" in text:
         urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
-        found.update({Anchor(u, "url"): n for u, n in urls.items()})
+        counts.update({Anchor(u, "url"): n for u, n in urls.items()})
         text = _URL.sub(" ", text)
-    known = found.get
+    before = counts.get  # a look-up of a missing key in a Counter is slower
     for word, times in Counter(_WORD.findall(text)).items():
         for anchor in _in_word(word):
-            found[anchor] = known(anchor, 0) + times
-    return found
+            counts[anchor] = before(anchor, 0) + times
+    return counts
 
 
 def searched(text: str) -> str:
@@ -155,7 +150,8 @@ def _in_word(word: str) -> tuple[Anchor, ...]:
 
 def _kind_of(word: str) -> AnchorKind | None:
     if shape := _SHAPE.fullmatch(word):
-        return _KINDS.get(shape.lastgroup or "")
+        kind = shape.lastgroup
+        return None if kind == "fraction" else cast("AnchorKind", kind)
     if word[0] == "-":
         return None
     if "." in word:
@@ -184,16 +180,14 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
 
 def error_lines(text: str, *, most: int = 6) -> list[str]:
     """Return up to `most` lines that name an error, the last ones first."""
-    found: list[str] = []
-    for raw in reversed(searched(text).splitlines()):
-        line = without_tags(raw)
-        if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
-            continue
-        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line):
-            found.append(line)
-            if len(found) == most:
-                break
-    return found
+    lines = map(without_tags, reversed(searched(text).splitlines()))
+    errors = (
+        line
+        for line in lines
+        if 8 <= len(line) <= 300 and not _LISTED_LINE.match(line)
+        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line)
+    )
+    return list(islice(errors, most))
 
 
 def failure(text: str) -> str | None:
@@ -310,7 +304,8 @@ class Ledger:
         text, so the order is deterministic.
         """
         log, get = math.log1p, _WEIGHTS.__getitem__
-        times, age, edits, own, results = map(get, _SHARED)
+        features = ("times", "age", "edits", "own_age", "only_in_results")
+        times, age, edits, own, results = map(get, features)
         rows = list[tuple[float, str]]()
         for text, use in self.uses.items():
             since = log(position - use.position)
@@ -329,9 +324,6 @@ class Ledger:
         # A quarter of slack: ranking all anchors at every message would cost more.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
-
-
-_SHARED = ("times", "age", "edits", "own_age", "only_in_results")
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

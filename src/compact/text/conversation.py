@@ -42,10 +42,8 @@ class Conversation(BaseModel, frozen=True, defer_build=True):
 
     def counted(self, counter: TokenCounter) -> Self:
         """Return the conversation with the token count of every message."""
-        counts = (counter.message(m) for m in self.messages)
-        pairs = zip(self.messages, counts, strict=True)
-        messages = tuple(m.model_copy(update={"token_count": n}) for m, n in pairs)
-        return self.model_copy(update={"messages": messages})
+        messages = (m.model_copy(update={"token_count": counter.message(m)}) for m in self.messages)
+        return self.model_copy(update={"messages": tuple(messages)})
 
     def scored(self) -> Self:
         """Return the conversation with the importance of every message (`text.importance`)."""

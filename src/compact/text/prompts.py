@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import NamedTuple
 
 from pydantic import BaseModel, Field
@@ -85,14 +86,17 @@ def assemble(
     left_out: list[LeftOut] = []
     for part in _parts(parts, mode, tier_budget):
         for text in part.texts:
-            tried = sorted([*chosen, (part.place, part.name, text)], key=lambda each: each[0])
+            tried = sorted([*chosen, (part.place, part.name, text)], key=itemgetter(0))
             if count(_joined(tried)) <= tier_budget:
                 chosen = tried
                 break
         else:
             needed = count(part.texts[-1])
             free = max(0, tier_budget - count(_joined(chosen)))
-            left_out.append(LeftOut(part.name, needed, _reason(needed, free, tier_budget)))
+            reason = f"only {free:,} of {tier_budget:,} tokens are left"
+            if needed > tier_budget:
+                reason = f"larger than the whole budget of {tier_budget:,} tokens"
+            left_out.append(LeftOut(part.name, needed, reason))
     text = _joined(chosen)
     included = tuple(name for _, name, _ in chosen)
     return SystemPrompt(text, count(text), tier_budget, included, tuple(left_out))
@@ -120,12 +124,6 @@ def _joined(chosen: list[tuple[int, str, str]]) -> str:
     return "\n\n".join(text for _, _, text in chosen)
 
 
-def _reason(needed: int, free: int, budget: int) -> str:
-    if needed > budget:
-        return f"larger than the whole budget of {budget:,} tokens"
-    return f"only {free:,} of {budget:,} tokens are left"
-
-
 def _parts(parts: PromptParts, mode: Mode, budget: int) -> Iterator[_Part]:
     """Yield the parts by precedence, each with its place in the prompt."""
     lengths = _lengths(budget)
@@ -133,7 +131,7 @@ def _parts(parts: PromptParts, mode: Mode, budget: int) -> Iterator[_Part]:
     yield _Part(f"mode {mode.name}", own, 0)
     if parts.mandates is None:
         long = ("long",) if lengths[0] != "short" else ()
-        ours = tuple(template(f"system/mandates.{each}.md") for each in (*long, "short"))
+        ours = tuple(template(f"system/mandates.{length}.md") for length in (*long, "short"))
         yield _Part("mandates", ours, 1)
     elif parts.mandates:
         yield _Part("mandates", (parts.mandates,), 1)
@@ -143,13 +141,15 @@ def _parts(parts: PromptParts, mode: Mode, budget: int) -> Iterator[_Part]:
         yield _Part("sanity checks", (template("system/sanity.md"),), 7)
     if parts.markers:
         yield _Part("goal markers", (how_to_mark(),), 2)
-    groups = (parts.skills, parts.tools, parts.hooks, parts.mcp_prompts)
-    for place, (kind, notes) in enumerate(zip(_KINDS, groups, strict=True), 3):
+    groups = {
+        "Skill": parts.skills,
+        "Tool": parts.tools,
+        "Hook": parts.hooks,
+        "MCP prompt": parts.mcp_prompts,
+    }
+    for place, (kind, notes) in enumerate(groups.items(), 3):
         for note in notes:
             yield _Part(f"{kind} {note.name}", (f"## {kind} {note.name}\n{note.text}",), place)
-
-
-_KINDS = ("Skill", "Tool", "Hook", "MCP prompt")
 
 
 def _lengths(budget: int) -> tuple[Length, ...]:

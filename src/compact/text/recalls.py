@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel
 
@@ -68,11 +68,10 @@ _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 
 def asks(call: ToolCall) -> bool:
     """Whether a call only asks for earlier messages: a recall tool with its own arguments."""
-    given = json_or(call.arguments) if call.name in _ARGUMENTS else None
-    return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]
+    arguments = json_or(call.arguments) if call.name in _ARGUMENTS else None
+    return isinstance(arguments, dict) and arguments.keys() <= _ARGUMENTS[call.name]
 
 
 def tools() -> list[dict[str, Any]]:
     """Return the tools `recall` and `expand`, declared in the chat completions format."""
-    declared: list[dict[str, Any]] = json.loads(template("system/recall.json"))
-    return declared
+    return cast("list[dict[str, Any]]", json.loads(template("system/recall.json")))

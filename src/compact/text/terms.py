@@ -52,8 +52,7 @@ def _texts(message: Message, *, own: bool) -> Iterator[str]:
                 silent = not own and part.call_id in message.metadata.recalled
                 yield part.call_id if silent else f"{part.call_id} {part.text}"
             case _:
-                text = getattr(part, "text", "")
-                if text:
+                if text := getattr(part, "text", ""):
                     yield text
 
 
@@ -69,7 +68,7 @@ def looked_for(question: str) -> list[tuple[str, ...]]:
     """
     words = _NAME.findall(question)
     names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
-    telling = [kept for name in names if (kept := _without_stop_words(name))]
+    telling = [name for name in names if not _is_stop_word(name)]
     return list(dict.fromkeys(telling or names))[:MOST_NAMES]
 
 
@@ -81,10 +80,8 @@ def _names_in(word: str) -> list[tuple[str, ...]]:
     return list(pairwise(pieces))
 
 
-def _without_stop_words(name: tuple[str, ...]) -> tuple[str, ...]:
-    if all(piece in _CJK_STOP for piece in name) or (len(name) == 1 and name[0] in STOP_WORDS):
-        return ()
-    return name
+def _is_stop_word(name: tuple[str, ...]) -> bool:
+    return _CJK_STOP.issuperset(name) or (len(name) == 1 and name[0] in STOP_WORDS)
 
 
 def pieces_of(text: str) -> list[str]:
