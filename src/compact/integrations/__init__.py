@@ -1,1 +1,1 @@
-"""Other people's frameworks, one file each. Each needs the extra that brings its framework."""
+"""Integrations with other frameworks, one file each. Each needs the extra with its framework."""

@@ -1,17 +1,16 @@
-"""A host application with a context manager of its own changes over to ours, part by part (MIG).
+"""Moves a host application from its own context manager to compact's, part by part (MIG).
 
     adapter = LegacyContextAdapter(manager)
     adapter.migrate_session(json.loads(old_file.read_text()))
     sent = adapter.prompt("roof", messages, old=host.build_prompt)
 
-Three flags of the environment say which parts are ours; each is off where nobody sets it:
+Three environment variables switch parts to compact. Each is off by default:
 
-- `COMPACT_NEW_CONTEXT`: the session is kept in our store, and its history is whole there.
-- `COMPACT_NEW_COMPRESSION`: what is too long for the window is made to fit by us.
-- `COMPACT_NEW_CHECKPOINTS`: summaries and recovery points are ours.
+- `COMPACT_NEW_CONTEXT`: compact stores the session with its whole history.
+- `COMPACT_NEW_COMPRESSION`: compact makes the messages fit the window.
+- `COMPACT_NEW_CHECKPOINTS`: compact makes summaries and recovery points.
 
-`OLLM_NEW_CONTEXT`, `OLLM_NEW_COMPRESSION` and `OLLM_NEW_CHECKPOINTS` are read where these are not
-set.
+If one is not set, `OLLM_NEW_CONTEXT`, `OLLM_NEW_COMPRESSION` or `OLLM_NEW_CHECKPOINTS` counts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from compact.session.compact_manager import CompactManager
 from compact.session.compress import acompress, compress
 
 PREFIXES = ("COMPACT_NEW_", "OLLM_NEW_")
-"""How the names of the flags begin; the first that is set counts."""
+"""Prefixes of the variables. The first one that is set counts."""
 _ON = frozenset(("1", "true", "yes", "on"))
 _OFF = frozenset(("0", "false", "no", "off", ""))
 T = TypeVar("T")
@@ -41,7 +40,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NewParts:
-    """Which parts of a host's context handling are ours."""
+    """The parts of a host's context handling that compact does."""
 
     context: bool = False
     compression: bool = False
@@ -49,38 +48,38 @@ class NewParts:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] | None = None) -> NewParts:
-        """As the flags say, by default those of the process's environment.
+        """Read the variables of `environment`, by default of the process.
 
         Raises:
-            InvalidConfig: one says neither yes nor no; the text names it.
+            InvalidConfig: a variable says neither yes nor no. The error names it.
         """
-        given = os.environ if environment is None else environment
+        variables = os.environ if environment is None else environment
         return cls(
-            context=_flag(given, "CONTEXT"),
-            compression=_flag(given, "COMPRESSION"),
-            checkpoints=_flag(given, "CHECKPOINTS"),
+            context=_flag(variables, "CONTEXT"),
+            compression=_flag(variables, "COMPRESSION"),
+            checkpoints=_flag(variables, "CHECKPOINTS"),
         )
 
 
 def _flag(environment: Mapping[str, str], part: str) -> bool:
     for prefix in PREFIXES:
-        said = environment.get(prefix + part)
-        if said is None:
+        value = environment.get(prefix + part)
+        if value is None:
             continue
-        if said.strip().lower() in _ON:
+        if value.strip().lower() in _ON:
             return True
-        if said.strip().lower() in _OFF:
+        if value.strip().lower() in _OFF:
             return False
-        raise InvalidConfig(prefix + part, f"should be true or false, got {said!r}")
+        raise InvalidConfig(prefix + part, f"should be true or false, got {value!r}")
     return False
 
 
 class LegacyContextAdapter:
-    """Stands where a host calls its own context manager, and asks ours where a part is new.
+    """Replaces a host's own context manager, part by part.
 
-    `manager` holds the settings and the store; `parts` are those that are ours, by default as the
-    flags of the environment say when it is made. What a host did itself is given as a function,
-    `old`, and is called where that part is not ours yet.
+    `manager` holds the settings and the store. `parts` are the parts that compact does, by default
+    by the environment. Each method takes the host's own way as a function `old`, and calls it if
+    compact does not do that part.
     """
 
     def __init__(self, manager: CompactManager, *, parts: NewParts | None = None) -> None:
@@ -92,23 +91,23 @@ class LegacyContextAdapter:
     def prompt(
         self, session_id: str, messages: Messages, *, old: Callable[[list[Any]], list[Any]]
     ) -> list[Any]:
-        """The messages to send for a session, of which `messages` are all.
+        """Return the messages to send for a session. `messages` are all of its messages.
 
-        With the context ours they are kept in its session; with compression ours what is too long
-        is made to fit, with summaries where checkpoints are ours and without any where the host's
-        own stand among the messages.
+        With `context`, they are stored in the session. With `compression`, they are made to fit:
+        with summaries if `checkpoints` is on, else without, since the host's own summaries stand
+        among the messages.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the window, where compression is ours.
+            CannotFit: messages that may not be shortened exceed the window.
         """
-        given = list(messages)
+        whole = list(messages)
         if self._is_all_ours:
-            return self.manager.preflight(session_id, given)
+            return self.manager.preflight(session_id, whole)
         if self.parts.context:
-            self.manager.session(session_id).sync(given)
+            self.manager.session(session_id).sync(whole)
         if not self.parts.compression:
-            return old(given)
-        return compress(given, **self._limits())
+            return old(whole)
+        return compress(whole, **self._limits())
 
     async def aprompt(
         self,
@@ -117,23 +116,22 @@ class LegacyContextAdapter:
         *,
         old: Callable[[list[Any]], list[Any] | Awaitable[list[Any]]],
     ) -> list[Any]:
-        """`prompt` for async callers; `old` may be either."""
-        given = list(messages)
+        """`prompt` for async callers. `old` may be sync or async."""
+        whole = list(messages)
         if self._is_all_ours:
-            return await self.manager.apreflight(session_id, given)
+            return await self.manager.apreflight(session_id, whole)
         if self.parts.context:
-            await self.manager.session(session_id).a_sync(given)
+            await self.manager.session(session_id).a_sync(whole)
         if not self.parts.compression:
-            sent = old(given)
+            sent = old(whole)
             return await sent if isinstance(sent, Awaitable) else sent
-        return await acompress(given, **self._limits())
+        return await acompress(whole, **self._limits())
 
     @property
     def _is_all_ours(self) -> bool:
         return self.parts.context and self.parts.compression and self.parts.checkpoints
 
     def _limits(self) -> dict[str, Any]:
-        """What a list is made to fit by that is kept nowhere."""
         config = self.manager.config
         policy, window = config.policy(), config.window()
         if not self.parts.checkpoints:
@@ -142,7 +140,7 @@ class LegacyContextAdapter:
         return {"max_tokens": limit, "model": config.model, "policy": policy}
 
     def snapshot(self, session_id: str, *, old: Callable[[], str], note: str = "") -> str:
-        """Take a recovery point; its id. It is ours where both the context and checkpoints are.
+        """Take a recovery point and return its id. It needs `context` and `checkpoints`.
 
         Raises:
             StoreFailed: it cannot be stored.
@@ -152,14 +150,14 @@ class LegacyContextAdapter:
         return self.manager.session(session_id).snapshot(note).id
 
     def restore(self, session_id: str, snapshot_id: str, *, old: Callable[[str], T]) -> T | None:
-        """Go back to a recovery point. One that the host took is the host's to go back to.
+        """Go back to a recovery point. If the host took it, `old` goes back.
 
         Raises:
             StoreFailed: it cannot be stored.
         """
         if self._keeps_points:
             ctx = self.manager.session(session_id)
-            if any(each.id == snapshot_id for each in ctx.snapshots()):
+            if any(snapshot.id == snapshot_id for snapshot in ctx.snapshots()):
                 ctx.restore(snapshot_id)
                 return None
         return old(snapshot_id)
@@ -171,32 +169,37 @@ class LegacyContextAdapter:
     # --- what is there already --------------------------------------------------------------------
 
     def migrate_session(self, data: Mapping[str, Any] | str | bytes) -> MigratedConversation:
-        """Bring a session of the host along: its JSON, as text or as a value. What is there already
-        is left alone, what it has more is added. The session's id is in what is returned.
+        """Import a session of the host from its JSON, as text or as a value.
+
+        Messages that are already stored stay, new ones are added. The result holds the session's
+        id.
 
         Raises:
-            InvalidTranscript: it cannot be read; nothing was stored.
-            StoreFailed: it cannot be stored; nothing was.
+            InvalidTranscript: it cannot be read. Nothing was stored.
+            StoreFailed: it cannot be stored. Nothing was stored.
         """
         return self._migrated(data)
 
     def migrate_snapshot(self, data: Mapping[str, Any] | str | bytes) -> MigratedConversation:
-        """Bring a snapshot of the host along: as one of its session where that says the same, else
-        as a session of its own. Bring the session first.
+        """Import a snapshot of the host. Import its session first.
+
+        It becomes a snapshot of its session if that has the same messages, else a session of its
+        own.
 
         Raises:
-            InvalidTranscript: it cannot be read, or is no snapshot; nothing was stored.
-            StoreFailed: it cannot be stored; nothing was.
+            InvalidTranscript: it cannot be read, or is no snapshot. Nothing was stored.
+            StoreFailed: it cannot be stored. Nothing was stored.
         """
         return self._migrated(data, only=legacy_snapshots.FORMAT)
 
     def migrate_profile(self, data: Mapping[str, Any] | Sequence[Any] | str | bytes) -> ModelBook:
-        """What is known of models with the host's own file of profiles laid over it, such as
-        `LLM_profiles.json`: give it as `models=` to `ContextManager`, or name the file in the
-        setting `models_file`. Fields that are not known are counted in `passed_over`.
+        """Return the model book, overlaid with the host's file of profiles (`LLM_profiles.json`).
+
+        Pass it as `models=` to `ContextManager`, or name the file in the setting `models_file`.
+        Unknown fields are counted in `passed_over`.
 
         Raises:
-            InvalidConfig: it lists no models, or an entry is wrong; the text names it.
+            InvalidConfig: it lists no models, or an entry is wrong. The error names the entry.
         """
         value = data
         if isinstance(value, str | bytes):
@@ -218,9 +221,9 @@ class LegacyContextAdapter:
         if isinstance(data, Mapping):
             data = json.dumps(data)
         body = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-        told = migrate_data(
+        migrated = migrate_data(
             body, store=manager.store, scope=manager.scope, settings=manager.config, only=only
         )
-        if told.outcome in ("broken", "unknown", "differs"):
-            raise InvalidTranscript(told.path, told.reason)
-        return told
+        if migrated.outcome in ("broken", "unknown", "differs"):
+            raise InvalidTranscript(migrated.path, migrated.reason)
+        return migrated

@@ -4,9 +4,9 @@
     session = CompactSession("harbour", manager)
     await Runner.run(agent, "…", session=session, run_config=run_config(manager, "harbour"))
 
-`run_config` sets a `call_model_input_filter`: before each call the manager makes the input fit. It
-changes the call alone; what the SDK keeps of a run stays whole. `CompactSession` keeps a run's
-items in the manager's store, where they are stored once for both.
+`run_config` sets a `call_model_input_filter`: before each call the manager makes the input fit. The
+filter changes only the call; the SDK's items of the run stay whole. `CompactSession` keeps a run's
+items in the manager's store, once for both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 _OUTPUTS = frozenset(OUTPUT_OF.values())
 SPAN = "compact.compression"
-"""The name of the spans that tell of compressions."""
+"""The name of the spans of compressions."""
 
 
 # --- before a call --------------------------------------------------------------------------------
@@ -75,23 +75,22 @@ def before_model_call(
     model: str | None = None,
     trace_content: bool = False,
 ) -> CallModelInputFilter:
-    """A `call_model_input_filter` that makes the input of each call fit the model's window.
+    """Return a `call_model_input_filter` that makes the input of each call fit the model's window.
 
-    The conversation is the one of `session_id`; without it, of the attribute or key `session_id` of
-    the run's context, else of the trace's `group_id`. The SDK does not tell a filter which session
-    a run has.
+    The conversation is named by `session_id`, else by the attribute or key `session_id` of the
+    run's context, else by the trace's `group_id`. The SDK gives a filter no session.
 
-    The window is that of the manager's `max_context_tokens`; without it, of `model`, else of each
+    The window is the manager's `max_context_tokens`, else that of `model`, else that of each
     agent's own model. The agent's instructions, tools, handoffs and output schema are counted.
 
-    `trace_content` puts what the checkpoints say into the trace's spans; without it, they have
-    counts alone.
+    `trace_content` adds the checkpoints' texts to the trace's spans. Without it, spans hold only
+    counts.
 
     Raises, before a call:
         InvalidArgument: nothing names the conversation.
-        CannotFit: what may not be shortened exceeds the window.
+        CannotFit: items that may not be shortened exceed the window.
         ServerHeldState: the run leaves the conversation to the provider's server.
-        UnknownModel: nothing is known of the model, and the settings give no window.
+        UnknownModel: the model is unknown, and the settings give no window.
     """
     windows = _Windows(manager, model)
 
@@ -123,12 +122,13 @@ def run_config(
     trace_content: bool = False,
     **settings: Any,  # noqa: ANN401 - the SDK's fields say what each may be
 ) -> RunConfig:
-    """A `RunConfig` whose runs fit: with the filter of `before_model_call`, traces grouped by the
-    session, and models that refuse a conversation on the server before it is sent. `settings` are
-    the other fields of `RunConfig`.
+    """Return a `RunConfig` whose runs fit. `settings` are its other fields.
+
+    It has the filter of `before_model_call`, groups traces by the session, and wraps models so that
+    they refuse a conversation held by the server.
 
     Raises:
-        InvalidArgument: `settings` has a filter of its own; call that one around ours instead.
+        InvalidArgument: `settings` has a filter of its own. Call `before_model_call` from it.
     """
     if settings.get("call_model_input_filter") is not None:
         raise InvalidArgument(
@@ -150,13 +150,13 @@ def run_config(
 
 
 class _Windows:
-    """Which model's window a call has."""
+    """The model whose window a call has."""
 
     def __init__(self, manager: CompactManager, model: str | None) -> None:
         self._manager, self._model = manager, model
 
     def of(self, agent: Agent[Any]) -> str | None:
-        """The key of the model that says it; None where the settings do."""
+        """Return the model's key; None if the settings give the window."""
         if self._manager.config.max_context_tokens is not None:
             return None
         model = get_default_model() if agent.model is None else agent.model
@@ -176,7 +176,6 @@ class _Windows:
 
 
 def _name_of(model: Model) -> str:
-    """What a model calls itself, else what it is."""
     return str(getattr(model, "model", "") or type(model).__name__)
 
 
@@ -194,9 +193,9 @@ def _session_of(context: object) -> str:
 
 
 async def _tools_of(agent: Agent[Any], context: object) -> list[Item]:
-    """What a request holds beside instructions and items, as schemas that are counted."""
+    """Return the schemas of tools, handoffs and output, to be counted beside the items."""
     wrapper = RunContextWrapper(context=context)
-    found = [
+    schemas = [
         _schema(tool.name, tool.description, tool.params_json_schema)
         if isinstance(tool, FunctionTool)
         else _schema(tool.name, "", {})
@@ -205,16 +204,16 @@ async def _tools_of(agent: Agent[Any], context: object) -> list[Item]:
     for other in agent.handoffs:
         if isinstance(other, Handoff):
             schema = other.input_json_schema
-            found.append(_schema(other.tool_name, other.tool_description, schema))
+            schemas.append(_schema(other.tool_name, other.tool_description, schema))
         else:
             name = Handoff.default_tool_name(other)
-            found.append(_schema(name, Handoff.default_tool_description(other), {}))
+            schemas.append(_schema(name, Handoff.default_tool_description(other), {}))
     kind = agent.output_type
     if kind is not None and kind is not str:
         output = kind if isinstance(kind, AgentOutputSchemaBase) else AgentOutputSchema(kind)
         if not output.is_plain_text():
-            found.append(_schema(output.name(), "", output.json_schema()))
-    return found
+            schemas.append(_schema(output.name(), "", output.json_schema()))
+    return schemas
 
 
 def _schema(name: str, description: str | None, parameters: Mapping[str, Any]) -> Item:
@@ -230,11 +229,11 @@ def _schema(name: str, description: str | None, parameters: Mapping[str, Any]) -
 
 
 def _refuse_held(data: CallModelData[Any]) -> None:
-    """Refuse what a filter can see of a conversation that the server keeps: references to stored
-    items, settings that are sent along, and outputs of calls that were not sent.
+    """Refuse a conversation that the server holds, as far as a filter can see it.
 
     Raises:
-        ServerHeldState: there is such.
+        ServerHeldState: the input refers to stored items, a setting does, or an output's call was
+            not sent.
     """
     items = cast("list[Item]", data.model_data.input)
     settings = data.agent.model_settings
@@ -252,7 +251,7 @@ def _refuse_held(data: CallModelData[Any]) -> None:
 
 
 class _CountedModels(ModelProvider):
-    """The models of a provider, each of which refuses what nobody could count."""
+    """A provider's models, wrapped in `_Counted`."""
 
     def __init__(self, provider: ModelProvider) -> None:
         self._provider = provider
@@ -265,7 +264,7 @@ class _CountedModels(ModelProvider):
 
 
 class _Counted(Model):
-    """A model that refuses to go on from a conversation that its server keeps."""
+    """A model that refuses to go on from a conversation that its server holds."""
 
     def __init__(self, model: Model) -> None:
         self._of = model
@@ -294,12 +293,12 @@ class _Counted(Model):
 # --- the trace ------------------------------------------------------------------------------------
 
 _NAMES = frozenset(("reason", "checkpoint_id", "made_by", "level", "tokenizer"))
-"""What events say in words of ours."""
+"""Text fields of events that never quote a conversation."""
 _asked: ContextVar[_Compressions | None] = ContextVar("compact_asked", default=None)
 
 
 class _Compressions:
-    """What happens to a session's context during one call, as spans of the run's trace."""
+    """Records a session's compressions during one call as spans of the run's trace."""
 
     def __init__(self, manager: CompactManager, session_id: str, has_content: bool) -> None:
         self._manager, self._id, self._has_content = manager, session_id, has_content
@@ -324,19 +323,19 @@ class _Compressions:
         match event:
             case TriggerDecision(triggered=True):
                 self._finish()
-                data = {"session_id": self._id, **_told(event)}
+                data = {"session_id": self._id, **_facts_of(event)}
                 self._span = custom_span(SPAN, data, parent=self._parent)
                 self._span.start()
             case Committed() | PrunedMessages() | SummaryCreated() | TokenEstimate():
-                self._note(_told(event))
+                self._note(_facts_of(event))
             case ErrorRaised():
                 self._note({"stage": event.stage, "serves": event.serves})
                 if self._span is not None:
                     self._span.set_error({"message": event.error, "data": None})
 
-    def _note(self, told: Mapping[str, Any]) -> None:
+    def _note(self, data: Mapping[str, Any]) -> None:
         if self._span is not None:
-            self._span.span_data.data.update(told)
+            self._span.span_data.data.update(data)
 
     def _finish(self) -> None:
         if self._span is None:
@@ -348,21 +347,21 @@ class _Compressions:
         self._span = None
 
 
-def _told(event: Event) -> Item:
-    """What an event counts and names, and nothing of what was said."""
-    told = event.as_dict().items()
-    return {key: value for key, value in told if isinstance(value, int | float) or key in _NAMES}
+def _facts_of(event: Event) -> Item:
+    """Return an event's numbers and names, without texts of the conversation."""
+    fields = event.as_dict().items()
+    return {key: value for key, value in fields if isinstance(value, int | float) or key in _NAMES}
 
 
 # --- a session ------------------------------------------------------------------------------------
 
 
 class CompactSession:
-    """The SDK's `Session`, kept in a store of compact. Items come back as they were added.
+    """The SDK's `Session` in a store of compact. Items come back as they were added.
 
-    `kept_by` is the manager that the runs' filter has, so that items are stored once for both; or a
-    store or its file's name, for runs without the filter. Items that are popped or cleared stay in
-    the store, on their branch.
+    `kept_by` is the manager of the runs' filter, so that items are stored once for both. For runs
+    without the filter it is a store or its file's name. Popped and cleared items stay in the store,
+    on their branch.
     """
 
     session_settings: SessionSettings | None = None
@@ -375,14 +374,13 @@ class CompactSession:
         self.manager = (
             kept_by if isinstance(kept_by, CompactManager) else CompactManager(store=kept_by)
         )
-        """The manager of its session."""
-        self._list()  # its end is noted before a call stores what is to be added
+        self._list()  # note the list's end before a call stores new items
 
     def _list(self) -> KeptList:
         return KeptList(self.manager.session(self.session_id, format="responses"))
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, or the last ones, so many at most."""
+        """Return the items, or the last `limit` of them."""
 
         async def read() -> list[Item]:
             return self._list().items(limit)
@@ -390,37 +388,39 @@ class CompactSession:
         return cast("list[TResponseInputItem]", await off_loop(read()))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items; durable when this returns."""
+        """Add items. They are durable when this returns."""
 
-        async def added() -> None:
+        async def add() -> None:
             self._list().add(cast("list[Item]", items))
 
-        await off_loop(added())
+        await off_loop(add())
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take off the last item; None where there is none."""
+        """Remove the last item and return it; None if there is none."""
 
-        async def popped() -> Item | None:
+        async def pop() -> Item | None:
             return self._list().pop()
 
-        return cast("TResponseInputItem | None", await off_loop(popped()))
+        return cast("TResponseInputItem | None", await off_loop(pop()))
 
     async def clear_session(self) -> None:
-        """Take off all items."""
+        """Remove all items."""
 
-        async def cleared() -> None:
+        async def clear() -> None:
             self._list().clear()
 
-        await off_loop(cleared())
+        await off_loop(clear())
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
-        """Compress what the next call shows now, with `force`. The SDK asks without it after each
-        answer: then nothing is done, as the filter compresses when it must. Items stay as they are.
+        """Compress the next call's input now if `args` has `force`. Items stay as they are.
+
+        The SDK calls this without `force` after each answer. Then nothing is done, since the filter
+        compresses when it must.
         """
         if args and args.get("force"):
             await self.manager.session(self.session_id, format="responses").acompress_conversation()
 
     def close(self) -> None:
-        """Close the store, unless a manager or an open store was passed in."""
+        """Close the store, unless a manager or an open store was given."""
         if self._owns:
             self.manager.close()

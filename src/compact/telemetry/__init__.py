@@ -1,1 +1,1 @@
-"""Reports: the bus that carries events, and the exporters that show them."""
+"""Telemetry: the bus that carries events, and the exporters that send them."""

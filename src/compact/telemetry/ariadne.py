@@ -1,8 +1,8 @@
-"""The exporter for Ariadne, a viewer of traces on one's own machine: spans as JSON over HTTP.
+"""The exporter for Ariadne, a local trace viewer: spans as JSON over HTTP.
 
-Its contract: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB; times end in `Z`; no field
-is null; a trace's metadata are texts; one bad item refuses its whole batch, and each span is sent
-once. `GET /healthz` says that it is there.
+Ariadne's contract: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`. No
+field is null. A trace's metadata are texts. One bad item makes it refuse the whole batch. Each span
+is sent once. `GET /healthz` says whether the server is up.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from compact.messages.kit_names import ARIADNE, is_address
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 
 REQUEST_SECONDS = 2.0
-"""How long one request may take, from connecting to its answer."""
+"""The most seconds of one request, from connecting to its answer."""
 CHUNK_BYTES = 250_000
-"""The largest body that is sent, and the most that is read; Ariadne refuses more than 262,144
-bytes."""
+"""The largest body that is sent or read. Ariadne refuses more than 262,144 bytes."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds after which a server that was down is asked again: at first, and at most; each time twice
-as long."""
+"""Seconds until a server that was down is asked again: the first wait and the longest. The wait
+doubles each time."""
 HEARTBEAT = 30.0
-"""Seconds without an event after which the viewer is told that compact is alive."""
+"""Seconds without an event after which the viewer gets a sign of life."""
 _HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
 _SHORTENED = "… [truncated]"
 
@@ -39,27 +38,24 @@ _SHORTENED = "… [truncated]"
 class AriadneExporter:
     """Sends events to an Ariadne server, such as `http://127.0.0.1:5175`.
 
-    While the server is down, what it would get is lost and counted; it is asked again after a wait
+    While the server is down, events are lost and counted. The server is asked again after a wait
     that grows.
     """
 
     def __init__(self, url: str = ARIADNE) -> None:
         self._place = _place(url)
         self._spans = Spans()
-        self._named: dict[str, None] = {}
-        """Traces that the server knows."""
+        self._named: dict[str, None] = {}  # traces that the server knows, in order
         self._is_up = False
         self._wait = 0.0
-        """Seconds between the last try and the next one."""
-        self._next_try = 0.0
-        """When the server is asked again whether it is there, by the monotonic clock."""
+        self._next_try = 0.0  # by the monotonic clock
 
     def export(self, events: Sequence[Event]) -> int:
-        """Send the spans that end with these events; how many events were lost."""
+        """Send the spans that end with these events; return how many events were lost."""
         return self._send(self._spans.of(events))
 
     def close(self) -> None:
-        """Send the spans of what will not end any more."""
+        """Send the spans that are still open."""
         self._send(self._spans.close())
 
     def _send(self, spans: Sequence[EndedSpan]) -> int:
@@ -70,7 +66,7 @@ class AriadneExporter:
         return lost
 
     def _chunks(self, spans: Sequence[EndedSpan]) -> Iterator[_Chunk]:
-        """Bodies within the limit, in order; a trace is named before its first span."""
+        """Yield bodies within the limit, in order. A trace is named before its first span."""
         chunk = _Chunk()
         for span in spans:
             item = _span_item(span)
@@ -95,7 +91,6 @@ class AriadneExporter:
     # --- whether it is there ----------------------------------------------------------------------
 
     def _is_there(self) -> bool:
-        """Whether the server answers; while it is down it is asked now and then."""
         if not self._is_up and time.monotonic() >= self._next_try:
             if self._ask("GET", "/healthz") == 200:
                 self._is_up, self._wait = True, 0.0
@@ -109,11 +104,9 @@ class AriadneExporter:
         self._next_try = time.monotonic() + self._wait
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> int:
-        """The status of the answer; 0 where none came in time.
-
-        By sockets, since the time-out of `http.client` holds for each read alone: a server that
-        sends a byte now and then would hold it for ever.
-        """
+        """Return the status of the answer; 0 if none came in time."""
+        # Sockets, since the time-out of `http.client` holds for each read alone: a server that
+        # sends a byte now and then would block it for ever.
         until = time.monotonic() + REQUEST_SECONDS
         place = self._place
         lines = (
@@ -133,7 +126,7 @@ class AriadneExporter:
 
 
 class _Chunk:
-    """Items of one request, and the spans and traces that they are about."""
+    """The items of one request, with their spans and traces."""
 
     def __init__(self) -> None:
         self.spans: list[EndedSpan] = []
@@ -142,12 +135,13 @@ class _Chunk:
         self._size = len(_HEAD) + len(_FOOT)
 
     def takes(self, span: EndedSpan, item: bytes, *, is_named: bool) -> bool:
-        """Add the item, its trace before it where that has no name yet; False where it has no room
-        beside what is there.
+        """Add a span's item, behind its trace if that is not named yet; False if it has no room.
+
+        The first item always has room.
         """
         new = not is_named and span.trace.id not in self.traces
         items = [_json(_trace_item(span)), item] if new else [item]
-        size = self._size + sum(len(each) + len(_BETWEEN) for each in items)
+        size = self._size + sum(len(part) + len(_BETWEEN) for part in items)
         if self.spans and size > CHUNK_BYTES:
             return False
         self.spans.append(span)
@@ -157,7 +151,7 @@ class _Chunk:
         return True
 
     def body(self) -> bytes:
-        """The request's body."""
+        """Return the request's body."""
         return _HEAD + _BETWEEN.join(self._items) + _FOOT
 
 
@@ -175,7 +169,7 @@ def _trace_item(span: EndedSpan) -> dict[str, Any]:
 
 
 def _span_item(span: EndedSpan) -> bytes:
-    """The span within a chunk's size: where it is too large, its longest texts are shortened."""
+    """Return the span's item. If it is too large, its longest texts are halved until it fits."""
     item: dict[str, Any] = {
         "type": "span",
         "trace_id": span.trace.id,
@@ -184,35 +178,34 @@ def _span_item(span: EndedSpan) -> bytes:
         "name": span.name,
         "started_at": _time(span.start),
         "ended_at": _time(span.end),
-        "data": {_shown(name): _value(value) for name, value in span.data.items()},
+        # The viewer shows `output` first.
+        "data": {
+            "output" if name == "summary" else name: _value(value)
+            for name, value in span.data.items()
+        },
         "status": "error" if span.error else "ok",
     }
     if span.parent is not None:
         item["parent_id"] = span.parent
-    found = _json(item)
-    while len(found) > CHUNK_BYTES // 2:
+    body = _json(item)
+    while len(body) > CHUNK_BYTES // 2:
         data = item["data"]
         longest = max(data, key=lambda name: len(str(data[name])))
         text = str(data[longest]).removesuffix(_SHORTENED)
         data[longest] = text[: len(text) // 2] + _SHORTENED
-        found = _json(item)
-    return found
-
-
-def _shown(name: str) -> str:
-    """What the viewer calls the text that it shows first."""
-    return "output" if name == "summary" else name
+        body = _json(item)
+    return body
 
 
 def _value(value: object) -> object:
-    """The value as JSON has it: no number that is none."""
+    """Return the value in JSON's types. Infinity and NaN become texts, and None is dropped."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)
         case Mapping():
-            return {str(name): _value(each) for name, each in value.items() if each is not None}
+            return {str(name): _value(item) for name, item in value.items() if item is not None}
         case list() | tuple():
-            return [_value(each) for each in value]
+            return [_value(item) for item in value]
         case _:
             return value
 
@@ -222,7 +215,7 @@ def _time(at: datetime) -> str:
 
 
 def _json(item: object) -> bytes:
-    """In ASCII: half of a character that is two in UTF-16 can be written so, and not in UTF-8."""
+    # ASCII, since UTF-8 cannot write a lone surrogate.
     return json.dumps(item, separators=(",", ":"), default=str).encode("ascii")
 
 
@@ -230,10 +223,10 @@ def _json(item: object) -> bytes:
 
 
 def _place(url: str) -> SplitResult:
-    """The server's address, without `/ingest`.
+    """Return the server's address without `/ingest`.
 
     Raises:
-        InvalidArgument: it is no address of a server.
+        InvalidArgument: `url` is no address of a server.
     """
     if not is_address(url):
         raise InvalidArgument("url", "url must be an address such as http://127.0.0.1:5175")
@@ -255,10 +248,10 @@ def _connected(place: SplitResult, until: float) -> socket.socket:
 
 
 def _status_of(connection: socket.socket, until: float) -> int:
-    """The number in an answer's first line.
+    """Return the status in an answer's first line.
 
     Raises:
-        OSError, ValueError: there is none in time.
+        OSError, ValueError: none came in time.
     """
     head = b""
     while b"\n" not in head and len(head) < CHUNK_BYTES:
@@ -274,10 +267,10 @@ def _status_of(connection: socket.socket, until: float) -> int:
 
 
 def _left(until: float) -> float:
-    """Seconds left.
+    """Return the seconds left.
 
     Raises:
-        TimeoutError: none are.
+        TimeoutError: none are left.
     """
     left = until - time.monotonic()
     if left <= 0:

@@ -1,10 +1,9 @@
-"""The bus: hands events to subscribers and exporters, and cannot hurt its caller.
+"""The event bus: hands events to subscribers and exporters. It never harms its caller.
 
-Subscribers run at once, in the order they came; what they raise is caught and counted. An exporter
-gets a bounded queue of its own and a thread that empties it in batches: a slow or dead one loses
-events, which are counted and told, and never makes a caller wait. Before any exporter, and only
-there, texts of the conversation and secrets are taken out. This is one of the two places that may
-catch everything.
+Subscribers run at once, in the order they subscribed. Their exceptions are caught and counted. Each
+exporter has a bounded queue and a thread that empties it in batches. A slow or dead exporter loses
+events, which are counted and reported. It never makes a caller wait. Texts of the conversation and
+secrets are removed before an exporter gets an event; subscribers get events unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ from compact.telemetry.exporter_queue import ExporterQueue
 
 Subscriber = Callable[[Event], None]
 QUEUE_SIZE = 1_000
-"""Events that may wait for an exporter; while so many wait, newer ones are dropped and counted."""
+"""Events that may wait for an exporter. Further events are dropped and counted."""
 LINGER = 1.0
 """Seconds that events for a server wait for others to be sent with them."""
 CLOSE_SECONDS = 2.0
-"""How long closing waits for all exporters together to empty their queues."""
+"""The most seconds that closing waits for all exporters together."""
 
 
 class Pace(TypedDict, total=False):
     """How an exporter gets its events."""
 
     queue_size: int
-    """Events that may wait for it."""
+    """The most events that wait for it; `QUEUE_SIZE` by default."""
     linger: float
-    """Seconds that it waits for more events to send together; 0, the default, for none."""
+    """Seconds that an event waits for more to be sent with it; 0 by default."""
     heartbeat: float | None
     """Seconds without an event after which it gets a `Heartbeat`; None, the default, for never."""
 
 
 class EventBus:
-    """Carries events from those who emit to those who listen.
+    """Carries events to subscribers and exporters.
 
-    `content` says whether exporters get texts of a conversation, `redact` whether secrets in what
-    they get are replaced, and `redactor` what is a secret beside what always is one.
+    `content` says whether exporters get texts of a conversation. `redact` says whether secrets are
+    replaced for them. `redactor` finds secrets beyond the built-in ones.
     """
 
     def __init__(
@@ -61,22 +60,26 @@ class EventBus:
         self._queues: list[ExporterQueue] = []
         self._closed_dropped = 0
         self.failures = 0
-        """Exceptions that subscribers and exporters raised, caught and counted."""
+        """Number of exceptions that subscribers and exporters raised."""
 
     @property
     def dropped(self) -> int:
         """Events that exporters lost: their queues were full, or they could not deliver them."""
-        return self._closed_dropped + sum(each.dropped for each in self._queues)
+        return self._closed_dropped + sum(queue.dropped for queue in self._queues)
 
     def emit(self, event: Event) -> None:
-        """Hand over an event; never raises, never waits for an exporter."""
-        self._tell(event)
-        for each in self._queues:
-            each.put(event)
+        """Hand over an event. It never raises and never waits for an exporter."""
+        self._notify(event)
+        for queue in self._queues:
+            queue.put(event)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call the function with every event from now on; returns a function that ends it."""
-        if not callable(subscriber):  # or each event would fail, and nobody be told
+        """Call the function with every event from now on; return a function that ends this.
+
+        Raises:
+            InvalidArgument: `subscriber` is not callable.
+        """
+        if not callable(subscriber):  # else every event would fail without a report
             reason = f"a subscriber must be a function, got {got(subscriber)}"
             raise InvalidArgument("subscriber", reason)
         self._subscribers.append(subscriber)
@@ -89,11 +92,12 @@ class EventBus:
 
     @taking(Pace)
     def export_to(self, exporter: Exporter, **pace: Unpack[Pace]) -> None:
-        """Send every event from now on to the exporter, from a thread of its own. What it has not
-        sent when the program ends, it sends then, for at most `CLOSE_SECONDS`.
+        """Send every event from now on to the exporter, from a thread of its own.
+
+        Events that wait when the program ends are sent then, for at most `CLOSE_SECONDS`.
         """
         known_options(pace, Pace)
-        each = ExporterQueue(
+        queue = ExporterQueue(
             exporter,
             prepare=self._outgoing,
             failed=self._count_failure,
@@ -101,31 +105,31 @@ class EventBus:
             linger=pace.get("linger", 0.0),
             heartbeat=pace.get("heartbeat"),
         )
-        self._queues.append(each)
+        self._queues.append(queue)
         _with_exporters.add(self)
 
     def close(self) -> None:
         """Let exporters empty their queues, for at most `CLOSE_SECONDS` together, and close them.
-        Subscribers are told what was lost and not yet told of.
+
+        Subscribers get an `EventsDropped` for losses that were not reported yet.
         """
         queues, self._queues = self._queues, []
         _finish(queues)
-        for each in queues:
-            self._closed_dropped += each.dropped
-            if each.untold:
-                self._tell(EventsDropped(exporter=each.name, count=each.dropped))
+        for queue in queues:
+            self._closed_dropped += queue.dropped
+            if queue.unreported:
+                self._notify(EventsDropped(exporter=queue.name, count=queue.dropped))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(event)
-            except Exception:  # noqa: BLE001 - somebody else's code
+            except Exception:  # noqa: BLE001 - other people's code
                 self._count_failure()
 
     def _outgoing(self, event: Event) -> Event:
-        """What an exporter is told of an event."""
-        told = event if self._content else without_content(event)
-        return redacted(told, self._redactor) if self._redact else told
+        event = event if self._content else without_content(event)
+        return redacted(event, self._redactor) if self._redact else event
 
     def _count_failure(self) -> None:
         self.failures += 1
@@ -135,13 +139,12 @@ _with_exporters: WeakSet[EventBus] = WeakSet()
 
 
 def _finish(queues: Iterable[ExporterQueue]) -> None:
-    """End the queues, all within the same seconds."""
-    until = time.monotonic() + CLOSE_SECONDS
-    ending = [each for each in queues if each.end()]
-    for each in ending:
-        each.join(until)
+    until = time.monotonic() + CLOSE_SECONDS  # for all queues together
+    ending = [queue for queue in queues if queue.end()]
+    for queue in ending:
+        queue.join(until)
 
 
 @atexit.register
 def _close_all() -> None:
-    _finish([each for bus in _with_exporters for each in bus._queues])
+    _finish([queue for bus in _with_exporters for queue in bus._queues])

@@ -17,11 +17,11 @@ class ConsoleExporter:
         self._stream = stream
 
     def export(self, events: Sequence[Event]) -> None:
-        """Write a line for each."""
+        """Write a line for each event."""
         stream = sys.stderr if self._stream is None else self._stream
         for event in events:
             stream.write(json.dumps(event.as_dict(), ensure_ascii=False, default=str) + "\n")
         stream.flush()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""

@@ -1,6 +1,4 @@
-"""What an exporter may be told of an event: no text of a conversation unless that is asked for, and
-no secrets. Pure; listeners in the same process get events as they are.
-"""
+"""Removes texts of a conversation and secrets from events before exporters get them."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from compact.messages.policy import CompactPolicy
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 
-Told = TypeVar("Told", bound=Event)
+E = TypeVar("E", bound=Event)
 
 
-def without_content(event: Told) -> Told:
-    """The event with empty fields where it may quote a conversation."""
+def without_content(event: E) -> E:
+    """Return the event with its fields emptied that may quote a conversation."""
     about = type(event).model_fields
     quoting = [name for name, field in about.items() if field.json_schema_extra == CONTENT]
     empty: dict[str, Any] = {name: type(getattr(event, name))() for name in quoting}
@@ -25,11 +23,11 @@ def without_content(event: Told) -> Told:
     return event.model_copy(update=empty)
 
 
-def redacted(event: Told, redactor: Redactor = NOTHING_ELSE) -> Told:
-    """The event without secrets in its texts; the same one where it has none."""
-    told, known = dict(event), Known(redactor=redactor)
-    clean = {name: _clean(value, known) for name, value in told.items()}
-    changed: dict[str, Any] = {n: value for n, value in clean.items() if value != told[n]}
+def redacted(event: E, redactor: Redactor = NOTHING_ELSE) -> E:
+    """Return the event without secrets in its texts; the same object if it has none."""
+    fields, known = dict(event), Known(redactor=redactor)
+    clean = {name: _clean(value, known) for name, value in fields.items()}
+    changed: dict[str, Any] = {n: value for n, value in clean.items() if value != fields[n]}
     return event.model_copy(update=changed) if changed else event
 
 
@@ -38,9 +36,9 @@ def _clean(value: object, known: Known) -> object:
         case str():
             return redact(value, known).text
         case tuple():
-            return tuple(_clean(each, known) for each in value)
+            return tuple(_clean(item, known) for item in value)
         case Mapping():
-            return {_clean(key, known): _clean(each, known) for key, each in value.items()}
+            return {_clean(key, known): _clean(item, known) for key, item in value.items()}
         case CompactPolicy() if value.guidance:
             return value.model_copy(update={"guidance": redact(value.guidance, known).text})
         case _:

@@ -1,7 +1,7 @@
 """The bounded queue of one exporter, and the thread that empties it in batches.
 
-Whoever puts an event in waits for nothing. What the exporter does not get or cannot deliver is
-counted; as soon as it takes events again it is told how many it lost.
+`put` never waits. Events that the exporter does not get or cannot deliver are counted. As soon as
+the exporter takes events again, it gets an `EventsDropped` with their number.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from compact.messages.events import Event, EventsDropped, Heartbeat
 from compact.messages.protocols import Exporter
 
 BATCH = 250
-"""Events that an exporter is given at once, at most."""
+"""The most events that an exporter gets at once."""
 
 
 class ExporterQueue:
-    """One exporter, its queue and its thread. `prepare` makes of an event what may leave."""
+    """One exporter, its queue and its thread. `prepare` makes an event fit to leave the process."""
 
     def __init__(
         self,
@@ -41,31 +41,28 @@ class ExporterQueue:
         self._heartbeat = heartbeat
         self.dropped = 0
         """Events that the exporter lost."""
-        self._told = 0
-        """How many of these it was told of."""
+        self._reported = 0  # lost events that were reported to it
         self._sent = 0
         self._start()
 
     @property
-    def untold(self) -> int:
-        """Lost events that nobody was told of."""
-        return self.dropped - self._told
+    def unreported(self) -> int:
+        """Lost events that were not reported yet."""
+        return self.dropped - self._reported
 
     def _start(self) -> None:
         self._process = os.getpid()
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._hurry = threading.Event()
         self._counting = threading.RLock()
-        self._open = 0
-        """Events taken of which nobody knows yet whether they arrive."""
-        self._is_left = False
-        """Whether the thread was left behind, and counts no more."""
+        self._open = 0  # events that were taken and not sent yet
+        self._is_left = False  # whether the thread was given up, and counts no more
         self._thread = threading.Thread(target=self._work, name="compact-exporter", daemon=True)
         self._thread.start()
 
     def put(self, event: Event) -> None:
-        """Take an event, or count it as lost where too many wait."""
-        if self._process != os.getpid():  # the thread stayed with the parent, and what it had to do
+        """Take an event, or count it as lost if too many wait."""
+        if self._process != os.getpid():  # after a fork, thread and queue stay with the parent
             self._start()
         with self._counting:
             waiting = self._queue.qsize()
@@ -78,7 +75,7 @@ class ExporterQueue:
             self._hurry.set()
 
     def end(self) -> bool:
-        """Ask for the end; whether there is a thread to wait for."""
+        """Ask the thread to end; return whether this process has the thread."""
         if self._process != os.getpid():
             return False
         self._queue.put(None)
@@ -86,9 +83,9 @@ class ExporterQueue:
         return True
 
     def join(self, until: float) -> None:
-        """Wait for the end until this time by the monotonic clock; what is not sent then is lost.
+        """Wait for the end until this time by the monotonic clock.
 
-        The thread is left behind where the exporter does not come back.
+        Events that are not sent by then are lost, and the thread is given up.
         """
         self._thread.join(max(0.0, until - time.monotonic()))
         with self._counting:
@@ -104,54 +101,50 @@ class ExporterQueue:
             try:
                 first = self._queue.get(timeout=self._heartbeat)
             except queue.Empty:
-                self._export([], [self._beat()])
+                beat = Heartbeat(exporter=self.name, sent=self._sent, dropped=self.dropped)
+                self._export([], [beat])
                 continue
             batch = self._batch(first)
             ended = batch[-1] is None
             self._export([event for event in batch if event is not None])
         try:
             self._exporter.close()
-        except BaseException:  # noqa: BLE001 - somebody else's code, in a thread of ours
+        except BaseException:  # noqa: BLE001 - other people's code in our thread
             self._failed()
 
-    def _beat(self) -> Event:
-        return Heartbeat(exporter=self.name, sent=self._sent, dropped=self.dropped)
-
     def _batch(self, first: Event | None) -> list[Event | None]:
-        """The first and what waits behind it; None, at the end, where it is to end."""
+        """Return the first event and those that wait behind it. A last None asks for the end."""
         if first is None:
             return [None]
         if self._linger:
             self._hurry.wait(self._linger)
-        found: list[Event | None] = [first]
-        while found[-1] is not None and len(found) < BATCH:
+        batch: list[Event | None] = [first]
+        while batch[-1] is not None and len(batch) < BATCH:
             try:
-                found.append(self._queue.get_nowait())
+                batch.append(self._queue.get_nowait())
             except queue.Empty:
                 self._hurry.clear()
                 break
-        return found
+        return batch
 
     def _export(self, events: Sequence[Event], news: Sequence[Event] = ()) -> None:
-        """Hand over events that count, and news of the queue itself: how many were lost before
-        comes last.
-        """
-        told, batch = self.dropped, [*events, *news]
-        if told > self._told:
-            batch.append(EventsDropped(exporter=self.name, count=told))
+        """Hand over events, and news of the queue itself. The number of lost events comes last."""
+        dropped, batch = self.dropped, [*events, *news]
+        if dropped > self._reported:
+            batch.append(EventsDropped(exporter=self.name, count=dropped))
         if not batch:
             return
         lost = len(batch)
         try:
             lost = self._exporter.export([self._prepare(event) for event in batch]) or 0
-        except BaseException:  # noqa: BLE001 - else Python prints all that it says
+        except BaseException:  # noqa: BLE001 - else Python prints the traceback
             self._failed()
         with self._counting:
             if self._is_left:
                 return
-            count = max(0, lost - (len(batch) - len(events)))  # news are no events to be counted
+            count = max(0, lost - (len(batch) - len(events)))  # news are not counted
             self._open -= len(events)
             self.dropped += count
             self._sent += len(events) - count
             if not lost:
-                self._told = told
+                self._reported = dropped

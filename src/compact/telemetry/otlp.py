@@ -1,9 +1,8 @@
 """The exporter for OpenTelemetry: spans and metrics over OTLP/HTTP, with the extra `otlp`.
 
-OpenTelemetry's own variables hold for whatever is not given: addresses, headers, compression,
-time-outs, sampling, limits, the resource (`OTEL_SERVICE_NAME`), the interval of metrics. Attributes
-follow the conventions for generative AI where they have a name for a thing, else they are named
-`compact.…`.
+OpenTelemetry's environment variables set everything else: addresses, headers, compression,
+time-outs, sampling, limits, the resource (`OTEL_SERVICE_NAME`) and the interval of metrics.
+Attributes have the names of the conventions for generative AI, or else `compact.…`.
 """
 
 from __future__ import annotations
@@ -37,28 +36,46 @@ except ImportError as error:
     ) from error
 
 REQUEST_SECONDS = 2.0
-"""How long one request may take with all its repetitions, where no variable of OpenTelemetry's says
+"""The most seconds of one request with its repetitions, unless a variable of OpenTelemetry's says
 otherwise."""
+# Bounds of histograms. More bounds show more, and cost more to keep.
 _TOKENS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 1_000_000)
-"""Tokens of prompts that a histogram tells apart: more bounds show more, and cost more to keep."""
 _RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Shares of a prompt that are left, likewise."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Seconds of a compression, likewise."""
+_HISTOGRAMS = {
+    "tokens_before": (
+        *("compact.tokens.before", "{token}", "Tokens of a prompt before a compression"),
+        _TOKENS,
+    ),
+    "tokens_after": (
+        *("compact.tokens.after", "{token}", "Tokens of a prompt after a compression"),
+        _TOKENS,
+    ),
+    "ratio": (
+        *("compact.compression.ratio", "1", "Tokens after a compression, of those before"),
+        _RATIOS,
+    ),
+    "seconds": (
+        *("compact.compression.duration", "s", "From the trigger of a compression to its end"),
+        _SECONDS,
+    ),
+}
+"""Name, unit, description and bounds of each histogram."""
 _SUPPRESSED = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
-"""By which tracers of HTTP clients know that a request is an exporter's own."""
+"""The key by which HTTP tracers skip an exporter's own requests."""
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _CONVENTIONS = {
     "model": "gen_ai.request.model",
     "reported": "gen_ai.usage.input_tokens",
     "error": "error.type",
 }
-"""Fields that the conventions have a name for."""
+"""Field → its name in the conventions."""
 
 
 class OtlpExporter:
-    """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`; to the one that
-    `OTEL_EXPORTER_OTLP_ENDPOINT` names where none is given.
+    """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`.
+
+    The default is the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`.
     """
 
     def __init__(self, endpoint: str | None = None) -> None:
@@ -70,13 +87,13 @@ class OtlpExporter:
         self._pipeline: _Pipeline | None = None
 
     def export(self, events: Sequence[Event]) -> int:
-        """Send the spans that end with these events, and count; how many events were lost."""
+        """Send the spans and metrics of these events; return how many events were lost."""
         if self._pipeline is None or self._pipeline.process != os.getpid():
             self._pipeline = _Pipeline(self._endpoint)
         return self._pipeline.send(self._spans.of(events))
 
     def close(self) -> None:
-        """Send the spans of what will not end any more, and the metrics."""
+        """Send the spans that are still open, and the metrics."""
         if self._pipeline is not None and self._pipeline.process == os.getpid():
             self._pipeline.send(self._spans.close())
             self._pipeline.close()
@@ -84,8 +101,10 @@ class OtlpExporter:
 
 
 class _Pipeline:
-    """OpenTelemetry's parts, of one process. Spans are sent from the thread that hands them over,
-    so that what is lost is known; metrics every minute from one of OpenTelemetry's own.
+    """OpenTelemetry's parts, for one process.
+
+    Spans are sent from the calling thread, so that losses are known. Metrics are sent every minute
+    from a thread of OpenTelemetry's.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -113,7 +132,7 @@ class _Pipeline:
         self._metrics = _Metrics(self._meters)
 
     def send(self, spans: Sequence[EndedSpan]) -> int:
-        """Send spans, and count what they tell; how many events were lost."""
+        """Send spans and record their metrics; return how many events were lost."""
         for span in spans:
             self._metrics.count(span)
             self._record(span)
@@ -129,7 +148,7 @@ class _Pipeline:
         return 0 if is_sent else sum(span.events for span in spans)
 
     def close(self) -> None:
-        """Send the last metrics, and let go."""
+        """Send the last metrics, and shut down."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
         self._meters.shutdown(timeout_millis=REQUEST_SECONDS * 1_000)
 
@@ -147,8 +166,9 @@ class _Pipeline:
         recorded.end(_nanoseconds(span.end))
 
     def _context_of(self, span: EndedSpan) -> context.Context:
-        """The span's parent, as a context of OpenTelemetry's. The parent has not ended yet, but
-        whether it will be kept follows from its trace.
+        """Return the span's parent as a context of OpenTelemetry.
+
+        The parent is not recorded yet, but its trace decides whether it will be sampled.
         """
         if span.parent is None:
             return context.Context()
@@ -161,10 +181,9 @@ class _Pipeline:
 
 
 class _Ids(IdGenerator):
-    """Gives the ids that the next span has."""
+    """Gives the next span the ids that are set here."""
 
     trace = span = 0
-    """Of its trace, and its own."""
 
     def generate_trace_id(self) -> int:
         return self.trace
@@ -174,7 +193,7 @@ class _Ids(IdGenerator):
 
 
 class _Ended(SpanProcessor):
-    """Keeps the spans that have ended, and that the sampler wants, until they are taken."""
+    """Keeps sampled spans that have ended until they are taken."""
 
     def __init__(self) -> None:
         self._spans: list[ReadableSpan] = []
@@ -189,36 +208,16 @@ class _Ended(SpanProcessor):
 
 
 class _Metrics:
-    """The instruments, and what is counted by them."""
+    """The instruments."""
 
     def __init__(self, meters: MeterProvider) -> None:
         meter = meters.get_meter("compact")
-        histogram, counter = meter.create_histogram, meter.create_counter
+        counter = meter.create_counter
         self._histograms = {
-            "tokens_before": histogram(
-                "compact.tokens.before",
-                unit="{token}",
-                description="Tokens of a prompt before a compression",
-                explicit_bucket_boundaries_advisory=_TOKENS,
-            ),
-            "tokens_after": histogram(
-                "compact.tokens.after",
-                unit="{token}",
-                description="Tokens of a prompt after a compression",
-                explicit_bucket_boundaries_advisory=_TOKENS,
-            ),
-            "ratio": histogram(
-                "compact.compression.ratio",
-                unit="1",
-                description="Tokens after a compression, of those before",
-                explicit_bucket_boundaries_advisory=_RATIOS,
-            ),
-            "seconds": histogram(
-                "compact.compression.duration",
-                unit="s",
-                description="From the trigger of a compression to its end",
-                explicit_bucket_boundaries_advisory=_SECONDS,
-            ),
+            key: meter.create_histogram(
+                name, unit, description, explicit_bucket_boundaries_advisory=bounds
+            )
+            for key, (name, unit, description, bounds) in _HISTOGRAMS.items()
         }
         self._verdicts = counter(
             "compact.gate.verdicts", description="Summaries by models, by what the gate said"
@@ -228,7 +227,7 @@ class _Metrics:
         self._dropped: dict[str, int] = {}
 
     def count(self, span: EndedSpan) -> None:
-        """Count what a span tells."""
+        """Record a span."""
         match span.kind, span.name:
             case "compression", _:
                 self._compression(span)
@@ -245,14 +244,14 @@ class _Metrics:
                 self._lost(span.data["exporter"], span.data["count"])
 
     def _compression(self, span: EndedSpan) -> None:
-        told = {"compact.outcome": span.data["outcome"]}
+        attributes = {"compact.outcome": span.data["outcome"]}
         measured = {name: span.data.get(name) for name in ("tokens_before", "tokens_after")}
         before, after = measured.values()
         measured["ratio"] = after / before if before and after is not None else None
         measured["seconds"] = (span.end - span.start).total_seconds()
         for name, value in measured.items():
             if value is not None:
-                self._histograms[name].record(value, told)
+                self._histograms[name].record(value, attributes)
 
     def _lost(self, exporter: str, count: int) -> None:
         self._drops.add(count - self._dropped.get(exporter, 0), {"compact.exporter": exporter})
@@ -260,13 +259,13 @@ class _Metrics:
 
 
 def _seconds(signal: str) -> float | None:
-    """The time-out of requests; None where a variable says it."""
+    """Return the time-out of requests; None if an environment variable sets it."""
     variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
     return None if any(os.environ.get(name) for name in variables) else REQUEST_SECONDS
 
 
 def _trace_id(name: str) -> int:
-    """A trace's number, the same for the same session wherever it is told of."""
+    # A hash, so that a session has the same trace in every process.
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return int.from_bytes(digest, "big")
 
@@ -287,7 +286,7 @@ def _attributes(span: EndedSpan) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Values that an attribute can have, by their names; what is nested has dots in its name."""
+    """Yield names and values of attributes. Nested names are joined with dots."""
     for name, value in data.items():
         match value:
             case None:
@@ -297,11 +296,11 @@ def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]
             case bool() | int() | float():
                 yield within + name, value
             case list() | tuple():
-                yield within + name, [_text(str(each)) for each in value]
+                yield within + name, [_text(str(item)) for item in value]
             case _:
                 yield within + name, _text(str(value))
 
 
 def _text(text: str) -> str:
-    """The text in characters that UTF-8 has."""
+    # UTF-8 cannot write lone surrogates.
     return text.encode("utf-8", "replace").decode("utf-8")

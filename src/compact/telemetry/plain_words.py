@@ -1,8 +1,7 @@
-"""What a person is told of an event: one sentence that says what happened and what is done about
-it. Events of which nobody needs to be told have none. Beside these, what every application says
-while a compression lasts, and when it has ended.
+"""Sentences for people: what an event reports and what is done about it, and a compression's state.
 
-Reasons come from models, servers and other people's code: what is not one line becomes one.
+Events that need no report have no sentence. Reasons come from models, servers and other people's
+code, so they are put on one line.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from compact.messages.events import (
 )
 
 LONGEST = 400
-"""Characters of a reason that are repeated."""
+"""Characters of a reason that are shown."""
 SOON = 1.0
-"""Seconds from which a wait is named."""
+"""A wait of fewer seconds is not named."""
 _EXTRACTIVE = "extractive"
 _DOING: Mapping[Stage, str] = {
     "identify": "choosing what stays in view",
@@ -44,18 +43,20 @@ _DOING: Mapping[Stage, str] = {
     "update": "putting the new context together",
     "validate": "checking the result",
 }
-"""What is done in each stage of a compression."""
+"""The words for each stage of a compression."""
 
 
 def stage_of(event: StageStarted) -> str:
-    """How far a compression is: `stage 3 of 6, summarizing`."""
+    """Return the progress of a compression: `stage 3 of 6, summarizing`."""
     number = STAGES.index(event.stage) + 1
     return f"stage {number} of {len(STAGES)}, {_DOING[event.stage]}"
 
 
 def compressed(messages: int, freed: int) -> str:
-    """What a compression came to: messages that new checkpoints stand in for, all of them together,
-    and the tokens by which the whole prompt became smaller.
+    """Return the result of a compression.
+
+    `messages` are those that new checkpoints replace. `freed` is the number of tokens by which the
+    prompt shrank.
     """
     what = f"Compressed {counted(messages, 'message')}" if messages else "Shortened what is in view"
     if freed > 0:
@@ -64,12 +65,12 @@ def compressed(messages: int, freed: int) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun: `1 message`, `2,000 messages`."""
+    """Return a number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def sentence(event: Event) -> str:
-    """The sentence for a person; empty where there is nothing to tell."""
+    """Return the sentence for an event; empty if a person need not know of it."""
     match event:
         case ModelAskedAgain(model=model, reason=reason, wait=wait):
             when = f"in {wait:.0f} seconds" if wait >= SOON else "again"

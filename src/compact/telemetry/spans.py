@@ -1,8 +1,8 @@
-"""Events as spans, for whatever shows traces: a session is a trace; a compression is a span from
-its trigger to its end, its stages below it; every other event is a span without duration, below the
-compression that it belongs to. Each span is told once, when it has ended.
+"""Events as spans, for exporters of traces.
 
-Calls without a session (`compress`) share one trace, named `calls`.
+A session is a trace. A compression is a span from its trigger to its end, with its stages as
+children. Every other event is a span without duration, a child of its compression if it has one.
+Each span is given once, when it has ended. Calls without a session (`compress`) share one trace.
 """
 
 from __future__ import annotations
@@ -35,38 +35,37 @@ from compact.messages.events import (
 )
 
 CALLS = "calls"
-"""The name of the trace of what belongs to no session."""
+"""The name of the trace of calls without a session."""
 COMPRESSION = "compact.compression"
 """The name of a compression's span."""
 MOST_OPEN = 1_000
-"""Sessions whose compression may be open; of more, the one that was begun first is ended."""
+"""The most open compressions. Of more, the oldest is ended."""
 Kind = Literal["compression", "stage", "event"]
 _ABOUT = {"name", "session_id", "at"}
-"""What an event says of itself elsewhere in its span."""
+"""Fields that a span has outside its data."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
     *(BreakerOpened, ModelAskedAgain, ModelReplaced, SummarizerChosen),
 )
-"""Events of a compression that end no stage of it."""
+"""Events of a compression within a stage."""
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
-"""Events of a compression that end its stage. All others happen beside it: a draft is written in
-the background."""
+"""Events of a compression that end a stage. All other events belong to no compression."""
 _BESIDE = ("summarize", "track", "sync", "archive")
 """Stages of errors after which a compression goes on."""
 
 
 class Trace(NamedTuple):
-    """What a session's spans belong to."""
+    """The trace of a session's spans."""
 
     id: str
-    """The session's id; for what belongs to none, an id of this process."""
+    """The session's id; for calls without one, an id of this process."""
     name: str
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndedSpan:
-    """Something that has ended."""
+    """A span that has ended."""
 
     trace: Trace
     id: str
@@ -77,16 +76,16 @@ class EndedSpan:
     start: datetime
     end: datetime
     data: Mapping[str, Any]
-    """JSON values by name; none of them is None or empty."""
+    """JSON values by name. None of them is None or empty."""
     error: str = ""
-    """The kind of error that it ended with; empty where it ended well."""
+    """The kind of error that it ended with; empty if it ended well."""
     events: int = 1
-    """Events that are told by it alone."""
+    """Events that are lost if this span is lost."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A compression that has not ended, and the stage that it is at."""
+    """A compression that has not ended, and its current stage."""
 
     id: str
     start: datetime
@@ -105,11 +104,11 @@ class Spans:
         self._begun = clock_and_ids.new_id()
 
     def of(self, events: Sequence[Event]) -> list[EndedSpan]:
-        """The spans that end with these events."""
+        """Return the spans that end with these events."""
         return [span for event in events for span in self._of(event)]
 
     def close(self) -> list[EndedSpan]:
-        """The spans of what will not end any more."""
+        """End all open spans and return them."""
         return [span for session in list(self._open) for span in self._left(session)]
 
     def _of(self, event: Event) -> Iterator[EndedSpan]:
@@ -119,7 +118,7 @@ class Spans:
             yield from self._begin(event)
         opened = self._open.get(key)
         if opened is None or not (_ends_stage(event) or _is_during(event)):
-            yield self._told(event, None)
+            yield self._event_span(event, None)
             return
         opened.last = max(opened.last, event.at)
         if _ends_stage(event):
@@ -128,7 +127,7 @@ class Spans:
             opened.stage = event
             return
         opened.data.update(_of_compression(event))
-        yield self._told(event, opened.id)
+        yield self._event_span(event, opened.id)
         if outcome := _outcome(event):
             yield self._end(key, outcome, event)
 
@@ -138,7 +137,7 @@ class Spans:
         self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
 
     def _left(self, session: str) -> Iterator[EndedSpan]:
-        """End a compression of which nothing more will be told."""
+        """End a compression without an outcome."""
         opened = self._open.get(session)
         if opened is not None:
             yield from self._end_stage(session, opened)
@@ -173,7 +172,7 @@ class Spans:
             events=0,
         )
 
-    def _told(self, event: Event, parent: str | None) -> EndedSpan:
+    def _event_span(self, event: Event, parent: str | None) -> EndedSpan:
         return EndedSpan(
             trace=self._trace(event.session_id),
             id=self._new_id(),
@@ -196,7 +195,7 @@ class Spans:
 
 
 def _begins(event: Event, opened: _Open | None) -> bool:
-    """Whether a compression begins with the event: a draft in the background has no trigger."""
+    # A draft in the background has no trigger and begins with a stage.
     return _is_trigger(event) or (isinstance(event, StageStarted) and opened is None)
 
 
@@ -217,7 +216,7 @@ def _ends(event: ErrorRaised) -> bool:
 
 
 def _outcome(event: Event) -> str:
-    """How the compression ended with the event; empty where it goes on."""
+    """Return how the compression ended with the event; empty if it goes on."""
     match event:
         case Committed():
             return "committed"
@@ -232,25 +231,25 @@ def _outcome(event: Event) -> str:
 
 
 def _of_compression(event: Event) -> dict[str, Any]:
-    """What a compression's span says of the event."""
+    """Return the data that an event adds to its compression's span."""
     match event:
         case TriggerDecision(tokens=tokens, window=window, reason=reason, model=model):
-            said = {"tokens_before": tokens, "window": window, "reason": reason, "model": model}
+            data = {"tokens_before": tokens, "window": window, "reason": reason, "model": model}
         case PrunedMessages():
-            said = _data(event)
+            data = _data(event)
         case SummaryCreated(made_by=maker):
-            said = {"made_by": maker}
+            data = {"made_by": maker}
         case ErrorRaised(stage=stage, message=message) if _ends(event):
-            said = {"stage": stage, "message": message}
+            data = {"stage": stage, "message": message}
         case _:
-            said = {}
-    return {name: value for name, value in said.items() if _is_said(value)}
+            data = {}
+    return {name: value for name, value in data.items() if not _is_empty(value)}
 
 
 def _data(event: Event) -> dict[str, Any]:
-    told = event.as_dict()
-    return {name: v for name, v in told.items() if name not in _ABOUT and _is_said(v)}
+    fields = event.as_dict()
+    return {name: v for name, v in fields.items() if name not in _ABOUT and not _is_empty(v)}
 
 
-def _is_said(value: object) -> bool:
-    return value is not None and value not in ("", (), {}, [])
+def _is_empty(value: object) -> bool:
+    return value is None or value in ("", (), {}, [])

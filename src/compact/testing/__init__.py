@@ -1,9 +1,9 @@
-"""Public fakes and conformance suites, for the ports that exist.
+"""Public fakes, and conformance suites for implementations of compact's protocols.
 
 `check_chat_model`, `check_embedder`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
-`check_storage_adapter`, `check_blob_store` and `check_session_store` raise AssertionError with the
-broken promise; run them against an implementation of yours. `ScriptedSummarizer`, `ScriptedModel`
-and `HashEmbedder` stand in for models. Nothing in the product imports this package.
+`check_storage_adapter`, `check_blob_store` and `check_session_store` test an implementation. They
+raise an AssertionError that names the broken promise. `ScriptedSummarizer`, `ScriptedModel` and
+`HashEmbedder` are fakes of models. No product code imports this package.
 """
 
 from compact.testing.embedders import HashEmbedder as HashEmbedder

@@ -1,4 +1,4 @@
-"""What embedders promise, and one that stands in for a model."""
+"""The conformance suite for embedders, and a fake embedder."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _TEXTS = (
 
 
 class HashEmbedder:
-    """Vectors by the hashes of a text's words: texts that share words lie near each other, in every
-    process the same. `window` is how many words it reads of a text; None for any number.
+    """Makes vectors from the hashes of a text's words, the same in every process.
+
+    Texts that share words are near each other. `window` is the most words of a text; None for any
+    number.
     """
 
     def __init__(
@@ -39,10 +41,10 @@ class HashEmbedder:
         self.dimensions = dimensions
         self.window = window
         self.texts: list[str] = []
-        """What was embedded, in order."""
+        """The embedded texts in order, without questions."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> list[list[float]]:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a text is longer than the window.
@@ -54,7 +56,7 @@ class HashEmbedder:
         return [self._vector(text) for text in texts]
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces of the window's words; neighbours share one."""
+        """Cut a text into pieces of the window's size. Neighbours share one word."""
         words = text.split()
         if self.window is None or len(words) <= self.window:
             return [text]
@@ -74,18 +76,18 @@ class HashEmbedder:
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Hold an embedder to its promises."""
+    """Test an embedder."""
     assert isinstance(embedder, Embedder), "it lacks a method of the protocol"
     assert embedder.name, "it needs a name"
     assert isinstance(embedder.version, str), "a version is a text"
     assert embedder.dimensions > 0, "a vector has dimensions"
     assert len(embedder.embed([])) == 0, "of no texts there are no vectors"
-    together = [list(each) for each in embedder.embed(_TEXTS)]
+    together = [list(vector) for vector in embedder.embed(_TEXTS)]
     for text, vector in zip(_TEXTS, together, strict=True):
         assert len(vector) == embedder.dimensions, f"{text!r} has {len(vector)} numbers"
         assert all(map(math.isfinite, vector)), f"{text!r} has a number that is none"
         alone = list(embedder.embed([text])[0])
-        # Models in bytes round by what else is in a batch.
+        # Quantized models round differently in another batch.
         assert _cosine(vector, alone) > 0.97, f"{text!r} depends on what stands beside it"
     assert len(embedder.embed(_TEXTS[:2], query=True)) == 2, "a question has a vector, too"
     different = _cosine(together[0], together[2])
@@ -94,7 +96,7 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 def _check_pieces(embedder: Embedder) -> None:
-    """What is too long is cut by whoever knows where, or refused; never in silence."""
+    """A text that is too long is cut into pieces or refused, never shortened in silence."""
     beginning = " ".join(f"word{i % 97}" for i in range(20_000))
     ends = [f"{beginning} The {animal} barks at night." for animal in ("dog", "seal")]
     if isinstance(embedder, CutsTexts):

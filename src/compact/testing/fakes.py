@@ -1,4 +1,4 @@
-"""What stands in for the outside world in tests."""
+"""Fakes of models and summarizers for tests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from compact.messages.replies import Delta, Reply, Usage
 
 
 class ScriptedSummarizer:
-    """Writes the given texts in turn, the last one again and again; waits once for the loop, as a
-    model would. A text may be an exception, which is raised.
+    """Gives its texts in turn, then the last one again and again. An exception is raised.
+
+    It yields to the event loop once, as a model would.
     """
 
     name = "scripted"
@@ -26,10 +27,10 @@ class ScriptedSummarizer:
     def __init__(self, *texts: str | Exception) -> None:
         self._texts = list(texts)
         self.requests: list[SummaryRequest] = []
-        """What was asked for, in order."""
+        """All requests in order."""
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """The next text of the script."""
+        """Return the next text of the script."""
         self.requests.append(request)
         await asyncio.sleep(0)
         text = self._texts.pop(0) if len(self._texts) > 1 else self._texts[0]
@@ -42,11 +43,10 @@ Answer = str | Message | Mapping[str, Any] | Reply | Exception
 
 
 class ScriptedModel:
-    """Gives the answers in turn, the last one again and again; an answer may be an exception, which
-    is raised. Takes an active context and nothing else.
+    """Gives its answers in turn, then the last one again and again. An exception is raised.
 
-    With `limit` it has a window of its own that nobody was told of: a prompt that is larger by
-    `count`, its own tokenizer, is refused as a server refuses it.
+    It takes only an active context. With `limit` it has a hidden window: it refuses a prompt that
+    is larger by `count`, its own tokenizer, as a server does.
     """
 
     def __init__(
@@ -58,37 +58,37 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.contexts: list[ActiveContext] = []
-        """What it was given, in order, refused prompts included."""
+        """All prompts in order, also refused ones."""
         self._answers = list(answers) or ["ok"]
         self._limit = limit
         self._count = count
         self.asks: list[Ask] = []
-        """How each answer was wanted."""
+        """The `Ask` of each prompt."""
         self.abilities = Abilities(counts=count is not None)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The next answer of the script, word by word."""
+        """Yield the next answer of the script, word by word."""
         reply = await self.complete(context, ask)
-        said = reply.message
-        text = said.text if isinstance(said, Message) else str(said.get("content") or "")
+        answer = reply.message
+        text = answer.text if isinstance(answer, Message) else str(answer.get("content") or "")
         for word in re.findall(r"\s*\S+|\s+$", text):
             yield Delta(text=word)
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by its own tokenizer, where it has one."""
+        """Return the prompt's tokens by its own tokenizer; None without one."""
         return self._count(sendable(context)) if self._count else None
 
     async def limits(self) -> Limits:
-        """Nothing: nobody is told of its window."""
+        """Return no limits: its window is hidden."""
         return Limits()
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The next answer of the script.
+        """Return the next answer of the script.
 
         Raises:
-            WrongLayer: it was given something else than an active context.
-            ContextOverflow: the prompt is larger than its limit.
+            WrongLayer: the prompt is no active context.
+            ContextOverflow: the prompt is larger than the limit.
         """
         self.contexts.append(sendable(context))
         self.asks.append(ask)

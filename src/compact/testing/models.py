@@ -1,4 +1,4 @@
-"""What every chat model promises, as a suite."""
+"""The conformance suite for chat models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compact.messages.replies import Finish, Reply
 
 _FEW = Ask(max_tokens=64, temperature=0)
 WAIT = "Wait."
-"""The prompt that a slow model never answers."""
+"""The prompt that the slow model never answers."""
 Make = Callable[[], ChatModel]
 
 
@@ -28,11 +28,11 @@ def check_chat_model(
     failing: Make | None = None,
     slow: Make | None = None,
 ) -> None:
-    """Hold a chat model to its promises.
+    """Test a chat model.
 
-    `make` gives one that answers in words; `format` is a wire format of sessions that take its
-    replies back. `failing` gives one whose server answers with errors only; `slow` one
-    that never comes to an answer where the prompt is `WAIT`, and answers others.
+    `make` gives a model that answers in words. `format` is the wire format of its replies.
+    `failing` gives a model whose server only answers with errors. `slow` gives a model that never
+    answers the prompt `WAIT`, and answers all others.
     """
     model = make()
     assert isinstance(model, ChatModel), "it lacks a method of the protocol"
@@ -66,7 +66,7 @@ async def _answers(model: ChatModel, format: str) -> None:
 
 
 def _taken(session: ContextManager, reply: Reply, how: str) -> Message:
-    """The reply's message, as a session keeps it and sends it again."""
+    """Add the reply to the session; return its message as the session keeps it."""
     assert isinstance(reply, Reply), f"{how} gave a {type(reply).__name__}"
     assert reply.finish in get_args(Finish), f"it ended with {reply.finish!r}"
     if reply.usage is not None:
@@ -120,12 +120,12 @@ async def _fails_in_our_words(model: ChatModel) -> None:
         try:
             await asked
         except CompactError as error:
-            said = str(error)
+            words = str(error)
         except Exception as error:
             raise AssertionError(f"a {type(error).__name__} is no error of ours") from error
         else:
             raise AssertionError("its server failed, and it answered")
-        assert said.strip(), "an error says what happened"
+        assert words.strip(), "an error says what happened"
 
 
 async def _can_be_cancelled(model: ChatModel) -> None:

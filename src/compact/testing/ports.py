@@ -1,4 +1,4 @@
-"""What tokenizers, summarizers, exporters, storage adapters and stores of files promise."""
+"""Conformance suites for tokenizers, summarizers, exporters, storage adapters and blob stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compact.messages.messages import Message
 from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
 LARGE = 9_000_000
-"""Bytes of a large file: more than services take in one request."""
+"""Bytes of a large file: more than some services take in one request."""
 SAMPLES: Sequence[str] = (
     "hello world",
     "Größe & Maße – naïve café",
@@ -26,7 +26,7 @@ SAMPLES: Sequence[str] = (
 
 
 def check_token_estimator(estimator: TokenEstimator) -> None:
-    """Hold a tokenizer to its promises."""
+    """Test a tokenizer."""
     assert isinstance(estimator, TokenEstimator), "it lacks a method of the protocol"
     assert estimator.name, "it needs a name"
     assert isinstance(estimator.exact, bool), "`exact` says whether counts are the real ones"
@@ -40,9 +40,7 @@ def check_token_estimator(estimator: TokenEstimator) -> None:
 
 
 def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
-    """Hold a summarizer to its promises: within its cap, never empty, carried on without a
-    fault.
-    """
+    """Test a summarizer: it keeps its cap, is never empty, and goes on from its last summary."""
     messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
     summarizer = make()
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
@@ -56,11 +54,11 @@ def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]
 
 
 async def _summarized(summarizer: Summarizer, request: SummaryRequest) -> Summary:
-    return await summarizer.summarize(request)
+    return await summarizer.summarize(request)  # `asyncio.run` takes coroutines, not awaitables
 
 
 def check_exporter(exporter: Exporter) -> None:
-    """Hold an exporter to its promises: it takes events and can be closed, each more than once."""
+    """Test an exporter: it takes events and can be closed, each more than once."""
     assert isinstance(exporter, Exporter), "it lacks a method of the protocol"
     event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
     for events in ([event], [event, event], []):
@@ -71,9 +69,7 @@ def check_exporter(exporter: Exporter) -> None:
 
 
 def check_storage_adapter(adapter: StorageAdapter) -> None:
-    """Hold a storage adapter to its promises: each call keeps something at a place of its own, and
-    no transcript takes another one's place.
-    """
+    """Test a storage adapter: each call stores at a place of its own and replaces no transcript."""
     messages = [Message(role="user", content="Is the beam sound?")]
     event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
     places = [adapter.save_transcript("one", messages) for _ in range(2)]
@@ -87,9 +83,7 @@ def check_storage_adapter(adapter: StorageAdapter) -> None:
 
 
 def check_blob_store(make: Callable[[], BlobStore]) -> None:
-    """Hold a store of files to its promises; each call of `make` opens the same place, which has
-    nothing under these names.
-    """
+    """Test a blob store. Each call of `make` opens the same place, without these names."""
     blobs, other = make(), make()
     assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
     name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"
@@ -111,8 +105,8 @@ def check_blob_store(make: Callable[[], BlobStore]) -> None:
         done = list(pool.map(lambda i: _puts(make(), name, b"%d" % i * 99), range(4)))
     assert sum(done) == 1, f"{sum(done)} of four that put at once were told that they did"
     assert _kept(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
-    for each in (name, large):
-        blobs.delete(each)
+    blobs.delete(name)
+    blobs.delete(large)
 
 
 def _kept(blobs: BlobStore, name: str) -> bytes | None:

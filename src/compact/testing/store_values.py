@@ -1,4 +1,4 @@
-"""Small values that stores are tried with."""
+"""Small values for the checks of stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compact.messages.sessions import Branch, Entry, Projection, Session, Step
 
 @contextmanager
 def refusing(kind: type[CompactError], promise: str) -> Iterator[None]:
-    """What stands within is refused so."""
+    """Check that the block raises an error of this kind."""
     try:
         yield
     except kind:
@@ -24,29 +24,29 @@ def refusing(kind: type[CompactError], promise: str) -> Iterator[None]:
 
 
 def session(name: str, **given: Any) -> Session:  # noqa: ANN401 - the fields of a session
-    """A session with one branch."""
+    """Make a session with one branch."""
     return Session(**{"id": name, "branch": Branch(id=name, session_id=name), **given})
 
 
 def entry(text: str, tokens: int | None = None, marks: int = 0) -> Entry:
-    """A person's words."""
+    """Make an entry of a person's message."""
     return Entry(Message(role="user", content=text), tokens, marks)
 
 
 def projection(name: object, **given: Any) -> Projection:  # noqa: ANN401 - a projection's fields
-    """A projection of a window of 8 tokens."""
+    """Make a projection of a window of 8 tokens."""
     plain = {"id": str(name), "window": 8, "number": 1, "at": 1, "cut": 0, "tokens": 1}
     return Projection(**{**plain, **given})
 
 
 def step(name: str, projection: Projection | None, **given: Any) -> Step:  # noqa: ANN401 - its fields
-    """A compression that puts a projection in force."""
+    """Make a step that puts a projection in force."""
     plain = {"kind": "compress", "branch_id": name, "window": 8, "base": 0, "at": 1}
     return Step(**{**plain, "session_id": name, "projection": projection, **given})
 
 
 def checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a checkpoint's fields
-    """A checkpoint with every field filled."""
+    """Make a checkpoint with every field filled."""
     span = Span(first=2, last=9, messages=7, tokens=99)
     plain = {"id": name, "span": span, "summary": "what was said \ud800", "kept": (3,)}
     more = {"anchors": ("port 8080",), "released": (0,), "token_count": 5, "made_by": "me"}
@@ -55,7 +55,7 @@ def checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a check
 
 
 def is_same(message: Message, other: Message) -> bool:
-    """Whether what came back is what went in: of an edited message, what is sent of it."""
+    """Whether two messages are equal. Of an edited message, only the rendered form counts."""
     if not other.edited:
         return message == other and message.wire == other.wire
     rendered = [format_named("chat_completions").render([each]) for each in (message, other)]
@@ -63,7 +63,7 @@ def is_same(message: Message, other: Message) -> bool:
 
 
 def odd_messages() -> list[Message]:
-    """All that is hard to keep."""
+    """Return messages that are hard to store."""
     wires: list[dict[str, Any]] = [
         {"role": "user", "content": "plain", "x_vendor": {"deep": [1, 2.5, None, True]}},
         {"role": "user", "content": "lone \ud800 and NUL \x00 within", "é": "\udfff"},

@@ -1,4 +1,4 @@
-"""What a text says: who speaks, sentences, names, instructions, outcomes, goals.
+"""Reads texts: speakers, sentences, names, instructions, outcomes and goals.
 
-Pure. Start at `speakers` and `passages`.
+All functions are pure. Start at `speakers` and `passages`.
 """

@@ -1,10 +1,9 @@
-"""Anchors: facts that are kept word for word beside a summary, found by code.
+"""Anchors: names that are kept word for word beside a summary, found by code.
 
-Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word:
-one scan of a text finds its words, and each distinct one is judged once. Lines that name
-errors are found line by line. Which anchors are likely to be needed again is decided by `Ledger`:
-the words of the person and of the assistant, tool arguments and edits weigh more than tool results,
-and recent use more than old use. A person's instructions live in `text.instructions`.
+An anchor is a path, file name, identifier, URL, hash, version, reference or flag. One scan splits a
+text into words, and each distinct word is judged once. Lines that name errors are found line by
+line. `Ledger` ranks anchors by how likely they are needed again. A person's instructions are found
+in `text.instructions`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from itertools import islice
+from typing import Literal, NamedTuple, cast
 
 from compact.messages.arguments import leaves, read_json
 from compact.patterns import regex
@@ -28,15 +28,15 @@ AnchorKind = Literal[
 Origin = Literal["person", "assistant", "arguments", "result"]
 
 SCANNED_CHARS = 40_000
-"""Of a longer text only the first and the last half of so many characters are searched."""
+"""Of a longer text, only this many characters are searched: half at each end."""
 
 _WORD = regex(
     r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
     r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}"
 )
-"""What may be an anchor: no plain word of prose, which is the most frequent kind, and never one."""
+"""A word that may be an anchor. Plain words of prose are skipped here, since most words are."""
 _ESCAPE = regex(r"\\[nrt](?![a-z]{3,}\\)")
-"""A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
+"""An escaped line end or tab, as in JSON or source; not a folder of a Windows path."""
 _URL = regex(r"https?://[^\s\"'<>)\]}`\\]+")
 _LINE_NUMBER = regex(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = regex(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
@@ -57,15 +57,9 @@ _SHAPE = regex(
     r"|(?P<reference>#\d+|[A-Z]{2,10}-\d+)"
     r"|(?P<flag>--[a-z][a-z0-9-]+)"
 )
-"""Words that are known by their shape alone. A fraction is no anchor."""
-_KINDS: Mapping[str, AnchorKind] = {
-    "version": "version",
-    "hash": "hash",
-    "reference": "reference",
-    "flag": "flag",
-}
+"""Words whose shape alone says their kind: the group's name. A fraction is no anchor."""
 _SIGN = regex(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
-"""What every anchor has somewhere; most words have none."""
+"""Every anchor has one of these somewhere; most words do not."""
 _IDENTIFIER = regex(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
     r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
@@ -90,12 +84,12 @@ ERROR_LINE = regex(
     re.IGNORECASE,
 )
 EXIT_CODE = regex(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
-"""A line that says that something failed, but not what."""
+"""A line that says that something failed, without the reason."""
 _KEY = regex(r'"[\w-]+"\s?:')
-"""A key of JSON: it says how data are laid out, not what somebody works on."""
+"""A key of JSON: part of the data's layout, not of the work."""
 _TAG = regex(r"</?[A-Za-z][\w-]*>")
 _LISTED_LINE = regex(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
-"""A line of a file that was read, or of a diff: code, not something that happened."""
+"""A line of a listed file or a diff: code, not an event."""
 
 
 class Anchor(NamedTuple):
@@ -106,30 +100,28 @@ class Anchor(NamedTuple):
 
 
 def find(text: str) -> Counter[Anchor]:
-    """The anchors of a text and how often each occurs; of a very long text, only of its both
-    ends.
-    """
+    """Count the anchors of a text. Of a very long text, only both ends are read."""
     return find_all(searched(text))
 
 
 def find_all(text: str) -> Counter[Anchor]:
-    """The anchors of a whole text and how often each occurs."""
-    found: Counter[Anchor] = Counter()
+    """Count the anchors of a whole text, however long it is."""
+    counts: Counter[Anchor] = Counter()
     if "\\" in text:
         text = _ESCAPE.sub(" ", text)
     if "://" in text:
         urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
-        found.update({Anchor(u, "url"): n for u, n in urls.items()})
+        counts.update({Anchor(u, "url"): n for u, n in urls.items()})
         text = _URL.sub(" ", text)
-    known = found.get
+    before = counts.get  # a look-up of a missing key in a Counter is slower
     for word, times in Counter(_WORD.findall(text)).items():
         for anchor in _in_word(word):
-            found[anchor] = known(anchor, 0) + times
-    return found
+            counts[anchor] = before(anchor, 0) + times
+    return counts
 
 
 def searched(text: str) -> str:
-    """The part of a text that is searched: all of it, or both ends of a very long one."""
+    """Return the part of a text that is searched: all of it, or both ends of a very long one."""
     if len(text) <= SCANNED_CHARS:
         return text
     half = SCANNED_CHARS // 2
@@ -138,7 +130,6 @@ def searched(text: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def _in_word(word: str) -> tuple[Anchor, ...]:
-    """The anchors in one word, in order."""
     if not _SIGN.search(word):
         return ()
     word = word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/")
@@ -158,9 +149,9 @@ def _in_word(word: str) -> tuple[Anchor, ...]:
 
 
 def _kind_of(word: str) -> AnchorKind | None:
-    """The kind of a word without a slash."""
     if shape := _SHAPE.fullmatch(word):
-        return _KINDS.get(shape.lastgroup or "")
+        kind = shape.lastgroup
+        return None if kind == "fraction" else cast("AnchorKind", kind)
     if word[0] == "-":
         return None
     if "." in word:
@@ -171,7 +162,7 @@ def _kind_of(word: str) -> AnchorKind | None:
 
 
 def is_file(name: str) -> bool:
-    """Whether a name is that of a file: its last part has an extension that is known."""
+    """Whether the name's last part has a known file extension."""
     last = name.rsplit("/", 1)[-1]
     return "." in last and _kind_of(last) == "file"
 
@@ -188,22 +179,22 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
 
 
 def error_lines(text: str, *, most: int = 6) -> list[str]:
-    """Lines that name an error, shortest useful form, at most `most`, the last ones first."""
-    found: list[str] = []
-    for raw in reversed(searched(text).splitlines()):
-        line = without_tags(raw)
-        if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
-            continue
-        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line):
-            found.append(line)
-            if len(found) == most:
-                break
-    return found
+    """Return up to `most` lines that name an error, the last ones first."""
+    lines = map(without_tags, reversed(searched(text).splitlines()))
+    errors = (
+        line
+        for line in lines
+        if 8 <= len(line) <= 300 and not _LISTED_LINE.match(line)
+        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line)
+    )
+    return list(islice(errors, most))
 
 
 def failure(text: str) -> str | None:
-    """The line of a failed tool's output that says most: the first of up to four, the last of more.
-    One of seven characters or fewer says nothing.
+    """Return the most telling line of a failed tool's output; None if it has none.
+
+    Of up to four lines it is the first, of more the last. Lines of seven characters or fewer are
+    skipped.
     """
     lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > 7]
     lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
@@ -213,14 +204,15 @@ def failure(text: str) -> str | None:
 
 
 def without_tags(line: str) -> str:
-    """The line without markup and outer white space."""
+    """Return the line without markup and outer white space."""
     return _TAG.sub("", line).strip()
 
 
 @lru_cache(maxsize=CALLS_AT_HAND)
 def strings_of(arguments: str) -> tuple[tuple[str, str], ...]:
-    """Key and value of every string in a tool call's arguments; the raw text where it is not
-    JSON.
+    """Return key and value of every string in a tool call's arguments.
+
+    Arguments that are not JSON are one string with an empty key.
     """
     try:
         value = read_json(arguments)
@@ -231,7 +223,7 @@ def strings_of(arguments: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=CALLS_AT_HAND)
 def keys_of(arguments: str) -> tuple[str, ...]:
-    """The names of a tool call's arguments."""
+    """Return the names of a tool call's arguments."""
     try:
         value = read_json(arguments)
     except ValueError:
@@ -240,34 +232,37 @@ def keys_of(arguments: str) -> tuple[str, ...]:
 
 
 class Use:
-    """What is known of one anchor: in how many messages it was used, where last, and where last by
-    others than a tool's result.
-    """
+    """How one anchor was used."""
 
     __slots__ = ("edits", "kind", "own", "position", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
-        self.times = 0
-        self.position = self.own = -1
+        self.times = 0  # messages that use it
+        self.position = -1  # the last message that uses it
+        self.own = -1  # the last one that is no tool result
         self.edits = 0
 
 
 _WEIGHTS: Mapping[str, float] = json.loads(
     files("compact.text").joinpath("name_weights.json").read_text(encoding="utf-8")
 )
-"""What each feature of a name adds to the logarithm of the odds that it is used in the next sixty
-messages: fitted by `python -m evals names` on sessions that are looked at."""
+"""What each feature of a name adds to the log odds that the next sixty messages use it. Fitted by
+`python -m evals names` on the development sessions."""
 
 
 class Ledger:
-    """Anchors and their uses, in the order of the log; can be continued at any time."""
+    """The anchors of a log and their uses. Messages are noted in order.
+
+    What a person or the assistant says, tool arguments and edits weigh more than tool results.
+    Recent use weighs more than old use.
+    """
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
 
     def edited(self, text: str) -> None:
-        """Note that a file was written to, under the name it was given by."""
+        """Note that a file was written, under each name that `text` gives it."""
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
@@ -291,8 +286,9 @@ class Ledger:
                 use.own = position
 
     def forget(self, text: str, kept: str) -> None:
-        """Take back what was noted of a text that is told no more, but for what is kept: a name
-        that stands nowhere else is none.
+        """Take back one use of each anchor of `text` that `kept` does not contain.
+
+        An anchor without a use left is removed.
         """
         for name, _ in find(text):
             use = self.uses.get(name)
@@ -302,11 +298,14 @@ class Ledger:
                     del self.uses[name]
 
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
-        """The anchors most likely needed after the message at `position`, `most` of them or all,
-        each with about its odds; ties by text, so that the order is always the same.
+        """Return anchors with their uses and approximate odds, the likeliest first.
+
+        The odds are those of being needed after the message at `position`. Ties are ordered by
+        text, so the order is deterministic.
         """
         log, get = math.log1p, _WEIGHTS.__getitem__
-        times, age, edits, own, results = map(get, _SHARED)
+        features = ("times", "age", "edits", "own_age", "only_in_results")
+        times, age, edits, own, results = map(get, features)
         rows = list[tuple[float, str]]()
         for text, use in self.uses.items():
             since = log(position - use.position)
@@ -321,14 +320,12 @@ class Ledger:
         return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
 
     def trim(self, position: int, most: int) -> None:
-        """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
+        """Drop all but the `most` likeliest anchors, so that memory stays bounded."""
+        # A quarter of slack: ranking all anchors at every message would cost more.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
 
 
-_SHARED = ("times", "age", "edits", "own_age", "only_in_results")
-
-
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:
-    """The bare texts of anchors."""
+    """Return the texts of anchors."""
     return {anchor.text for anchor in anchors}

@@ -1,4 +1,4 @@
-"""What is told of conversations whose messages lie in files, and no longer in the database."""
+"""Reports about conversations whose messages are in archive files, no longer in the database."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
     """The time of its last message."""
     archived_at: datetime
     messages: int
-    """Of all its branches."""
+    """Messages of all branches."""
     tokens: int
-    """Of all its branches, as far as they were counted."""
+    """Counted tokens of all branches."""
     digest: str | None
-    """What it says in short."""
     file: str
-    """Where it is described; the originals lie beside it."""
+    """The file that describes it. The originals lie beside it."""
     bytes: int
-    """Of the originals, as they are kept."""
+    """Size of the originals on disk."""
 
 
 class ArchiveReport(BaseModel, frozen=True, defer_build=True):
-    """What became of conversations that were to be archived."""
+    """The result of archiving."""
 
     archived: tuple[ArchivedConversation, ...] = ()
-    """Those that are in the archive now, those that were there before included."""
+    """Conversations that are in the archive now, also those archived before."""
     failed: Mapping[str, str] = Field(default_factory=dict)
-    """Session → why it is not: nothing of it was removed."""
+    """Session → why archiving it failed. Nothing of it was removed."""
     kept: Mapping[str, str] = Field(default_factory=dict)
-    """Session that is old enough → why it stays nevertheless: it is kept whole whatever its age."""
+    """Session that is old enough → why it stays: some sessions are kept whole at any age."""
     bytes_before: int = 0
-    """Of the database."""
+    """Size of the database before archiving."""
     bytes_after: int = 0
+    """Its size after archiving."""
 
 
 class ArchiveFault(BaseModel, frozen=True, defer_build=True):
-    """Something that is wrong with an archive."""
+    """A fault of an archive."""
 
     session_id: str
     file: str

@@ -1,4 +1,4 @@
-"""A conversation as a value: its messages, what is known about it, and its total tokens."""
+"""A conversation as a value: its messages, metadata and total tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compact.text.importance import scored
 
 
 class Conversation(BaseModel, frozen=True, defer_build=True):
-    """A sequence of messages. Frozen: appending makes a new one."""
+    """A sequence of messages. It is frozen: `append` returns a new one."""
 
     messages: tuple[Message, ...] = ()
     id: str = Field(default_factory=clock_and_ids.new_id)
@@ -27,26 +27,24 @@ class Conversation(BaseModel, frozen=True, defer_build=True):
         return len(self.messages)
 
     def turns(self) -> Iterator[Message]:
-        """The messages in order."""
+        """Iterate over the messages in order."""
         return iter(self.messages)
 
     @property
     def total_tokens(self) -> int | None:
-        """Tokens of all messages; None while one of them is not counted."""
+        """Tokens of all messages; None if one of them is not counted."""
         counts = [m.token_count for m in self.messages]
         return None if None in counts else sum(c for c in counts if c is not None)
 
     def append(self, message: Message) -> Self:
-        """The conversation with one more message."""
+        """Return the conversation with one more message."""
         return self.model_copy(update={"messages": (*self.messages, message)})
 
     def counted(self, counter: TokenCounter) -> Self:
-        """The conversation with the tokens of every message filled in."""
-        counts = (counter.message(m) for m in self.messages)
-        pairs = zip(self.messages, counts, strict=True)
-        messages = tuple(m.model_copy(update={"token_count": n}) for m, n in pairs)
-        return self.model_copy(update={"messages": messages})
+        """Return the conversation with the token count of every message."""
+        messages = (m.model_copy(update={"token_count": counter.message(m)}) for m in self.messages)
+        return self.model_copy(update={"messages": tuple(messages)})
 
     def scored(self) -> Self:
-        """The conversation with the importance of every message filled in (`text.importance`)."""
+        """Return the conversation with the importance of every message (`text.importance`)."""
         return self.model_copy(update={"messages": tuple(scored(self.messages))})

@@ -1,6 +1,6 @@
-"""What age leaves of a conversation: its levels, the digest that stands for it, and what of it is
-known without reading it. Pure values; a store keeps a `CompressedConversation` beside the
-originals, and never in their place.
+"""Ageing of conversations: levels, digests and metadata, as pure values.
+
+A store keeps a `CompressedConversation` beside the originals, never in their place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compact.text.conversation import Conversation
 
 
 class CompressionLevel(StrEnum):
-    """How much of a conversation is at hand; the later, the less."""
+    """How much of a conversation is at hand, from all to least."""
 
     FULL = "full"
     """Every word."""
@@ -30,9 +30,9 @@ class CompressionLevel(StrEnum):
     SUMMARY = "summary"
     """A digest of 30 to 40 % of the tokens."""
     ARCHIVED = "archived"
-    """The same digest; the originals belong into the archive."""
+    """The same digest. The originals belong in the archive."""
     METADATA = "metadata"
-    """What is known about it, and no digest; the originals belong into the archive."""
+    """Metadata without a digest. The originals belong in the archive."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -41,60 +41,59 @@ class CompressionLevel(StrEnum):
 
     @property
     def is_archived(self) -> bool:
-        """Whether the originals belong into the archive."""
+        """Whether the originals belong in the archive."""
         return self in (CompressionLevel.ARCHIVED, CompressionLevel.METADATA)
 
 
 class Survival(BaseModel, frozen=True, defer_build=True):
-    """What of a conversation its digest still says, as shares 0 to 1; None where there was none."""
+    """Shares of a conversation, 0 to 1, that its digest keeps; None where it had no such item."""
 
     entities: float | None = None
-    """Of the 60 names that are needed again likeliest (`text.anchors`; of plain talk, those that
-    are named most often)."""
+    """Share of the 60 names most likely needed again (`text.anchors`). In plain talk, of the names
+    that occur most often."""
     anchors: float | None = None
-    """Of all names: files, commands, identifiers, addresses, numbers, as they were written."""
+    """Share of all names: files, commands, identifiers, addresses and numbers, as written."""
     decisions: float | None = None
-    """Of the sentences in which somebody decides (`text.sentences`)."""
+    """Share of the sentences that state a decision (`text.sentences`)."""
     questions: float | None = None
-    """Of a person's questions."""
+    """Share of a person's questions."""
 
 
 class ConversationMetadata(BaseModel, frozen=True, defer_build=True):
-    """What is known about a conversation without reading it."""
+    """Metadata of a conversation."""
 
     id: str
     title: str | None = None
     begun: datetime | None = None
-    """The time of its earliest message; None where there is none."""
+    """Time of its earliest message; None if it has none."""
     ended: datetime | None = None
-    """The time of its latest one."""
+    """Time of its latest message."""
     messages: int = 0
     roles: Mapping[str, int] = Field(default_factory=dict)
-    """Role → how many of them it has."""
+    """Role → number of messages."""
     tokens: int = 0
     topics: tuple[str, ...] = ()
-    """The words that tell most, the most telling first."""
+    """Its most telling words, the most telling first."""
     entities: tuple[str, ...] = ()
-    """The names that are needed again likeliest, the likeliest first."""
+    """The names most likely needed again, the likeliest first."""
 
 
 class Written(BaseModel, frozen=True, defer_build=True):
-    """A digest as it was written."""
+    """A digest and how it was written."""
 
     text: str
     source_tokens: int
-    """Tokens of the messages that it was written from, as a prompt counts them; system prompts are
-    none of them."""
+    """Tokens of its source messages, counted as in a prompt, without system prompts."""
     tokens: int
-    """Its own."""
+    """Tokens of the digest."""
     kept: Survival = Survival()
     made_by: str = "extractive"
     verdicts: tuple[Verdict, ...] = ()
-    """What the gate said of a model's story; empty for an extracted one."""
+    """The gate's verdicts on a model's story; empty for an extracted one."""
 
     @property
     def ratio(self) -> float:
-        """Its tokens as a share of the source's, as counted; 1 of an empty source."""
+        """The digest's tokens as a share of the source's; 1 for an empty source."""
         return self.tokens / self.source_tokens if self.source_tokens else 1.0
 
 
@@ -103,29 +102,29 @@ class ConversationSummary(Written, frozen=True):
 
     conversation_id: str
     target_ratio: float
-    """The ratio that was asked for."""
+    """The requested ratio."""
 
 
 class KeyPoint(NamedTuple):
-    """One thing that a digest says."""
+    """One point of a digest."""
 
     section: str
-    """The section of the digest in which it stands, such as `Decisions`."""
+    """Its section of the digest, such as `Decisions`."""
     text: str
 
 
 class CompressedConversation(Written, frozen=True):
-    """A conversation at a level, always made from the originals."""
+    """A conversation at a level. It is always made from the originals."""
 
     level: CompressionLevel
     about: ConversationMetadata
     score: float | None = None
-    """How much it is worth to be kept whole, 0 to 1, where that was asked."""
+    """How much it deserves to be kept whole, 0 to 1; None if that was not computed."""
     fingerprint: str = ""
-    """Of what it was made from, and by which settings: others make another digest."""
+    """Hash of the source and the settings. A digest with another hash is outdated."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
     original: Conversation | None = Field(default=None, exclude=True, repr=False)
-    """What it was made from, while that is in memory; no store keeps it here."""
+    """The source, while it is in memory. No store keeps it here."""
 
     @property
     def id(self) -> str:
@@ -134,12 +133,12 @@ class CompressedConversation(Written, frozen=True):
 
     @property
     def in_short(self) -> str:
-        """Its text; topics and names where it has none."""
+        """Its text, or its topics and names if it has no text."""
         return self.text or ", ".join((*self.about.topics, *self.about.entities))
 
 
 class DigestNote(NamedTuple):
-    """What is known of a stored digest without reading it."""
+    """Metadata of a stored digest."""
 
     level: CompressionLevel
     score: float | None
@@ -147,65 +146,64 @@ class DigestNote(NamedTuple):
     original_tokens: int
     tokens: int
     bytes: int
-    """Of its text."""
+    """Size of its text."""
 
 
 class Lease(NamedTuple):
-    """The right to do a piece of work, which one holder has at a time."""
+    """The right to do a piece of work. One holder has it at a time."""
 
     name: str
     holder: str
 
 
 class AgeingRow(BaseModel, frozen=True, defer_build=True):
-    """What ageing does, or would do, with one session."""
+    """What ageing did, or would do, with one session."""
 
     session_id: str
     title: str | None
     age_days: int
     """Whole days since the last activity."""
     now: CompressionLevel
-    """The level it had before."""
+    """The level before ageing."""
     due: CompressionLevel
-    """The level that it has by now."""
+    """The level for its age."""
     action: str
-    """`none`, `write` a digest, `drop` one that is due no more; `archive`, or with it behind, where
-    the originals belong into the archive and are not there."""
+    """`none`; `write` a digest; `drop` a digest that is no longer due; `archive` the originals. A
+    `write` or `drop` may come with it, as in `write, archive`."""
     tokens_before: int | None = None
-    """Of the originals; None where they stay whole, or were not looked at."""
+    """Tokens of the originals; None if they stay whole or were not counted."""
     tokens_after: int | None = None
-    """Of the digest; None while it is not written."""
+    """Tokens of the digest; None if it is not written."""
     bytes_originals: int = 0
     """Bytes of the originals in the store."""
     bytes_digest: int | None = None
-    """Bytes of the digest's text; None while it is not written."""
+    """Bytes of the digest's text; None if it is not written."""
     why: str = ""
-    """Why it is kept whole; or what went wrong."""
+    """Why the session is kept whole, or what went wrong."""
 
     @property
     def is_to_archive(self) -> bool:
-        """Whether its originals belong into the archive, and are not there."""
+        """Whether its originals still have to go into the archive."""
         return self.action.endswith("archive")
 
 
 class AgeingReport(BaseModel, frozen=True, defer_build=True):
-    """What ageing did, or would do."""
+    """The result of ageing, or of a dry run."""
 
     rows: tuple[AgeingRow, ...] = ()
     dry_run: bool = False
     complete: bool = True
-    """Whether every session was looked at; not where another process does the work."""
+    """Whether every session was looked at. False if another process is doing the work."""
     archive: ArchiveReport | None = None
-    """What became of the originals that belong into the archive; None where there were none, and
-    where nothing moves them."""
+    """The result of archiving; None if nothing was due or no archive is configured."""
 
     @property
     def written(self) -> int:
-        """Digests that were written, or would be."""
+        """Number of digests that were written, or would be."""
         return sum(row.action.startswith("write") for row in self.rows)
 
     @property
     def freed_when_archived(self) -> int:
-        """About how many bytes the file loses as what is due goes into the archive."""
+        """Approximate bytes that the store loses when all due originals are archived."""
         due = [row for row in self.rows if row.is_to_archive]
         return sum(row.bytes_originals - (row.bytes_digest or 0) for row in due)

@@ -1,6 +1,4 @@
-"""Vectors of what was said: which text of a message is embedded, in which pieces, and what a store
-of vectors gives back.
-"""
+"""Texts to embed, the pieces they are cut into, and the values that a vector store returns."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ from compact.messages.messages import Message
 from compact.text.speakers import speaker_of
 
 PIECE = 1_000
-"""Characters of a piece where an embedder does not say how much it reads. It must be less than any
-model's window holds, also in Chinese, where a character takes a token; less finds more exactly, and
-takes more vectors."""
+"""Characters of a piece if an embedder does not say how much it reads. A piece must fit any model's
+window, also in Chinese, where a character is a token. Smaller pieces search more exactly, but need
+more vectors."""
 OVERLAP = 120
-"""Characters that two pieces of a text share, so that a sentence at a seam is whole in one of them.
-About two lines; more takes more vectors."""
+"""Characters that neighbouring pieces share, so that a sentence at a seam is whole in one of them:
+about two lines. A larger overlap needs more vectors."""
 _SEAMS = ("\n\n", "\n", ". ", "? ", "! ", "。", "; ", ", ", " ")
-"""Where a text is cut best, the best first."""
+"""Places to cut a text, the best first."""
 
 
 @runtime_checkable
@@ -26,7 +24,7 @@ class Numbers(Protocol):
     """A vector: a list, a tuple, an array of numpy."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of dimensions."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
@@ -35,7 +33,7 @@ class Numbers(Protocol):
 
 
 class Generation(NamedTuple):
-    """Vectors that may be compared with each other: of one model, in one version of it."""
+    """Vectors that may be compared with each other: those of one version of one model."""
 
     key: int
     model: str
@@ -43,8 +41,8 @@ class Generation(NamedTuple):
     version: str
     dimensions: int
     state: Literal["serving", "made", "leaving", "own"]
-    """`serving` answers; `made` is still being made, and serves when it is complete; `leaving` is
-    being removed; `own` was given by an application, and stays."""
+    """`serving` answers searches. `made` is still being built, and serves when it is complete.
+    `leaving` is being removed. `own` was given by an application and stays."""
     vectors: int = 0
 
 
@@ -52,17 +50,18 @@ class Near(NamedTuple):
     """A message near a question."""
 
     key: int
-    """The message's: its branch's key, and its position in the lower 32 bits."""
+    """The message's key: its branch's number, and its position in the low 32 bits."""
     chunk: int
-    """Which piece of it is the nearest, counted from 0."""
+    """Index of its nearest piece, from 0."""
     cosine: float
-    """Of the angle between the two, from -1 to 1."""
+    """Cosine similarity, -1 to 1."""
 
 
 def embedded_text(message: Message) -> str:
-    """What of a message is embedded: what a person or a model says, without the speaker's name.
-    What tools are given and give back is not: it is nine tenths of a coding session and of the time
-    to embed it, and whoever asks in other words asks for what was said (docs/decisions/053).
+    """Return the text of a message to embed: what a person or a model says, without their name.
+
+    Tool calls and results are left out: they are nine tenths of a coding session and of the time to
+    embed it, and a search by meaning is about what was said (docs/decisions/053).
     """
     if speaker_of(message) not in ("person", "assistant"):
         return ""
@@ -71,9 +70,10 @@ def embedded_text(message: Message) -> str:
 
 
 def cut(text: str, most: int = PIECE, overlap: int = OVERLAP) -> list[str]:
-    """The text in pieces of at most so many characters, in order; each but the first begins with up
-    to `overlap` characters of the one before. Nothing is left out but blanks at the ends; of a
-    blank text, no piece is left.
+    """Cut a text into pieces of at most `most` characters, in order.
+
+    Each piece but the first begins with up to `overlap` characters of the piece before. Only white
+    space at the ends of pieces is left out. A blank text has no pieces.
     """
     pieces, start = [], 0
     overlap = min(overlap, most // 4)
@@ -86,7 +86,7 @@ def cut(text: str, most: int = PIECE, overlap: int = OVERLAP) -> list[str]:
 
 
 def _seam(text: str) -> int:
-    """Where a text is cut best in its second half; at its end where it has no seam there."""
+    # Only the second half is searched for a seam, so that no piece gets too short.
     for seam in _SEAMS:
         at = text.rfind(seam, len(text) // 2)
         if at >= 0:
@@ -95,7 +95,7 @@ def _seam(text: str) -> int:
 
 
 def _overlapping(text: str, end: int, overlap: int) -> int:
-    """Where the next piece begins: within the overlap, behind a blank if there is one."""
     start = max(0, end - overlap)
     blank = text.find(" ", start, end)
+    # Begin behind a blank if there is one, so that no word is cut.
     return blank + 1 if 0 <= blank < end - 1 else start

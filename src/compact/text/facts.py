@@ -1,9 +1,9 @@
-"""Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
+"""Facts of plain talk: the names in it, the weight of a sentence, and the choice of sentences.
 
-`entities` finds names, titles, amounts, dates and the like by their shape; `weighed` says how much
-one sentence tells that a later turn may ask for; `Candidates` chooses the sentences that tell most
-together. Few words are known: the function words of `text.languages`, and by which words people
-speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
+`entities` finds names, titles, amounts and dates by their shape. `weighed` says how much a sentence
+tells that a later turn may ask for. `Candidates` chooses the sentences that tell most together
+within a budget. The only words known here are the function words and first-person words of
+`text.languages`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN_LETTERS = regex(
     r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
     re.IGNORECASE,
 )
-"""Words of other letters by which people speak of themselves and theirs."""
+"""First-person words in other scripts than Latin."""
 
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
 _LETTER = rf"[^\W\d_{CJK}]"
@@ -61,38 +61,38 @@ _DATE = regex(
 _TIME = regex(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
 _START = regex(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
 _BEFORE = 12
-"""Characters before a capital that are looked at."""
+"""Characters before a capital letter that are read."""
 _WORD = regex(rf"{_LETTER}+|\d+|[{CJK}]+")
 
 
 _GERMAN_NOUN = regex(
     r"(?:d(?:er|ie|as|en|em|es)|(?:[kmds]?ein|unser|eue?r|ihr|dies|jed)\w{0,2}|zu[mr]|vom|beim|[ia]m)"
 )
-"""Words after which a German capital is a noun's."""
+"""German words before a capitalized noun that is no name."""
 _FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
 _ANY_FIRST = frozenset().union(*FIRST_PERSON.values())
 
 LONG_NUMBER = 7
-"""Digits from which a number is an id: a phone's, an order's."""
+"""Least digits of an id, such as a phone or order number."""
 QUESTION = 0.4
-"""What is left of a question's worth."""
+"""Factor for the worth of a question."""
 NAMED = 3.0
-"""How many times as much a word counts that is part of a name or an amount."""
+"""Factor for a word that is part of a name or an amount."""
 AGAIN = 0.3
-"""What is left of a word's weight each time that it was told."""
+"""Factor for a word's weight each time a chosen sentence has it."""
 TALKATIVE = 0.7
-"""A sentence counts by the share of the talk that is its speaker's, to the power of minus this: a
-person's few words beside an assistant's long lists, the same for both where two people talk."""
+"""A sentence is multiplied by its speaker's share of the talk to the power of minus this. So a
+person's few words stand up to an assistant's long lists, and two equal speakers count the same."""
 THRIFT, _LEAST_COST = 0.8, 6
-"""Power of its cost by which what a sentence tells is divided, and what it counts as costing at
-least, in the unit of the budget: a higher power, or a lower cost, prefers short sentences."""
+"""A sentence's gain is divided by its cost to the power of `THRIFT`. `_LEAST_COST` is the least
+cost that counts, in the budget's unit. A higher power or a lower cost prefers short sentences."""
 REMEMBERED = 4_096
-"""Sentences of which is remembered what they tell, about 2 kB each."""
+"""Sentences whose weight is cached, about 2 kB each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One thing that a text names, as it was written."""
+    """A name or amount, as the text writes it."""
 
     text: str
     kind: EntityKind
@@ -100,7 +100,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A sentence, the position of its message, and who spoke."""
+    """A sentence, the position of its message, and its speaker."""
 
     position: int
     speaker: Speaker
@@ -108,20 +108,20 @@ class Said:
 
 
 def entities(text: str) -> tuple[Entity, ...]:
-    """What a text names, each once, in the order in which it comes.
+    """Return the names and amounts of a text in order, each once.
 
-    A single capital word says nothing at a sentence's start, and in German only where no article or
-    adjective stands before it.
+    A single capitalized word is no name at a sentence's start. In German it is none behind an
+    article or adjective either.
     """
     return tuple(dict.fromkeys(_read(text).found))
 
 
 class Candidates:
-    """Sentences to choose from, each weighed once for whatever budget is asked for.
+    """Sentences to choose from. They are weighed once, for any number of budgets.
 
-    A word counts the more the fewer messages have it, and less once it was told; a sentence without
-    a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit;
-    `weigh` says how many times as much one counts.
+    A word counts more if few messages have it, and less once a chosen sentence has it. A sentence
+    without a new word is left out. `cost` is what a sentence takes of the budget. `weigh` is a
+    factor for one sentence.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Candidates:
         return self._scale[place] * math.fsum(map(weights.__getitem__, self._terms[place]))
 
     def within(self, budget: int) -> list[Said]:
-        """Those that tell most together within a budget, in the order in which they were given."""
+        """Return the sentences that tell most together within a budget, in their given order."""
         heap, weights, told = self._heap.copy(), self._weights.copy(), set[str]()
         least = min(self._costs, default=0)
         chosen: list[int] = []
@@ -160,7 +160,7 @@ class Candidates:
                 heapq.heappop(heap)
                 continue
             now = -self._gain(place, weights)
-            if now > heap[0][0]:  # some of it was told since: it waits for its new turn
+            if now > heap[0][0]:  # it gained less since: put it back in its new place
                 heapq.heapreplace(heap, (now, place))
                 continue
             heapq.heappop(heap)
@@ -177,15 +177,14 @@ class WeighedSentence:
     """A sentence as `Candidates` weighs it."""
 
     worth: float
-    """How much it tells that a later turn may ask for, 0 to 1: what it names and its telling words
-    count, and that a person speaks of himself and what is his; a question counts less."""
+    """How much it tells that a later turn may ask for, 0 to 1. Names, telling words and the first
+    person add to it. A question counts less."""
     terms: frozenset[str]
     named: frozenset[str]
     """The words that are part of a name."""
 
 
 def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
-    """What the sentences of each speaker count, by their share of the talk."""
     length: Counter[Speaker] = Counter()
     for item in items:
         length[item.speaker] += len(item.text)
@@ -195,14 +194,13 @@ def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
 
 @lru_cache(maxsize=REMEMBERED)
 def weighed(text: str, speaker: Speaker) -> WeighedSentence:
-    """A sentence by itself. A session's sentences are weighed at each compression again."""
+    """Weigh one sentence. It is cached, since each compression weighs a session's sentences."""
     read = _read(text)
     named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
     return WeighedSentence(_worth(read, speaker), read.terms, named)
 
 
 def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str, float]:
-    """What each word counts."""
     said: dict[int, list[frozenset[str]]] = {}
     for item, row in zip(items, rows, strict=True):
         said.setdefault(item.position, []).append(row.terms)
@@ -214,7 +212,7 @@ def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A text as it is read: its words in lower case, those that tell something, what it names."""
+    """A text, its words in lower case, its telling words and its names."""
 
     text: str
     words: frozenset[str]
@@ -236,7 +234,6 @@ def _worth(read: _Read, speaker: Speaker) -> float:
 
 
 def _of_oneself(read: _Read) -> bool:
-    """Whether a speaker says something of himself and what is his."""
     if _ANY_FIRST.isdisjoint(read.words):
         return not read.text.isascii() and bool(_OWN_LETTERS.search(read.text))
     language = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & read.words))
@@ -244,7 +241,7 @@ def _of_oneself(read: _Read) -> bool:
 
 
 def _terms(words: Iterable[str]) -> frozenset[str]:
-    """The words that tell something, without a plural's s; of Chinese letters the pairs."""
+    """Return the telling words without a plural's s, and pairs of Chinese characters."""
     found: set[str] = set()
     for word in words:
         if word[0] >= "\u3040":
@@ -288,7 +285,7 @@ def _number(text: str) -> Entity:
 
 
 def _name(text: str, before: str, *, german: bool) -> str:
-    """The name in a run of capitals; empty where the capital is not a name's."""
+    """Return the name in a run of capitalized words; empty if it is no name."""
     words = text.split()
     plain = bool(_START.search(before))
     if german and not plain:

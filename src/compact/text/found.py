@@ -1,4 +1,4 @@
-"""What a search of memory is asked for, and what it finds."""
+"""The filter and the results of a memory search."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from compact.messages.messages import Role
 from compact.text.archived import ArchivedConversation
 
 Method = Literal["lexical", "semantic", "hybrid"]
-"""By words, by meaning, or by both."""
+"""Search by words, by meaning, or by both."""
 
 
 class SearchFilter(BaseModel, frozen=True, defer_build=True):
-    """Which messages may be found. Their neighbours may still speak for them."""
+    """Which messages may be found. Their neighbours still count for their score."""
 
     sessions: tuple[str, ...] = ()
-    """Ids; of all sessions of the scope where none are named."""
+    """Session ids; empty for all sessions of the scope."""
     roles: tuple[Role, ...] = ()
     since: datetime | None = None
-    """The first instant that counts; a time without a zone is UTC."""
+    """The earliest time. A time without a zone is UTC."""
     until: datetime | None = None
-    """The last one."""
+    """The latest time."""
     least_importance: float | None = None
-    """Of the importance stored with a message, 0 to 1; one without it is not found then."""
+    """The least stored importance, 0 to 1. It excludes messages without a stored importance."""
 
 
 class Neighbour(BaseModel, frozen=True, defer_build=True):
-    """A message that stands beside one that was found."""
+    """A message beside a hit."""
 
     position: int
     role: Role
     speaker: str | None
     text: str
-    """Its beginning."""
+    """The beginning of its text."""
 
 
 class Hit(BaseModel, frozen=True, defer_build=True):
@@ -43,18 +43,18 @@ class Hit(BaseModel, frozen=True, defer_build=True):
 
     session_id: str
     title: str | None
-    """The session's."""
+    """The session's title."""
     position: int
     message_id: str
     role: Role
     speaker: str | None
     timestamp: datetime
     score: float
-    """0 to 1, the best of the search 1."""
+    """0 to 1; the best hit of a search has 1."""
     text: str
-    """What it says, or the part of it around what was looked for."""
+    """Its text, or the part of it around the question's words."""
     highlights: tuple[tuple[int, int], ...] = ()
-    """Where words of the question stand in `text`: from this character to before that one."""
+    """Words of the question in `text`, as start and end offsets."""
     before: tuple[Neighbour, ...] = ()
     after: tuple[Neighbour, ...] = ()
 
@@ -65,40 +65,41 @@ class FoundSession(BaseModel, frozen=True, defer_build=True):
     session_id: str
     title: str | None
     begun: datetime
-    """When its first message was written."""
+    """Time of its first message."""
     ended: datetime
-    """When its last one was."""
+    """Time of its last message."""
     messages: int
     score: float
-    """0 to 1, the best of the search 1."""
+    """0 to 1; the best session of a search has 1."""
 
 
 class TimelineEntry(BaseModel, frozen=True, defer_build=True):
-    """What was said in a session on a day."""
+    """A session's messages of one day."""
 
     day: date
-    """In UTC."""
+    """The day in UTC."""
     session_id: str
     title: str | None
     messages: int
     first: datetime
+    """Time of the first message of that day."""
     last: datetime
-    """Of that day."""
+    """Time of the last one."""
 
 
 class SearchResult(BaseModel, frozen=True, defer_build=True):
-    """What a search found, the best first."""
+    """The results of a search, the best first."""
 
     query: str
     method: Method
-    """How it was searched; `lexical` wherever no embedder is there."""
+    """The method used; `lexical` without an embedder."""
     failed: str | None = None
-    """Why it was not searched by meaning although there is an embedder; None where it was."""
+    """Why the search by meaning failed; None if it did not."""
     complete: bool
-    """Whether the index held all of the scope; else what is missing was not searched."""
+    """Whether the index covered the whole scope. Messages that it lacks were not searched."""
     hits: tuple[Hit, ...]
     sessions: tuple[FoundSession, ...]
-    """Ranked by themselves: by all their messages, not by their best one."""
+    """Sessions ranked by all their messages, not by their best one."""
     archived: tuple[ArchivedConversation, ...] = ()
-    """Archived conversations whose titles, tags or digests share words with the query; their
+    """Archived conversations whose title, tags or digest share words with the query. Their
     messages are not searched."""

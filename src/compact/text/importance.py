@@ -1,19 +1,18 @@
-"""How important a message is, 0 to 1: instructions and explicit requests of a person outrank
-chatter (requirement C-4).
+"""The importance of a message, 0 to 1. A person's instructions and requests outrank chatter (C-4).
 
     importance = min(1, speaker + instruction + question + decision + error + code + recency)
 
     speaker      system .40 · person .20 · checkpoint .20 · assistant .10 · all others .00
     instruction  .35 × the best `text.instructions.score_of` of a person's lines, above plain ones
-    question     .08 where a person asks
-    decision     .12 where somebody decides (cues of `text.sentences`)
-    error        .10 where an error is named
-    code         .05 where code stands in fences
+    question     .08 if a person asks
+    decision     .12 if somebody decides (cues of `text.sentences`)
+    error        .10 if an error is named
+    code         .05 if code stands in fences
     recency      .15 × 2^(−age / 20), the age in messages
 
-The constants are a judgement, not a measurement. A session writes the score without recency when a
-message is appended; one that was given or set (`SQLiteManager.update_importance_score`) counts
-instead. Pinned and protected messages count 1, important ones at least .8.
+The constants are a judgement, not a measurement. A session stores the score without recency when a
+message is appended. A score that was given or set (`SQLiteManager.update_importance_score`) counts
+instead. Pinned and protected messages score 1, important ones at least .8.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ SPEAKER: Mapping[Speaker, float] = {
     "assistant": 0.10,
 }
 INSTRUCTION, QUESTION, DECISION, ERROR, CODE = 0.35, 0.08, 0.12, 0.10, 0.05
-"""What each of these adds to the sum above, at most."""
+"""The most that each of these adds to the sum above."""
 RECENCY, HALF_LIFE = 0.15, 20.0
-"""What the newest message gets besides, and the messages after which it is half as much."""
+"""The bonus of the newest message, and the number of messages after which it has halved."""
 PLAIN = 0.25
-"""The instruction score of a plain statement, which earns nothing."""
+"""The instruction score of a plain statement, which adds nothing."""
 IMPORTANT = 0.8
-"""The least that a message counts which somebody marked as important."""
+"""The least score of a message that is marked as important."""
 LOOKED_AT = 4_000
-"""Characters of a message that are looked at."""
+"""Characters of a message that are read."""
 
 
 def importance(message: Message, *, age: float = 0) -> float:
-    """The importance of a message, 0 to 1; `age` is how many messages came after it."""
+    """Return the importance of a message, 0 to 1. `age` is the number of messages after it."""
     if message.is_pinned:
         return 1.0
     score = message.importance_score
@@ -57,9 +56,7 @@ def importance(message: Message, *, age: float = 0) -> float:
 
 
 def lasting(message: Message) -> float:
-    """The part of the importance that does not depend on age: the message's own score, if it has
-    one.
-    """
+    """Return the importance without recency: the message's stored score, if it has one."""
     if message.importance_score is not None:
         return message.importance_score
     speaker = speaker_of(message)
@@ -79,7 +76,7 @@ def lasting(message: Message) -> float:
 
 
 def scored(messages: Sequence[Message]) -> list[Message]:
-    """The messages with their importance filled in."""
+    """Return the messages with their importance as their score."""
     last = len(messages) - 1
     return [
         m.model_copy(update={"importance_score": importance(m, age=last - i)})

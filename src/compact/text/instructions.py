@@ -1,9 +1,9 @@
 """Instructions: a person's sentences that should still hold after compression, kept word for word.
 
-Everything a person says in prose is a candidate: rules are often said without "never" or "must"
-("we only support Linux here", "I'd rather have one file per command"). Candidates are ranked by how
-much they read like something to be followed; pasted logs, code and plain chatter are left out. How
-many are kept is the budget's matter, not this module's.
+Every sentence of a person's prose is a candidate, since people often state rules without "never" or
+"must" ("we only support Linux here", "I'd rather have one file per command"). `score_of` says how
+much a sentence reads like an instruction. Pasted logs, code and chatter are left out. How many
+candidates are kept depends on the budget and is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from compact.patterns import regex
 from compact.text.sentences import lines_of, sentences_of
 
 LONGEST = 600
-"""Characters of the longest candidate; longer lines without sentence ends are pasted text."""
+"""Characters of the longest candidate. A longer line without sentence ends is pasted text."""
 PASTE_LINES, PASTE_ENDS = 40, 15
-"""A message of more lines than the former is read as pasted text: only what stands among its first
-and last lines, so many at either end and up to an empty one, are candidates."""
+"""A message of more than `PASTE_LINES` lines is taken as pasted text. Of it, only the first and the
+last paragraph are read, at most `PASTE_ENDS` lines each."""
 
 _STRONG = regex(
     r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
@@ -68,7 +68,7 @@ _CHATTER = regex(
     re.IGNORECASE,
 )
 FEW_WORDS = 4
-"""Words below which a sentence is a fragment."""
+"""A sentence of fewer words is a fragment."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = regex(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
 _CODE = regex(
@@ -79,24 +79,25 @@ _CODE = regex(
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A candidate: its words, how much it reads like an instruction (0 to 1), and its place."""
+    """A candidate."""
 
     text: str
     score: float
+    """How much it reads like an instruction, 0 to 1."""
     message_id: str
     position: int
     same: str
-    """What two sayings of one instruction have in common: its words in lower case."""
+    """Its words in lower case, by which repetitions are found."""
 
     @property
     def is_rule(self) -> bool:
-        """Whether it clearly holds beyond its turn: no question, and its words say so."""
+        """Whether its words say that it holds beyond its turn. A question never does."""
         is_question = self.text.rstrip().endswith(("?", "？"))
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
-    """The candidates in what a person said, sentence by sentence, in order."""
+    """Yield the candidates in a person's text, sentence by sentence, in order."""
     for line in lines_of(_without_paste(text)):
         for sentence in sentences_of(line):
             if (score := score_of(sentence)) > 0:
@@ -105,12 +106,12 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
 
 
 def score_of(line: str) -> float:
-    """How much a line reads like something to be followed, 0 (chatter, code, data) to 1."""
+    """Return how much a line reads like an instruction: 0 for chatter, code and data, up to 1."""
     line = line.replace("’", "'")
     if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
         return 0.0
     words = len(_WORDS.findall(line))
-    if words < 2 or words * 14 < len(line):
+    if words < 2 or words * 14 < len(line):  # more than 14 characters a word: no prose
         return 0.0
     score = 0.25
     if _STRONG.search(line):
@@ -127,7 +128,6 @@ def score_of(line: str) -> float:
 
 
 def _without_paste(text: str) -> str:
-    """Of a long message its first and its last paragraph: what stands between is pasted."""
     lines = text.splitlines()
     if len(lines) <= PASTE_LINES:
         return text

@@ -1,8 +1,7 @@
-"""Which language a text is written in: by its script, and for Latin letters by its function words.
+"""The language of a text: by its script, and for Latin letters by its function words.
 
-Cheap and deterministic, with no dictionary; the words are data, in `languages.json` beside this
-file. Code, names, addresses and headings are no language. Too little text, a mixture, or a language
-that is not in the file is unknown: `None`.
+The words are in `languages.json` beside this file. Code, names, addresses and headings are ignored.
+The language is None if the text is too short, mixed, or in a language that the file lacks.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from importlib.resources import files
 from compact.patterns import regex
 
 LEAST_WORDS = 20
-"""Words of Latin letters from which their language can be told."""
+"""Least words of Latin letters for which a language is named."""
 LEAST_LETTERS = 12
-"""Letters of another script from which its language can be told; about as many words in Chinese."""
+"""Least letters of another script; in Chinese about as many words."""
 MAIN_SHARE = 0.65
-"""Share of its weight that a text's main script must have."""
+"""Least share of a text's weight that its main script must have."""
 LEAST_FUNCTION = 0.14
-"""Share of a text's words that must be function words of its language ..."""
+"""Least share of a text's words that are function words of its language."""
 LEAD = 1.35
-"""... and how many times as many they must be as those of any other language."""
+"""Least ratio of that share to the share of any other language."""
 
 _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
     (files("compact.text") / "languages.json").read_text(encoding="utf-8")
@@ -32,27 +31,27 @@ _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
 
 
 def words_of(kind: str) -> Mapping[str, frozenset[str]]:
-    """Words of a kind by the codes of the languages that have them."""
+    """Return the words of a kind by language code."""
     return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
 
 
 NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}
-"""The languages that can be told, by their codes."""
+"""The known languages by code."""
 FUNCTION_WORDS = words_of("function_words")
-"""The words a language of Latin letters is held together by, in lower case."""
+"""Function words of the languages with Latin letters, in lower case."""
 ADDRESSES = words_of("addresses")
-"""Who is spoken to, in languages that say it with words of their own."""
+"""Forms of address, such as `du`, by language code."""
 FIRST_PERSON = words_of("first_person")
-"""The words of Latin letters by which people speak of themselves and theirs."""
+"""First-person words of the languages with Latin letters."""
 CHARACTERS = frozenset(
     "的了在是不和有我你他她它这那就也都要会对及与为到并已未被把从将后个中上下以用所可等或"
 )
-"""Chinese characters that do the same."""
+"""Chinese function characters."""
 
 _NO_PROSE = regex(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|https?://\S+|(?m:^#{1,6} .*$)")
 _RUN = regex(r"[!-~]+")
 _NAME = regex(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
-"""What a path, an identifier, a version, a call or markup holds: they are of no language."""
+"""A mark of a path, an identifier, a version, a call or markup: they belong to no language."""
 _LATIN = regex(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _SCRIPTS: Mapping[str, re.Pattern[str]] = {
     "han": regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
@@ -68,13 +67,13 @@ _SCRIPTS: Mapping[str, re.Pattern[str]] = {
     "th": regex(r"[\u0e00-\u0e7f]"),
 }
 _WEIGHT: Mapping[str, float] = {"han": 3.0, "kana": 2.0, "hangul": 2.5}
-"""How many Latin letters say as much as one letter of these."""
+"""Latin letters that say as much as one letter of these scripts; 1 for all others."""
 _KANA_SHARE = 0.1
-"""Share of kana from which Han letters are Japanese."""
+"""Least share of kana for which Han letters are Japanese."""
 
 
 def language_of(text: str) -> str | None:
-    """The code of the language a text is written in, a key of `NAMES`; None where it is unknown."""
+    """Return the code of a text's language, a key of `NAMES`; None if it is unknown."""
     prose = _RUN.sub(lambda run: " " if _NAME.search(run[0]) else run[0], _NO_PROSE.sub(" ", text))
     words = [word.lower() for word in _LATIN.findall(prose)]
     if prose.isascii():
@@ -94,9 +93,11 @@ def language_of(text: str) -> str | None:
         case "cjk":
             return _east_asian(letters["han"], letters["kana"], letters["hangul"])
         case "cyrillic":
-            return _marked(prose, "іїєґІЇЄҐ", "uk") or _marked(prose, "ыэёЫЭЁ", "ru")
+            if not set("іїєґІЇЄҐ").isdisjoint(prose):
+                return "uk"
+            return None if set("ыэёЫЭЁ").isdisjoint(prose) else "ru"
         case "arabic":
-            return _marked(prose, "پچژگ", "fa") or "ar"
+            return "ar" if set("پچژگ").isdisjoint(prose) else "fa"
     return script
 
 
@@ -119,8 +120,3 @@ def _east_asian(han: int, kana: int, hangul: int) -> str | None:
     if hangul > (1 - MAIN_SHARE) * total:
         return None
     return "ja" if kana >= _KANA_SHARE * total else "zh"
-
-
-def _marked(text: str, letters: str, code: str) -> str | None:
-    """The language whose own letters occur in the text."""
-    return code if any(letter in text for letter in letters) else None

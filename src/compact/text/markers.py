@@ -1,4 +1,4 @@
-"""Markers: lines of a model's output that say what became of the goals (FR-7).
+"""Markers: lines of a model's answer that report progress on goals (FR-7).
 
     [GOAL] Mend the roof
     [CHECKPOINT] Order the slates - COMPLETED        IN-PROGRESS, PENDING, BLOCKED: why
@@ -7,12 +7,11 @@
     [NEXT] Call the roofer
 
 An older syntax means the same: `NEW_GOAL: d | high`, `CHECKPOINT: d`, `DECISION: d | why`,
-`DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`. A marker
-stands at the start of an answer's own line, after a bullet perhaps; what is quoted, code or a
-tool's (`text.passages`), or a link, is none.
-Of the first syntax case is free, of the older one it is not: `Decision: …` is how people write.
+`DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`.
 
-What a marker does to the goals lives in `text.progress`.
+A marker opens a line of the model's own words, perhaps behind a bullet. Links, quotations, code and
+tool output (`text.passages`) hold no markers. Case is free in the first syntax. It counts in the
+older one, since people write `Decision: …` in prose. `text.progress` applies markers to goals.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from compact.patterns import regex
 from compact.text.passages import own_lines
 
 LONGEST = 300
-"""Letters of a marker's line at most: a longer one is prose, and no marker."""
+"""Most letters of a marker's line. A longer line is prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class GoalMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """A goal was reached, or has to wait; without words, the newest."""
+    """A goal was reached or is paused. Without a text, the newest goal is meant."""
 
     text: str = ""
     status: Literal["done", "paused"] = "done"
@@ -48,13 +47,13 @@ class EndMarker:
 
 @dataclass(frozen=True, slots=True)
 class NextMarker:
-    """What is to be done next."""
+    """The next step."""
 
     text: str
 
 
 Marker: TypeAlias = GoalMarker | EndMarker | NextMarker | Subtask | Decision | Artifact
-"""What a step, a decision or a file marks is what its goal holds of it."""
+"""Subtasks, decisions and artifacts are markers in the form in which a goal holds them."""
 
 _TAG = regex(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
@@ -92,12 +91,12 @@ _ACTIONS: dict[str, Action] = {"c": "created", "m": "modified", "u": "modified",
 
 
 def markers_in(text: str) -> list[Marker]:
-    """The markers of a text, in order; a line that is malformed is none."""
+    """Return the markers of a text in order. Malformed lines are skipped."""
     return [marker for _, marker in marked_lines(text)]
 
 
 def marked_lines(text: str) -> list[tuple[str, Marker]]:
-    """The lines of a text that are markers, each with its marker, in order."""
+    """Return the marker lines of a text, each with its marker, in order."""
     if not _may_hold(text):
         return []
     lines = ((line, _marker(line)) for line, is_own in own_lines(text) if is_own)
@@ -105,13 +104,13 @@ def marked_lines(text: str) -> list[tuple[str, Marker]]:
 
 
 def stands_in(line: str, text: str) -> bool:
-    """Whether a text holds a marker's line, whatever stands around it."""
+    """Whether a text contains the words of a marker's line anywhere."""
     words = " ".join(line.strip(" \t\r*_`#+-•").split())
     return _may_hold(text) and words in " ".join(text.split())
 
 
 def marker_line(marker: Marker) -> str:
-    """The marker as a line that `markers_in` reads."""
+    """Return the marker as a line that `markers_in` reads."""
     match marker:
         case GoalMarker(text, "medium"):
             return f"[GOAL] {text}"
@@ -137,7 +136,7 @@ def marker_line(marker: Marker) -> str:
 
 
 def _may_hold(text: str) -> bool:
-    """Whether it is worth looking for markers: quick, since most texts have none."""
+    # A quick test first: most texts have no marker, and finding passages is slow.
     return _TAG.search(text) is not None or any(map(text.__contains__, _WORDS))
 
 

@@ -1,8 +1,7 @@
-"""Modes: what a session is used for, and so what its system prompt says and what its summaries
-keep first (FR-12).
+"""Modes: the use of a session. A mode sets the system prompt and what summaries keep first (FR-12).
 
-The texts are templates; `user` takes them from a file of the person's own. Changing the mode
-changes nothing of what was said: history, checkpoints and goals are of no mode.
+Its texts are templates. The mode `user` takes them from a person's own file. History, checkpoints
+and goals belong to no mode, so changing the mode keeps them.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ MODES: tuple[ModeName, ...] = get_args(ModeName)
 Length = Literal["short", "medium", "long"]
 
 _SUMMARIES = regex(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-"""The heading in a person's file below which it says what a summary keeps."""
+"""The heading in a person's file above the text about summaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindWeights:
-    """What a chronology gives room to: what each kind of item and of deed counts, beside the
-    others, and the room for names and for all of it.
-    """
+    """The weights of a chronology: of each kind of item and deed, of names, and of the whole."""
 
     host: float = 12.0
     request: float = 10.0
@@ -40,7 +37,7 @@ class KindWeights:
     said: float = 0.6
     earlier: float = 1.5
     changed: float = 600.0
-    """A deed that others see: a commit, what was published."""
+    """A deed that others see, such as a commit or a release."""
     called: float = 60.0
     """A call that may have changed something outside."""
     failed: float = 1.5
@@ -48,28 +45,27 @@ class KindWeights:
     wrote: float = 20.0
     looked: float = 1.0
     decided: float = 1.0
-    """What the assistant's words count more in which somebody decides."""
+    """Factor for the assistant's sentences that state a decision."""
     names: float = 1.0
-    """Of the room for names."""
+    """Factor for the room for names."""
     room: float = 1.0
-    """Of the room for the whole: below 1, the rest stays free."""
+    """Factor for the room of the whole. Below 1, the rest stays free."""
 
     def of(self, kind: str) -> float:
-        """The weight of a kind."""
+        """Return the weight of a kind."""
         weight: float = getattr(self, kind)
         return weight
 
     def more(self, kind: str) -> float:
-        """How many times as much a kind counts as it does where nothing is chosen."""
+        """Return the weight of a kind relative to its default."""
         return self.of(kind) / PLAIN.of(kind)
 
     def times(self, **more: float) -> KindWeights:
-        """The same with some of them multiplied."""
+        """Return these weights with some of them multiplied."""
         return replace(self, **{kind: self.of(kind) * by for kind, by in more.items()})
 
 
 PLAIN = KindWeights()
-"""All as it is."""
 MODES_WEIGH: Mapping[str, Mapping[str, float]] = {
     "assistant": {},
     "developer": {"changed": 1.5, "checked": 1.5, "wrote": 60.0, "names": 1.2},
@@ -97,37 +93,37 @@ STRATEGIES_WEIGH: Mapping[str, Mapping[str, float]] = {
         "names": 1.2,
     },
 }
-"""What each mode and each strategy dwells on, by what the kinds count more."""
+"""Factors of each mode and each strategy, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What a session is used for."""
+    """The use of a session."""
 
     name: str
     focus: str
-    """What a summary must preserve, as the end of the sentence `Keep first: …`."""
+    """What a summary must keep, as the end of the sentence `Keep first: …`."""
     own_text: str = ""
-    """What a person's file says in place of a template."""
+    """The text of a person's file; it replaces the template."""
 
     def text(self, length: Length) -> str:
-        """What the system prompt says of the mode."""
+        """Return the mode's text for the system prompt."""
         if self.own_text:
             return self.own_text
         return template(f"modes/{_template_of(self.name)}.{length}.md")
 
 
 def weights_of(mode: str, strategy: str) -> KindWeights:
-    """What is given room by mode and strategy; unknown names are the first of each."""
+    """Return the weights of a mode and a strategy. An unknown name changes no weight."""
     by_mode = PLAIN.times(**MODES_WEIGH.get(mode, {}))
     return by_mode.times(**STRATEGIES_WEIGH.get(strategy, {}))
 
 
 def mode_named(name: str) -> Mode:
-    """The mode of that name. `user` has the texts of `assistant` until a file gives it others.
+    """Return the mode of that name. `user` has the texts of `assistant` until a file replaces them.
 
     Raises:
-        InvalidConfig: there is no such mode; names those there are.
+        InvalidConfig: there is no such mode. The error lists the modes.
     """
     if name not in MODES_WEIGH:
         reason = f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
@@ -136,9 +132,10 @@ def mode_named(name: str) -> Mode:
 
 
 def user_mode(text: str) -> Mode:
-    """The mode `user` by a person's own file: what the system prompt says and, below a heading
-    `Summaries`, what a summary must preserve. Where one of the two is missing, it is the
-    assistant's.
+    """Return the mode `user` of a person's own file.
+
+    The file holds the text for the system prompt and, below a heading `Summaries`, what a summary
+    must keep. A missing part is the assistant's.
     """
     heading = _SUMMARIES.search(text)
     said = text[: heading.start()] if heading else text

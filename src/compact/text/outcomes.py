@@ -1,14 +1,14 @@
-"""What a tool was asked to do and what came of it, in a few words: its target, and its outcome.
+"""The target and the outcome of a tool call, in a few words.
 
 The outcome is decided, in this order, by
 
 1. a person's refusal;
-2. what the tool says of itself: an error, an exit code;
-3. of a command that tests, builds or lints, the verdict that such programs print: they may stand in
-   a pipe whose exit code is another program's;
-4. of a search, how many lines it found.
+2. the tool's own error or exit code;
+3. the printed verdict of a command that tests, builds or lints, since in a pipe the exit code is
+   another program's;
+4. the number of lines that a search found.
 
-Everything else has none: that it went well is not known from its text.
+Other calls have no outcome, since their text does not say that they succeeded.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Status = Literal["refused", "failed", "passed", "found"]
 
 _COMMANDS = ("command", "cmd", "script")
 _TARGETS = (*_COMMANDS, "pattern", "query", "url")
-"""Arguments that say best what a call is about, the first that is there; else the first text."""
+"""Arguments that name the target, the best first. Without one, the first text is the target."""
 _FOLDER = regex(r"cd [^\s&;]+\s*(?:&&|;)\s*")
-"""What goes before a command to be in the right folder."""
+"""The change of folder before a command."""
 _EXIT_CODE = regex(
     r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
     re.IGNORECASE,
 )
 _ENDS = 3
-"""Lines at either end of an output among which an exit code is looked for."""
+"""Lines at either end of an output that may give an exit code."""
 _RUNNER = r"(?:\[[\w:.-]+\] +)?"
-"""How a line may begin: by the name of the task that printed it."""
+"""The name of the task that printed a line."""
 _FAILED = regex(
     _RUNNER
     + r"(?:(?:--- )?FAIL(?:ED|URE)?\b|BUILD FAILED|test result: FAILED|make: \*\*\*|npm ERR!"
@@ -47,7 +47,7 @@ _FAILED = regex(
     r"|\S+:\d+(?::\d+)?: (?:error|undefined)\b|\S+\(\d+,\d+\): error\b)"
     r"|\[[\w:.-]+\] ERROR\b"
 )
-"""How a line begins by which programs that test, build or lint say that something failed."""
+"""The beginning of a line that reports a failure, as programs that test, build or lint print it."""
 _PASSED = regex(
     _RUNNER + r"(?:(?:--- )?PASS(?:ED)?\b|ok\b|OK\b|\[?(?:BUILD )?SUCCESS|test result: ok"
     r"|All checks passed|Success: no issues|Compiled successfully|\W*built in \d"
@@ -55,24 +55,24 @@ _PASSED = regex(
     r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
 )
 _PLACED = regex(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
-"""A line that says where something is wrong, as compilers and tests print it."""
+"""A line with the place of an error, as compilers and tests print it."""
 _NAMED = regex(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
-"""How a line begins that names a test that failed."""
+"""The beginning of a line that names a failed test."""
 _COMPILED = regex(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
 _VERDICT = regex(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
 _MATCH = regex(r"(?:[^\s:][^:\n]*:)?\d+:")
 _COUNTED = regex(r"Found (\d+) ")
 _TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b")
-"""What a line holds that says how many checks came out how."""
+"""The counts of a line that sums up checks."""
 _NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
-"""Parts of steps that run no tests: what passed was another check's."""
+"""Parts of steps that run no tests. A count of passed tests belongs to another check."""
 _LONGEST_TOTAL = 120
-"""Characters that are told of such a line."""
+"""Characters of such a line that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call, and the line or the number that says most."""
+    """The outcome of a call, and the line or number that says most about it."""
 
     status: Status
     detail: str = ""
@@ -83,8 +83,9 @@ class Outcome:
 
 
 def target_of(call: ToolCall) -> str:
-    """What a call is about, in one line: the command, without the way to its folder; the file; what
-    is looked for. Empty where its arguments hold no text.
+    """Return the target of a call in one line; empty if its arguments hold no text.
+
+    It is the command without its change of folder, the file, or the search pattern.
     """
     strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
     texts = dict(strings)  # of a list the last text: of a shell's arguments the command
@@ -95,13 +96,13 @@ def target_of(call: ToolCall) -> str:
 
 
 def command_of(call: ToolCall) -> str:
-    """The whole command that a call runs; empty where it runs none."""
+    """Return the whole command that a call runs; empty if it runs none."""
     texts = dict(anchors.strings_of(call.arguments))
     return next((texts[key] for key in _COMMANDS if key in texts), "")
 
 
 def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
-    """What came of a call; None where its result does not say."""
+    """Return the outcome of a call; None if its result does not say."""
     if verdict_of(result, call.name if call else result.name) == "refused":
         return Outcome("refused")
     whole = anchors.searched(result.text).splitlines()
@@ -117,9 +118,11 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
 
 
 def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tuple[str, str | None]]:
-    """The checks of a command: kind → its step, and the line that says what failed; None where it
-    passed. In `a && b` a failure is the step's that failed: what printed that it passed has passed,
-    and what nothing is printed of may not have run: it is left out.
+    """Return the checks of a command: kind → its step, and the line that says what failed or None.
+
+    `failed` is the line that says what failed in the whole command; None if it passed. In `a && b`
+    the failure belongs to one step. Steps before it that printed a pass have passed. Later steps
+    may not have run and are left out.
     """
     checks = [*checks_in(script).items()]
     if failed is None or "&&" not in script or len(checks) + others_in(script) < 2:
@@ -139,8 +142,9 @@ def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tupl
 
 
 def verdict_of_check(step: str, text: str, failed: str | None) -> str:
-    """How a check came out, as it printed it: the line that says what failed, if anything did, and
-    the last line that counts. Where a command runs several, each has the counts of its kind.
+    """Return a check's printed verdict: the line that says what failed, and the last counts.
+
+    If a command runs several checks, each gets the counts of its kind.
     """
     lines = _said(anchors.searched(text).splitlines())
     others = "issue" if "test" in step else "pass" if any(x in step for x in _NO_TESTS) else None
@@ -153,19 +157,17 @@ def verdict_of_check(step: str, text: str, failed: str | None) -> str:
 
 
 def _says_failed(line: str) -> bool:
-    """Whether a program that checks says so: any program says `error:`."""
-    is_any = line[:6].lower() == "error:"
+    is_any = line[:6].lower() == "error:"  # any program prints this, not only a check
     return not is_any and bool(_FAILED.match(line) or _PLACED.match(line))
 
 
 def _said(lines: list[str]) -> list[str]:
-    """The beginnings of the lines, without those that give the exit code."""
+    """Return the beginnings of lines, without lines that give the exit code."""
     begins = (line.strip()[:300] for line in lines)
     return [line for line in begins if not _EXIT_CODE.match(line)]
 
 
 def _checked(lines: list[str], *, is_over: bool) -> Outcome | None:
-    """The verdict of a program that tests, builds or lints, by what it printed."""
     if any(map(_FAILED.match, lines)):
         return Outcome("failed", _first_error(lines))
     passed = [found["count"] or "" for line in lines if (found := _PASSED.match(line))]
@@ -184,8 +186,9 @@ def _exit_code(lines: list[str]) -> int | None:
 
 
 def _first_error(lines: list[str]) -> str:
-    """The first line that says what is wrong: the test that failed, with what it says; a compiler's
-    message; any other; else the line that says most.
+    """Return the first line that says what is wrong.
+
+    A failed test comes first, then a compiler's message, then any other error.
     """
     for at, line in enumerate(lines):
         if named := _NAMED.match(line):
@@ -199,7 +202,7 @@ def _first_error(lines: list[str]) -> str:
 
 
 def _matches(lines: list[str]) -> int:
-    """How many lines a search found: what it says itself, else numbered lines, else all."""
+    """Count the lines that a search found: by its own count, by numbered lines, else all lines."""
     counted = _COUNTED.match(lines[0]) if lines else None
     numbered = sum(1 for line in lines if _MATCH.match(line))
     return int(counted[1]) if counted else numbered or sum(1 for line in lines if line.strip())

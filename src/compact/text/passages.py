@@ -1,13 +1,14 @@
-"""Passages of a text that its speaker passes on rather than says: what a program put there, what
-is quoted, what is code or data.
+"""Passages of a text that its speaker did not write: tool output, quotations, code and data.
 
-They are found by their form, whoever made them. `text.pasted` finds blocks that a person pasted
-bare. The others have marks: a pair of tags or brackets that is named as what
-tools give, or as a kind of text (`<page>`), or tells where its text is from; a fence, lines that
-open with `>`, lines between quotation marks, indented code, JSON, and what follows the label that
-an agent puts before what a tool said. Other tags are how people divide a request (`<rules>`), and
-their words are theirs; in an answer of a model all tags open a passage. Who speaks is decided in
-`text.speakers`.
+A passage is found by its form alone. It is one of these:
+
+- a pair of tags or brackets named after tool output or a kind of text (`<page>`), or with a source;
+- a fence, lines behind `>`, lines between quotation marks, indented code, or JSON;
+- the text behind a label that an agent puts before tool output;
+- a block that a person pasted without marks (`text.pasted`).
+
+People use other tags to divide a request (`<rules>`); their words are the person's own. In a
+model's answer every pair of tags is a passage. `text.speakers` decides who speaks.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from compact.text.pasted import MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
-"""Lines within which a quotation mark is closed."""
+"""Lines of the longest quotation. An open mark further up is a stray one."""
 MOST_TRIED = 50
-"""Lines of one text that are tried as the beginning of JSON."""
+"""Lines of one text that are tried as the beginning of JSON. A failed try may read far ahead."""
 
 _OUTPUT = frozenset(
     (  # noqa: SIM905
@@ -37,42 +38,43 @@ _OUTPUT = frozenset(
         "returncode stdout stderr error errors"
     ).split()
 )
-"""What tools give: a tag whose name ends so is a tool's."""
+"""Names of tool output. A tag whose name ends so is a tool's."""
 _OUTPUT_SIGNS = (
     *("tool", "function", "command", "<|", "output", "result", "response", "observation"),
     *("return", "stdout", "stderr", "error"),
 )
-"""Of these, in whatever case, a text holds one that repeats what a tool said."""
+"""Every text with tool output has one of these, in any case. It is a quick test."""
 _TOOLS = frozenset("tool tools function functions action execution call observation".split())  # noqa: SIM905
-"""Who gives it. A label needs both: `Output:` is how people write, `Tool output:` is not."""
+"""Names of tools. A label needs one and a name of output: people write `Output:` themselves, but
+not `Tool output:`."""
 _SURE = frozenset(("tool", "tools", "observation", "observations"))
-"""Of these, who is no word of people's: what `Function output: …` begins may be a request."""
+"""The names of tools that people do not use. `Function output: …` may begin a person's request."""
 _LINKS = frozenset("of a an the for from begin start end".split())  # noqa: SIM905
 _PERSONS = frozenset(("user", "human"))
-"""A tag whose name begins so says that a person typed what stands in it."""
+"""A tag whose name begins so holds a person's words."""
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
-"""One that begins so is somebody else's."""
+"""A tag whose name begins so holds another speaker's words."""
 _SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
-"""What else in a tag tells where its text is from."""
+"""An attribute that names the source of a tag's text."""
 _HTML = frozenset(
     (  # noqa: SIM905
         "a b i u s p q br hr em strong div span font center big small sub sup mark del ins kbd img "
         "h1 h2 h3 h4 h5 h6 ul ol li dl dt dd"
     ).split()
 )
-"""Elements of a sentence or a paragraph: an editor put them around words."""
+"""Elements that an editor puts around a person's words."""
 
 _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
 _NUMBER = regex(r"-?\d+")
-"""What a tag holds that tells how a call ended: its output follows."""
+"""The exit code in a tag. The output of the call follows."""
 _BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = regex(r"[-*+•>][ \t]")
 _AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
 _AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
-"""How a label ends, and one in brackets."""
+"""The end of a label, and of a label in brackets."""
 _STATED = regex(
     r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
     r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
@@ -81,20 +83,20 @@ _STATED = regex(
     r"(?:returned|responded|replied|printed|said|says|gave|reported)(?:[ \t]+\w+){0,2})[ \t]*:",
     re.IGNORECASE,
 )
-"""Other lines that say that a tool's words follow: the call and `Result:`, a sentence."""
+"""Other lines before tool output: the call and `Result:`, or a sentence."""
 _ACTION = regex(
     r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
     re.IGNORECASE | re.MULTILINE,
 )
-"""How an agent announces a call in plain text."""
+"""An agent's announcement of a call in plain text."""
 _LONGEST_LABEL = 200
-"""Characters of a line that are looked at for a label."""
+"""Characters of a line that are searched for a label."""
 _ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
-"""A tool's turn, as templates of chats write it."""
+"""A tool's turn, as chat templates write it."""
 _BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""How a text begins that a line says the end of; where it says `begin`, it need not end."""
+"""A line before a text that an end line closes. A line that says `begin` needs no end line."""
 _END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")
@@ -112,19 +114,18 @@ _JSON = json.JSONDecoder()
 
 
 class Passage(NamedTuple):
-    """Where in a text something stands that its speaker did not say."""
+    """A part of a text that its speaker did not write."""
 
     start: int
     stop: int
     is_tools: bool = False
-    """Whether a tool said it; else it may have been quoted or pasted by whoever speaks."""
+    """Whether it is tool output. Otherwise the speaker may have quoted or pasted it."""
     is_marked: bool = True
-    """Whether marks stand around it, so that a program may have put them; else its form alone
-    gives it away."""
+    """Whether it has marks around it, perhaps by a program. Otherwise only its form shows it."""
 
 
 class _Tags:
-    """A text's tags in pairs: each is closed by the first that balances it, or a spare one."""
+    """The pairs of tags in a text. The first balancing tag, or else a spare one, closes a tag."""
 
     def __init__(self, text: str) -> None:
         self._last: dict[str, int] = {}
@@ -145,7 +146,10 @@ class _Tags:
                     outer[name] = start
 
     def end(self, name: str, opened: int, *, is_last: bool) -> int | None:
-        """Where the tag ends that closes the one whose end is `opened`."""
+        """Return the end of the tag that closes the one ending at `opened`; None if none does.
+
+        `is_last` takes the last closing tag of that name: tool output may itself hold such tags.
+        """
         last = self._last.get(name, -1)
         end = self._ends.get(opened, last)
         end = last if is_last else end
@@ -157,56 +161,54 @@ class _Lines:
 
     def __init__(self, text: str, *, is_answer: bool) -> None:
         self.text = text
-        self.is_answer = is_answer
-        """Whether a model speaks: it puts no label before what others say in the whole text."""
+        self.is_answer = is_answer  # a model puts no label before a whole text by others
         self.begins = len(text) - len(text.lstrip())
         self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
-        self.ends: list[int] | None = None
-        """Where the lines end that say that something ends."""
         self.tried = 0
         self._next: dict[str, int] = {}
 
     @cached_property
     def tags(self) -> _Tags:
-        """Its tags in pairs."""
         return _Tags(self.text)
 
     def is_marked(self, number: int) -> bool:
-        """Whether a passage that has marks around it begins in a line."""
+        """Whether a passage with marks around it begins in a line."""
         return _passage(self, number, self[number]) is not None
 
     @cached_property
     def heading(self) -> int:
-        """The line of its first heading; that behind its last where it has none."""
+        """The line of the first heading; behind the last line if there is none."""
         found = _HEADING.search(self.text)
         return self.number(found.start()) if found else len(self)
 
     @cached_property
     def closing(self) -> int:
-        """Where the question begins that closes the text."""
         return closing(self.text)
 
+    @cached_property
+    def ends(self) -> list[int]:
+        """The ends of lines that close a banner."""
+        return [found.end() for found in _END.finditer(self.text)]
+
     def next(self, mark: str, start: int) -> int:
-        """Where a mark stands next, asked in order; -1 where it does not."""
+        """Return the next position of a mark; -1 if there is none. Ask in order of `start`."""
         if mark not in self._next or 0 <= self._next[mark] < start:
             self._next[mark] = self.text.find(mark, start)
         return self._next[mark]
 
     def paragraph(self, start: int) -> int:
-        """Where the paragraph ends that a position is in, or the next one."""
+        """Return the end of the paragraph at or behind a position."""
         found = _NO_SPACE.search(self.text, start)
         end = self.text.find("\n\n", found.start()) if found else -1
         return end if end >= 0 else len(self.text)
 
     def banner(self, start: int) -> int | None:
-        """Where the next line ends that says that something ends."""
-        if self.ends is None:
-            self.ends = [found.end() for found in _END.finditer(self.text)]
+        """Return the end of the next line that closes a banner; None if there is none."""
         at = bisect_right(self.ends, start)
         return self.ends[at] if at < len(self.ends) else None
 
     def number(self, at: int) -> int:
-        """The line in which a position is."""
+        """Return the line of a position."""
         return bisect_right(self.starts, at) - 1
 
     def __len__(self) -> int:
@@ -216,13 +218,13 @@ class _Lines:
         return self.text[self.starts[number] : self.end(number)].rstrip("\r")
 
     def end(self, number: int) -> int:
-        """Where a line ends, its line end left out."""
+        """Return the end of a line, before its line break."""
         return self.starts[number + 1] - 1 if number + 1 < len(self) else len(self.text)
 
 
-@lru_cache(maxsize=64)  # a text is asked about by many in turn
+@lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
-    """The passages of a text, in order; `is_answer` where a model speaks and no person."""
+    """Return the passages of a text in order. `is_answer` says that a model wrote the text."""
     return tuple(_passages(_Lines(text, is_answer=is_answer)))
 
 
@@ -243,7 +245,7 @@ def _passages(lines: _Lines) -> Iterator[Passage]:
 
 
 def begins_as_typed(text: str) -> bool:
-    """Whether the text begins with a label that a person can type as well as a program."""
+    """Whether the text begins with a label that a person may have typed."""
     label = _label(text.strip().partition("\n")[0].strip())
     return label is not None and not label.marks
 
@@ -257,7 +259,7 @@ def ends_in_call(answer: str) -> bool:
 
 
 def said_in(text: str) -> str:
-    """The text without what tools said in it; the same object where there is nothing."""
+    """Return the text without tool output; the same object if it has none."""
     folded = piecewise(text, str.casefold)
     if not any(sign in folded for sign in _OUTPUT_SIGNS):
         return text
@@ -265,17 +267,17 @@ def said_in(text: str) -> str:
 
 
 def own_words(text: str) -> str:
-    """The text without any passage: what its speaker says there."""
+    """Return the text without passages: its speaker's own words."""
     return _without(text, passages(text))
 
 
 def not_pasted(text: str) -> str:
-    """The text without the blocks in it that no marks stand around."""
+    """Return the text without blocks that were pasted without marks."""
     return _without(text, [p for p in passages(text) if not p.is_marked])
 
 
 def own_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a model's answer, each with whether it begins with its own words."""
+    """Yield the lines of a model's answer, each with whether it begins with the model's words."""
     start, rest = 0, iter(passages(text, is_answer=True))
     passage = next(rest, None)
     for line in text.split("\n"):
@@ -294,7 +296,7 @@ def _without(text: str, left_out: Sequence[Passage]) -> str:
 
 
 def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
-    """The passage that begins with a line and has marks around it."""
+    """Return the passage with marks that begins with a line."""
     opening = line.lstrip()[:1]
     if not opening:
         return None
@@ -312,7 +314,7 @@ def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _pasted(lines: _Lines, number: int) -> Passage | None:
-    """A block that nothing but its form gives away."""
+    """Return the block without marks that begins in a line."""
     found = block(lines, number)
     if found is None:
         return None
@@ -333,7 +335,7 @@ def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
 
 
 def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
-    """Whether what stands in a tag is a tool's; None where it is its speaker's own."""
+    """Whether the text in a tag is tool output; None if it is the speaker's own."""
     words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
     if not words or words[0] in _PERSONS or name.lower() in _HTML:
         return None
@@ -345,7 +347,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
 
 
 def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
-    """What stands in a pair of tags that begins a line."""
+    """Return the text in a pair of tags that begins a line."""
     start = lines.starts[number]
     tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
     if tag is None or tag["slash"] or tag["cut"]:
@@ -369,7 +371,10 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
-    """A text in a pair of tags behind words: some words at least, and no `<code>x</code>`."""
+    """Return the text of a pair of tags behind words.
+
+    It has at least three words, since people write `<code>x</code>` themselves.
+    """
     start, stop = lines.starts[number], lines.end(number)
     for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
         name = tag["angle"]
@@ -384,14 +389,16 @@ def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _rest(text: str, at: int) -> str:
-    """What follows in a line."""
+    """Return the rest of a line."""
     return text[at : at + 200].partition("\n")[0].strip()
 
 
 def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
-    """What follows the label of what a tool said: a fence; a paragraph, where its speaker may go
-    on: behind words of theirs, in an answer, or where people write such labels, too; else all, or
-    up to a line that says that it ends.
+    """Return the text behind a label of tool output.
+
+    It is a fence if one follows. It is a paragraph if the speaker may go on: behind their own
+    words, in an answer, or behind a label that people write too. Otherwise it goes on to an end
+    line or to the end of the text.
     """
     label, start = line.strip(), lines.starts[number]
     if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
@@ -415,18 +422,17 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 class _Label(NamedTuple):
-    """The label of what a tool said."""
+    """The label of tool output."""
 
     marks: str
-    """Before its words."""
+    """The marks before its words."""
     is_alone: bool
-    """Whether its line ends with it."""
+    """Whether the rest of its line is empty."""
     is_sure: bool
-    """Whether no person writes so of what they want."""
+    """Whether people never write it above a request."""
 
 
 def _label(label: str) -> _Label | None:
-    """The label that a line begins with."""
     if len(label) <= _LONGEST_LABEL and _STATED.fullmatch(label):
         return _Label("", is_alone=True, is_sure=True)
     if found := _ROLE.match(label):
@@ -448,7 +454,10 @@ def _label(label: str) -> _Label | None:
 
 
 def _named(label: str, start: int) -> tuple[int | None, set[str]]:
-    """Where the words end that name a tool and what it gave, and they; None where they do not."""
+    """Return the end of the words that name a tool and its output, and the words.
+
+    The end is None if the words do not name both.
+    """
     named, end = set[str](), start
     for found in _WORD.finditer(label, start, _LONGEST_LABEL):
         word = found[0].lower()
@@ -463,7 +472,7 @@ def _named(label: str, start: int) -> tuple[int | None, set[str]]:
 
 
 def _data(lines: _Lines, number: int) -> Passage | None:
-    """JSON that has its lines to itself."""
+    """Return JSON that has its lines to itself."""
     if lines.tried >= MOST_TRIED:
         return None
     lines.tried += 1
@@ -478,7 +487,7 @@ def _data(lines: _Lines, number: int) -> Passage | None:
 
 
 def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Lines between quotation marks that the first of them opens."""
+    """Return lines between quotation marks that a line opens."""
     opened = _OPENS.search(line) if any(mark in line for mark in _MARKS) else None
     if opened is None:
         return None
@@ -501,8 +510,9 @@ def _is_prose(line: str) -> bool:
 
 
 class _Indented:
-    """Finds indented code: lines that are indented as code is, after an empty one, in no list. What
-    nothing announces and reads as a sentence is a person's paragraph.
+    """Finds indented code: indented lines behind an empty line, outside lists.
+
+    A line that reads as a sentence and follows no colon is a person's paragraph.
     """
 
     def __init__(self, *, is_answer: bool) -> None:
@@ -511,7 +521,7 @@ class _Indented:
         self._after_empty = True
 
     def is_code(self, line: str) -> bool:
-        """Whether the next line is code."""
+        """Whether the next line is code. Lines are given in order."""
         if not line.strip():
             self._after_empty = True
             return False

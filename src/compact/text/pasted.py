@@ -1,10 +1,13 @@
-"""Blocks of text that a person pasted without marks around them, told by the form of lines.
+"""Blocks of text that a person pasted without marks around them, found by the form of lines.
 
-Three things give one away. A line *announces* it: it ends in a colon, and what follows is no list;
-lists are how people write what they want, and are theirs unless the line says that it hands over a
-text. A *label* stands before somebody's words on the same line. Or a line begins as people begin
-none: as a diff, a table, a comment, a prompt, a header. In doubt the words are not the person's:
-what is missed there is told as said, what is wrongly theirs would be obeyed.
+Three forms show a block:
+
+- A line *announces* it: the line ends in a colon and no list follows. A list is the person's own,
+  unless the line says that it hands over a text.
+- A *label* stands before another person's words on the same line.
+- A line begins as people begin none: as a diff, a table, a comment, a shell prompt or a header.
+
+In doubt a block is pasted: it is still shown, whereas a person's own words would be obeyed.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ MATERIAL = frozenset(
         "abstract summary report letter contract manual readme table record"
     ).split()
 )
-"""Kinds of text: what is called so says nothing by itself."""
+"""Kinds of text that people paste."""
 _HANDED = frozenset(
     (  # noqa: SIM905
         "translate summarize summarise review proofread rewrite rephrase paraphrase explain "
@@ -34,7 +37,7 @@ _HANDED = frozenset(
         "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
     ).split()
 )
-"""Words by which a text is handed over, or somebody else is said to speak."""
+"""Words that hand over a text, or name another speaker."""
 _WISHES = frozenset(
     (  # noqa: SIM905
         "rule requirement constraint instruction goal task plan step preference important remember "
@@ -42,15 +45,15 @@ _WISHES = frozenset(
         "regel wichtig hinweis ziel aufgabe"
     ).split()
 )
-"""Words by which people announce what they want themselves."""
+"""Words that announce a person's own wishes."""
 _POINTS = frozenset("following below folgende folgenden unten".split())  # noqa: SIM905
-"""Words that point to what stands below."""
+"""Words that point to text below."""
 _NAMES_IT = frozenset("here here's heres this these the my our a an from hier das".split())  # noqa: SIM905
-"""How a line begins that names what follows, and asks for nothing."""
+"""First words of a line that names the text below and asks for nothing."""
 _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
-"""Names that stand in nothing but the head of a mail, a commit, an answer of a server."""
+"""Names that only stand in the head of a mail, a commit or a server's answer."""
 
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
@@ -69,11 +72,11 @@ _KEY = regex(
     r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
 )
 _ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
-"""Indented code and names of pictures: they end by themselves."""
+"""Indented code and names of pictures. They end by themselves."""
 _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME = regex(r"[\w.-]+")
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
-"""Who sent a mail, as its head gives it in any language."""
+"""A name and mail address, as the head of a mail gives them in any language."""
 _EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
 _SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
 _PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
@@ -86,7 +89,7 @@ _TITLE = regex(
     r"|(?:forwarded|original|quoted|pasted|copied) \w{1,20})[ \t]*",
     re.IGNORECASE,
 )
-"""A line that is nothing but the name of what follows."""
+"""A line that only names the text below."""
 _TO_THE_END = regex(
     r"[^\s\"'$]{0,80}(?: [~\w./-]{1,80}\])?[ \t]?[$%\u276f\u279c][ \t]+(?!\d)\S"
     r"|[\w.-]{1,40}@[\w.-]{1,60}\S*#[ \t]|(?:PS )?[A-Z]:\\[^>\n]{0,80}>|>>>[ \t]|In \[\d+\]:"
@@ -99,7 +102,8 @@ _TO_THE_END = regex(
     r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
     re.IGNORECASE,
 )
-"""Prompts, and the beginnings of answers, documents and posts."""
+"""Shell prompts, and the beginnings of server answers, documents and posts. The block goes on to
+the end of the text."""
 _LEAD = regex(
     # no word, quotation, list, tag or emoji: a sign of code, data, drawing
     r"[=;^\\%|\u2300-\u2bff]|[<'][ \t]|//|/\*|\*/|<!--|-- \w|\+(?:[ \t]{2}|(?![\s\d+]))|@@ |#!"
@@ -117,7 +121,7 @@ _LEAD = regex(
     # columns, and a remark in brackets
     r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
 )
-"""How lines of data, code and logs begin."""
+"""Beginnings of lines of data, code and logs."""
 _CODE = regex(
     r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
     r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
@@ -135,21 +139,21 @@ _SALUTATION = regex(
 _CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
 _TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
-"""What no sentence holds: an address, a time, brackets or marks around a line."""
+"""Marks that no sentence has: an address, a time, brackets or marks around a line."""
 _ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
 _TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
-"""A key of YAML that has lines below it."""
+"""A key of YAML with lines below it."""
 _PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph of one question."""
 LONG_COMMENT = 6
-"""Words from which a line behind one `#` is a comment, and no heading."""
+"""A line of at least so many words behind one `#` is a comment, not a heading."""
 LONGEST_MARKER = 200
-"""Characters of a line that says that something follows; of a longer one its end."""
+"""Characters of an announcing line that are read. Of a longer line, its end is read."""
 LONGEST_HEAD = 12
 """Lines of a head that are read."""
 MOST_WORDS, FEW_WORDS = 8, 4
-"""Words that a label has at most, and below which it may name a speaker."""
+"""The most words of a label. A label of fewer than `FEW_WORDS` words may name a speaker."""
 
 
 class Rows(Protocol):
@@ -157,11 +161,11 @@ class Rows(Protocol):
 
     @property
     def heading(self) -> int:
-        """The line below which it is divided by headings, as people divide what they plan."""
+        """The line of its first heading. People divide their own plans by headings."""
         ...
 
     def is_marked(self, number: int) -> bool:
-        """Whether a passage begins in a line that has marks around it, and so ends by itself."""
+        """Whether a passage with marks begins in a line. Such a passage ends by itself."""
         ...
 
     def __len__(self) -> int: ...
@@ -169,16 +173,18 @@ class Rows(Protocol):
 
 
 class Pasted(NamedTuple):
-    """Where a pasted block begins in its first line, and the line before which it ends."""
+    """A pasted block."""
 
     column: int
+    """Its beginning in its first line."""
     stop: int
+    """The line behind its last line."""
     stops_at: int | None = None
-    """Where in its only line it ends; None where it goes to the line's end."""
+    """Its end in its only line; None if it goes to the line's end."""
 
 
 def block(lines: Rows, number: int) -> Pasted | None:
-    """The pasted block that begins in a line, or below it where the line announces it."""
+    """Return the pasted block that begins in a line, or below a line that announces it."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
         return Pasted(0, _while(lines, number, _DIFF_LINE))
@@ -201,15 +207,14 @@ def block(lines: Rows, number: int) -> Pasted | None:
 
 
 def closing(text: str) -> int:
-    """Where the last paragraph begins if it is one question: whoever pasted a text asks it. Else
-    the end of the text.
-    """
+    """Return the beginning of the last paragraph if it is one question, else the text's end."""
+    # Whoever pastes a text often asks about it below.
     start = text.rstrip().rfind("\n\n") + 2
     return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
 
 
 def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
-    """A line behind one `#` that is a sentence, or stands above code, and is no heading."""
+    """Return a line behind one `#` that is a sentence or stands above code: no heading."""
     found = _COMMENT.match(line)
     if found is None:
         return None
@@ -226,7 +231,7 @@ def _is_code(line: str) -> bool:
 
 
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
-    """What a line announces that ends in a colon, or that points to a text below."""
+    """Return the text that a line announces: the line ends in a colon or points to text below."""
     tail = line[-LONGEST_MARKER:]
     announces = _ANNOUNCES.match(tail)
     found = announces or _POINTS_ON.search(tail)
@@ -246,7 +251,7 @@ def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
 
 
 def _hands_over(said: list[str], words: str) -> bool:
-    """Whether the words before a colon hand over a text: they say so, or only name it."""
+    """Whether the words before a colon hand over a text, or only name it."""
     if _HANDED.intersection(said):
         return True
     if not (MATERIAL.intersection(said) or _PATH.search(words)) or _WISHES.intersection(said):
@@ -255,7 +260,7 @@ def _hands_over(said: list[str], words: str) -> bool:
 
 
 def _run(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Two lines or more that begin with a label each: data, a dialogue, the head of a mail."""
+    """Return two lines or more that begin with a label each: data, a dialogue, a mail's head."""
     labels, ours = list[str](), set[str]()
     for at in range(number, min(len(lines), number + LONGEST_HEAD)):
         if (found := _KEY.match(lines[at])) is None:
@@ -273,7 +278,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
 
 
 def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
-    """A sentence of somebody's behind a label in the same line."""
+    """Return another person's sentence behind a label in the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
     if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
@@ -297,8 +302,9 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
 
 
 def _quoted_end(rest: str) -> int:
-    """Where a text in quotation marks ends that a label hands over in the same line; 0 where it
-    goes on, or nothing stands behind it.
+    """Return the end of a quotation that a label hands over in its line.
+
+    It is 0 if the quotation does not end in the line, or ends it.
     """
     closing = _CLOSES.get(rest[:1], "")
     end = rest.find(closing, 1) + 1 if closing else 0
@@ -306,19 +312,19 @@ def _quoted_end(rest: str) -> int:
 
 
 def _is_name(label: str) -> bool:
-    """Whether a label is written as a name: a few words, each with a capital, or what has none."""
+    """Whether a label is written as a name: a few words, none with a small first letter."""
     words = _WORD.findall(label)
     return len(words) < FEW_WORDS and not any(word[0].islower() for word in words)
 
 
 def _picture(line: str, number: int) -> Pasted | None:
-    """Pictures in a line, with the words that stand for them."""
+    """Return the pictures in a line with their alternative texts."""
     found = list(_PICTURE.finditer(line)) if "![" in line or "<" in line else []
     return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
 
 
 def _is_marker(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line of marks says that a text begins."""
+    """Whether a line of marks, or a bare file name, opens a text."""
     found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
     if found is None:
         return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
@@ -328,7 +334,7 @@ def _is_marker(lines: Rows, number: int, line: str) -> bool:
 
 
 def _is_columns(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line heads a table without frames: names with one mark between, and rows below."""
+    """Whether a line heads a table without frames: names with one mark between, above rows."""
     found = _COLUMNS.match(line)
     if found is None or number + 1 == len(lines):
         return False
@@ -337,17 +343,17 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
 
 
 def _is_letter(lines: Rows, number: int, line: str) -> bool:
-    """Whether a letter begins below somebody's words."""
+    """Whether a letter begins below the person's words."""
     return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
 
 
 def _opens(lines: Rows, number: int) -> bool:
-    """Whether a line opens a paragraph behind somebody's words, before any heading."""
+    """Whether a line opens a paragraph below the person's words and above any heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
 
 
 def _is_headed(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line heads what stands right below it, as people head none of their paragraphs."""
+    """Whether a line heads the line below it, as people head none of their own paragraphs."""
     if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
         return True
     below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
@@ -368,22 +374,22 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
 
 
 def _above(lines: Rows, number: int) -> int:
-    """The line above that is not empty; the first where none is."""
+    """Return the nearest line above that is not empty; the first line if there is none."""
     return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
 def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
-    """The first line below that is not of the form."""
+    """Return the first line below that does not have the form."""
     return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
 
 
 def _paragraph(lines: Rows, number: int) -> int:
-    """The next empty line."""
+    """Return the next empty line."""
     return _while(lines, number, _FULL)
 
 
 def _next(lines: Rows, number: int) -> int:
-    """The next line that is not empty."""
+    """Return the next line that is not empty."""
     return _while(lines, number, _EMPTY)
 
 
@@ -392,5 +398,5 @@ def _words(text: str) -> list[str]:
 
 
 def _one(word: str) -> str:
-    """A word without the ending of its plural."""
+    """Return a word without a plural's `s`, unless it is in the tables."""
     return word if word in _KNOWN else word.removesuffix("s")

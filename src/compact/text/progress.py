@@ -1,8 +1,8 @@
-"""What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
+"""Applies a model's markers to goals (FR-7). It is pure and deterministic.
 
-A marker speaks of the entry that has its very words, whatever their case, spaces and final marks;
-what it does not find is added to the newest active goal. Counts are bounded, so that no model makes
-the floor of a prompt grow without end, and a model ends no goal that a person set.
+A marker refers to the entry with the same words. Case, spaces and final punctuation do not count. A
+marker without such an entry adds one to the newest active goal. The number of entries is bounded,
+since goals stand in every prompt. A model cannot end a goal that a person set.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from compact.messages.goals import Artifact, Decision, Goal, Subtask
 from compact.text.markers import EndMarker, GoalMarker, Marker, NextMarker, marker_line
 
 MOST_MADE, MOST_ENDED = 5, 20
-"""Active goals that a model set, and others of it that are kept."""
+"""Goals set by a model: the most active ones, and the most ended ones that are kept."""
 MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
-"""Of one goal. The oldest that is finished, or not locked, goes first."""
+"""The most entries of one goal. The oldest that is finished, or not locked, is dropped first."""
 
 T = TypeVar("T")
 _FINAL = ".,;:!?…。，；：！？"
-"""What may end a text, or not, without making another one of it."""
+"""Final punctuation that does not distinguish two texts."""
 
 
 class GoalProgress(NamedTuple):
@@ -29,13 +29,13 @@ class GoalProgress(NamedTuple):
 
     goals: tuple[Goal, ...]
     changes: tuple[str, ...] = ()
-    """The markers that changed something, as lines."""
+    """Markers that changed something, as lines."""
     left_out: tuple[str, ...] = ()
-    """The markers that were not heeded, each with the reason."""
+    """Rejected markers, each with the reason."""
 
 
 class _LeftOut(Exception):
-    """A marker that is not heeded."""
+    """A marker is rejected."""
 
 
 def progress(
@@ -44,8 +44,10 @@ def progress(
     *,
     fits: Callable[[Sequence[Goal]], bool] = lambda _: True,
 ) -> GoalProgress:
-    """The goals after one message's markers. `fits` says whether goals that have grown may stand in
-    every prompt; a marker by which they would not is left out.
+    """Apply one message's markers to goals.
+
+    `fits` says whether grown goals may stand in every prompt. A marker that makes them too large is
+    rejected.
     """
     now, changes, left_out = tuple(goals), list[str](), list[str]()
     names_next = False
@@ -67,7 +69,7 @@ def progress(
 
 
 def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
-    """The goals after one marker."""
+    """Apply one marker to goals."""
     match marker:
         case GoalMarker():
             return _set(goals, marker)
@@ -102,7 +104,11 @@ def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
 
 
 def _own(goals: tuple[Goal, ...], text: str) -> int:
-    """The active goal that is meant, one that a model set."""
+    """Return the index of the active goal with this text, or of the newest one.
+
+    Raises:
+        _LeftOut: there is none, or a person set it.
+    """
     at = _newest(goals)
     if text:
         active = _active(goals)
@@ -116,7 +122,7 @@ def _own(goals: tuple[Goal, ...], text: str) -> int:
 
 
 def _active(goals: Sequence[Goal]) -> list[int]:
-    """Where the active goals stand, the newest first."""
+    """Return the indices of active goals, the newest first."""
     return [i for i, goal in enumerate(goals) if goal.is_active][::-1]
 
 
@@ -132,18 +138,18 @@ def _with(goals: tuple[Goal, ...], at: int, **changed: object) -> tuple[Goal, ..
 
 
 def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
-    """The goals without the newest one's next steps: another message names others."""
+    # Each message names all next steps anew.
     return _with(goals, _newest(goals), next_steps=())
 
 
 def _size(goals: Sequence[Goal]) -> int:
-    """Letters of what a model can add to goals that are active; how far a subtask is adds none."""
+    """Count the letters that a model can add to active goals. A subtask's status adds none."""
     active = [goal for goal in goals if goal.is_active]
-    said = [text for goal in active for text in (goal.text, *goal.next_steps)]
+    own = [text for goal in active for text in (goal.text, *goal.next_steps)]
     tasks = [task.text + task.note for goal in active for task in goal.subtasks]
-    decisions = [each.text + each.reason for goal in active for each in goal.decisions]
+    decisions = [entry.text + entry.reason for goal in active for entry in goal.decisions]
     files = [file.path for goal in active for file in goal.artifacts]
-    return sum(map(len, (*said, *tasks, *decisions, *files)))
+    return sum(map(len, (*own, *tasks, *decisions, *files)))
 
 
 # --- what belongs to a goal -----------------------------------------------------------------------
@@ -168,7 +174,7 @@ def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
 
 
 def _moved(goals: tuple[Goal, ...], at: int, known: Subtask, marker: Subtask) -> tuple[Goal, ...]:
-    """The goals after what a marker says of a known subtask."""
+    """Apply a marker to a subtask that is there."""
     if marker.status != "pending":
         new = known.model_copy(update={"status": marker.status, "note": marker.note})
         return _with(goals, at, subtasks=_replaced(goals[at].subtasks, known, new))
@@ -209,7 +215,7 @@ def _replaced(items: Sequence[T], known: T, new: T) -> tuple[T, ...]:
 
 
 def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
-    """The items, without the oldest that may go where there are too many."""
+    """Drop the oldest item that may go if there are too many."""
     if len(items) <= most:
         return tuple(items)
     oldest = next((i for i, item in enumerate(items[:-1]) if may_go(item)), None)
@@ -222,12 +228,12 @@ def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T,
 
 
 def _found(text: str, others: Sequence[str]) -> int | None:
-    """Where among the others the same words stand first."""
+    """Return the index of the first text with the same words."""
     wanted = _plain(text)
     return next((i for i, other in enumerate(others) if _plain(other) == wanted), None)
 
 
 def _plain(text: str) -> str:
-    """A text without case, spaces and final marks; the text where it is nothing else."""
+    """Return a text without case, extra spaces and final marks; the text if nothing is left."""
     words = unicodedata.normalize("NFC", text).casefold().split()
     return " ".join(words).rstrip(_FINAL).rstrip() or text

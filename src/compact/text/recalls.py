@@ -1,9 +1,7 @@
-"""Recall: original messages that are brought back from the history, and the tools by which a model
-asks for them itself.
+"""Recall: original messages brought back from the history, and the tools with which a model asks.
 
-What is brought back carries a heading with a digest, so that it is recognized when it comes back
-and never stored, searched or summarized as if it had been said again. Searching lives in the
-stores, the rules of what is searched in `text.terms`.
+Recalled text carries a heading with a digest. By it, compact recognizes the text when it comes back
+and does not store, search or summarize it again. Stores search; `text.terms` says by which words.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel
 
@@ -34,34 +32,34 @@ class Recalled(BaseModel, frozen=True, defer_build=True):
     role: Role
     timestamp: datetime
     text: str
-    """What it says, or the part of it around what was looked for."""
+    """Its text, or the part around the question's words."""
     score: float
 
 
 class Expansion(BaseModel, frozen=True, defer_build=True):
-    """A page of a span's original messages: as many as fit, or as much of one as fits."""
+    """A page of a span's original messages: as many as fit, or the fitting part of one message."""
 
     messages: tuple[Message, ...]
     tokens: int
     total: int
-    """How many messages, or characters of the one message, there are in all."""
+    """The number of messages, or of characters of the one message, in all."""
     start: int = 0
-    """How many of them stand before this page."""
+    """The number of them before this page."""
     next: int | None = None
-    """The `start` of the page that follows; None where this is the last one."""
+    """The `start` of the next page; None if this is the last one."""
     clipped: bool = False
-    """Whether the page's only message is not whole: a part, head and tail, or left out."""
+    """Whether the page's only message is cut, reduced to head and tail, or left out."""
     unit: Literal["messages", "characters"] = "messages"
-    """What `total`, `start` and `next` count."""
+    """The unit of `total`, `start` and `next`."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of them are here, word for word."""
+        """Whether the page holds all messages, word for word."""
         return len(self.messages) == self.total and not self.clipped
 
 
 def told(title: str, lines: Sequence[str], own: OwnText) -> str:
-    """Recalled text as a model reads it, under its heading."""
+    """Return recalled text under its heading, as a model reads it."""
     return own.under(f"Recalled · {title}", "\n".join(lines))
 
 
@@ -69,12 +67,11 @@ _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 
 
 def asks(call: ToolCall) -> bool:
-    """Whether a model asks for what was said before with this call, and says nothing itself."""
-    given = json_or(call.arguments) if call.name in _ARGUMENTS else None
-    return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]
+    """Whether a call only asks for earlier messages: a recall tool with its own arguments."""
+    arguments = json_or(call.arguments) if call.name in _ARGUMENTS else None
+    return isinstance(arguments, dict) and arguments.keys() <= _ARGUMENTS[call.name]
 
 
 def tools() -> list[dict[str, Any]]:
-    """The tools `recall` and `expand`, declared as chat completions have them."""
-    declared: list[dict[str, Any]] = json.loads(template("system/recall.json"))
-    return declared
+    """Return the tools `recall` and `expand`, declared in the chat completions format."""
+    return cast("list[dict[str, Any]]", json.loads(template("system/recall.json")))

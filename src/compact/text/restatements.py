@@ -1,13 +1,12 @@
-"""What was said later wins: which statements of a person say again, with another value, what an
-earlier one said.
+"""Restatements: a later statement of a person supersedes an earlier one that differs in one value.
 
-By form alone, and rather never than wrongly: what is not recognized stands, so that both are told.
-Two sentences make one statement where all their telling words are the same, in any order, and one
-value of the same kind differs that stands in the predicate: "The port of the test server is 8080",
-"The test server's port is now 9090". What is asked, denied, guessed or told of the past, what hangs
-on a pronoun, rows of a list, files, and what people have several of supersede nothing. A rule is
-superseded by its opposite. English alone: its words are data, in `restatement_words.json` beside
-this file.
+Statements are recognized by form alone. In doubt both are kept. Two sentences state the same if
+their telling words are the same, in any order, and one value in the predicate differs in text but
+not in kind: "The port of the test server is 8080", "The test server's port is now 9090".
+
+These supersede nothing: questions, denials, guesses, the past, subjects that are a pronoun, rows of
+a list, files, and things that people have several of. A rule is superseded by its opposite. Only
+English is read. Its words are in `restatement_words.json` beside this file.
 """
 
 from __future__ import annotations
@@ -29,10 +28,11 @@ ValueKind = Literal["number", "money", "date", "name", "rule"]
 T = TypeVar("T")
 
 LONGEST, FEW_WORDS, FAR = 300, 2, 5
-"""Characters of the longest statement; telling words that a subject has at least, one fewer where
-the later statement says that something changed; and words from what states a value to the value."""
+"""`LONGEST`: characters of the longest statement. `FEW_WORDS`: the least telling words of a
+subject, one fewer if the later statement says that something changed. `FAR`: the most words between
+the verb and its value."""
 MOST_STATED, MOST_SAME = 2_000, 8
-"""Frames that are remembered, the newest, and statements with one value of each."""
+"""Frames that are remembered, the newest ones, and statements remembered for each."""
 _WORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(words.split())
     for kind, words in json.loads(
@@ -41,9 +41,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
 }
 _STATES, _CHANGED, _CUES = _WORDS["states"], _WORDS["changed"], _WORDS["cue"]
 _NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
-"""Words that tell nothing of what a statement is about."""
+"""Words that say nothing about a statement's subject."""
 _STOPS = _WORDS["break"].union(_STATES, _CHANGED)
-"""Words at which it is known whether a value behind them is stated."""
+"""Words that decide whether a value behind them is stated."""
 _PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
 _TOKEN = regex(
     r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
@@ -53,9 +53,9 @@ _LABEL = regex(
     r"(?:(?:Quick )?(?:Update|Correction)|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No"
     r"|Actually)[:,] "
 )
-"""How a sentence opens that is news, or an answer."""
+"""The opening of a sentence that is news or an answer."""
 NAMED = regex(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
-"""How words open that say themselves who speaks, or what they are."""
+"""A name before a line: its speaker or its kind."""
 _RULE = regex(
     r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))"
     r"|(?P<always>always|you must)"
@@ -63,42 +63,45 @@ _RULE = regex(
     r"|(?:you (?:may|can)|it(?:'s| is) (?:ok|okay|fine) to)(?=[^.]{1,200} (?:again|now)\W*$))) ",
     re.IGNORECASE,
 )
-"""How a rule opens, and how one that is taken back."""
+"""The opening of a rule, and of taking a rule back."""
 
 
 class Frame(NamedTuple):
-    """What a statement says apart from one of its values."""
+    """A statement without one of its values."""
 
     speaker: str
     subject: frozenset[str]
     others: tuple[str, ...]
-    """Its other values."""
+    """The statement's other values."""
     kind: ValueKind
 
 
 class Statement(NamedTuple):
-    """A sentence that says of something which value it has."""
+    """A sentence that states a value."""
 
     text: str
     frames: Mapping[Frame, str]
-    """Each with the value that stands in it."""
+    """Its frames, each with the value left out of it."""
     is_change: bool
     """Whether it says that something changed."""
 
 
 class Restatements(Generic[T]):
-    """Statements in the order in which they are made, each with the message that it belongs to."""
+    """Statements in order, each with its owner, the message that makes it."""
 
     def __init__(self) -> None:
         self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
         self._speaker = ""
 
     def __len__(self) -> int:
-        """How many frames are remembered."""
+        """The number of remembered frames."""
         return len(self._stated)
 
     def state(self, statement: Statement, owner: T) -> list[tuple[T, str]]:
-        """A statement is made in a message; those of other messages that it supersedes."""
+        """Add a statement; return the owners and texts of statements that it supersedes.
+
+        It supersedes no statement of its own message.
+        """
         gone = list[tuple[T, str]]()
         for frame, value in statement.frames.items():
             said = self._stated.pop(frame, deque[tuple[str, T, str]](maxlen=MOST_SAME))
@@ -114,7 +117,7 @@ class Restatements(Generic[T]):
         return gone
 
     def repeat(self, statement: Statement, owner: T) -> None:
-        """Who answers says the same: it is superseded with what it repeats."""
+        """Add an answer that repeats the last value. It is superseded together with that value."""
         for frame, value in statement.frames.items():
             subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
             said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))
@@ -123,7 +126,7 @@ class Restatements(Generic[T]):
 
 
 def statements_in(text: str) -> Iterator[Statement]:
-    """The statements of a message, in order; where it says who speaks, as theirs."""
+    """Yield the statements of a message in order, each with its named speaker if there is one."""
     speaker, lines = "", text.splitlines()
     for line in lines:
         if bare(line) == line.strip():  # no row of a list
@@ -135,8 +138,9 @@ def statements_in(text: str) -> Iterator[Statement]:
 
 
 def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
-    """What a sentence states; None where it is no statement. In a row among others a colon states
-    nothing: they may be of one thing each.
+    """Return the statement of a sentence; None if it is none.
+
+    A colon states nothing in one of several lines, since each line may be about another thing.
     """
     label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
@@ -167,7 +171,7 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
 
 
 def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
-    """What a rule is about, and whether it holds."""
+    """Return the frame of a rule, with whether the rule forbids, demands or frees."""
     about = frozenset(
         _stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"]
     )
@@ -176,14 +180,14 @@ def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[F
 
 
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
-    """Whether another value is news of the same thing."""
+    """Whether another value in this frame is about the same thing."""
     words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
     is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
     return is_one and words >= FEW_WORDS - is_change
 
 
 class _Value(NamedTuple):
-    """A value: from which token on it stands, up to before which, and what it is."""
+    """A value, its first token and the token behind it."""
 
     first: int
     end: int
@@ -192,8 +196,10 @@ class _Value(NamedTuple):
 
 
 def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
-    """Whether a value is what is said of a subject that stands before it; behind a colon, only
-    where no value stands before that. `first` is where the first one stands.
+    """Whether a value is stated of a subject before it.
+
+    Behind a colon it is stated only if no value stands before the colon. `first` is the place of
+    the first value.
     """
     reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
     at = next((i for i in reach if words[i] in _STOPS), 0)
@@ -216,8 +222,10 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
 
 
 def _leads(between: Sequence[str]) -> bool:
-    """Whether words between what states and a value lead to it: at most one preposition, before it
-    nothing but participles, and no more than a thing's name behind it.
+    """Whether the words between the verb and a value lead to it.
+
+    They hold at most one preposition, only participles before it, and at most two telling words
+    behind it.
     """
     places = [i for i, x in enumerate(between) if x in _WORDS["preposition"]]
     early, late = between[: places[0] if places else 0], between[places[0] + 1 if places else 0 :]
@@ -226,7 +234,7 @@ def _leads(between: Sequence[str]) -> bool:
 
 
 def _values(tokens: Sequence[str]) -> list[_Value]:
-    """The values among tokens; those that stand together are one."""
+    """Return the values among tokens. Neighbouring values are joined."""
     values = list[_Value]()
     for at, token in enumerate(tokens):
         kind, last = _kind_of(token, opens=at == 0), values[-1] if values else None
@@ -249,7 +257,7 @@ def _are_one(last: _Value, kind: ValueKind, between: Sequence[str]) -> bool:
 
 
 def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
-    """Of what kind the value is that a token is; None for a word."""
+    """Return the kind of a value; None for a word."""
     word = _plain(token.lower())
     if any(map(str.isdigit, token)):
         if token[0] in "$€£" or token[-1] == "€":
@@ -267,7 +275,7 @@ def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
 
 
 def _plain(word: str) -> str:
-    """A word without what stands behind an apostrophe in it."""
+    """Return a word up to its apostrophe."""
     return word.partition("'")[0] or word
 
 

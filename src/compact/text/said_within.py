@@ -1,14 +1,14 @@
-"""What a person said inside a tool's result: the one place that tells their words from the tool's.
+"""A person's words inside a tool's result.
 
-Coding agents carry a person's words back to the model as the result of a call: the answers to the
-questions a tool asked, the reason why a call was refused. The rules:
+Coding agents return a person's words to the model as the result of a call: answers to a tool's
+questions, and reasons for refusing a call. The rules:
 
-1. What a reader of a file knew (`metadata.said`) decides.
-2. Answers stand in the result of a call to a tool that asks a person (`ASKING`); only its name
-   makes it one, never its text, so that a file or a page that looks like an answer is none.
-3. The reason of a refusal counts where a reader knows which program wrote it (`refusal_in`), or the
-   tool asks a person anyway: any tool can fail with a text that looks like one.
-4. What the agent wrote around the words (its opening, its closing advice) is not theirs.
+1. Words that the reader of a file recorded (`metadata.said`) decide.
+2. Answers are read from tools that ask a person (`ASKING`). Only the tool's name decides, since any
+   file or page may look like an answer.
+3. The reason of a refusal is read if the reader of a file knows the program (`refusal_in`), or if
+   the tool asks a person. Any tool can fail with a text that looks like a refusal.
+4. The agent's own text around the words, its opening and its advice, is left out.
 
 The message stays a tool's (`text.speakers`): no turn starts here.
 """
@@ -25,9 +25,9 @@ from compact.messages.messages import Message, PersonWords, ToolResult
 from compact.patterns import regex
 
 ASKING = frozenset(("askuserquestion", "requestuserinput", "question"))
-"""Tools that ask a person and wrap the answers: their names in lower case, without `_` and `-`."""
+"""Tools that ask a person and wrap the answers. Names are in lower case, without `_` and `-`."""
 RELAYING = frozenset(("askuser", "askhuman", "askfollowupquestion", "humaninput"))
-"""Tools whose result is a person's answer as it is, or wrapped."""
+"""Tools whose result is a person's answer, bare or wrapped."""
 PLANNING = frozenset(("exitplanmode",))
 """Tools that show a person a plan to agree to."""
 
@@ -37,7 +37,7 @@ _REFUSED = regex(
 )
 _REASON = regex(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
 _REASON_WITHIN = 400
-"""Characters of a refusal within which the phrase stands that announces the reason."""
+"""Characters of a refusal that are searched for the phrase before the reason."""
 _ADVICE = "\n\nNote: The user's next message may contain"
 _CLARIFYING = regex(r"The user (?:wants to clarify|has indicated)\b")
 _ANSWERED = regex(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
@@ -50,8 +50,9 @@ _USER_NOTE = "user_note: "
 def words_within(
     message: Message, names: Mapping[str, str] | None = None
 ) -> tuple[PersonWords, ...]:
-    """A person's words inside the results of a message, each with its `call_id`, in order; `names`
-    maps call ids to tool names, beside those that results have themselves.
+    """Return a person's words inside the results of a message, each with its `call_id`, in order.
+
+    `names` maps call ids to tool names. Without an entry, the result's own name is used.
     """
     if not message.tool_results:
         return ()
@@ -64,7 +65,7 @@ def words_within(
 
 
 def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
-    """A person's words inside the result of a call to a tool that asks one."""
+    """Return a person's words inside the result of a tool; empty unless the tool asks a person."""
     text = result.text.strip()
     asking = _bare(tool or "")
     if asking not in ASKING | RELAYING:
@@ -78,12 +79,12 @@ def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
 
 
 def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
-    """The reason of a refusal, where a coding agent wrote the result: for readers of its files."""
+    """Return the reason of a refusal. It is for results that a coding agent surely wrote."""
     return tuple(_reason(result.text.strip())) if result.is_error else ()
 
 
 def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "approved"] | None:
-    """What a person decided about the call, with or without words, where the result says so."""
+    """Return a person's decision about the call; None if the result does not say."""
     text = result.text.strip()
     if result.is_error:
         return "refused" if _REFUSED.match(text) else None
@@ -92,8 +93,10 @@ def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "appr
 
 
 def said_of(answers: object, notes: object = None) -> Iterator[PersonWords]:
-    """The words in fields by which tools record them: answers, and notes beside them, by question;
-    an answer is a text, a list, or an object with `answers`.
+    """Yield the words in a tool's recorded answers and notes, both by question.
+
+    An answer is a text, a list of texts, or an object with `answers`. A note is an object with
+    `notes`.
     """
     beside = notes if isinstance(notes, Mapping) else {}
     for question, given in answers.items() if isinstance(answers, Mapping) else ():
@@ -125,7 +128,7 @@ def _bare(tool: str) -> str:
 
 
 def _reason(text: str) -> Iterator[PersonWords]:
-    """The reason that stands in a refusal, where one was given."""
+    """Yield the reason in a refusal, if there is one."""
     announced = _REASON.search(text, 0, _REASON_WITHIN) if _REFUSED.match(text) else None
     if announced is None:
         return
@@ -137,7 +140,7 @@ def _reason(text: str) -> Iterator[PersonWords]:
 
 
 def _listed(text: str) -> Iterator[PersonWords]:
-    """The answers in a list of questions that was sent back: `- "question"`, `  Answer: words`."""
+    """Yield the answers in a list of questions: `- "question"`, then `  Answer: words`."""
     question, answer = "", list[str]()
     for line in [*text.splitlines(), '- ""']:
         if line.startswith('- "'):
@@ -154,7 +157,7 @@ def _listed(text: str) -> Iterator[PersonWords]:
 
 
 def _answers(text: str) -> Iterator[PersonWords]:
-    """The wrapped answers in the result of a tool that asks: as JSON, as `"question"="answer"`."""
+    """Yield the answers that a tool wraps as JSON or as `"question"="answer"`."""
     if text.startswith("{"):
         value = json_or(text)
         if isinstance(value, Mapping) and "answers" in value:
@@ -173,7 +176,7 @@ def _answers(text: str) -> Iterator[PersonWords]:
 
 
 def _answer(given: str, question: str) -> Iterator[PersonWords]:
-    """One answer and the note beside it; a preview between them is the tool's."""
+    """Yield one answer and its note. A preview between them is the tool's."""
     words, *rest = _BESIDE.split(given)
     yield PersonWords("answer", words.strip(), question)
     for label, text in zip(rest[::2], rest[1::2], strict=True):

@@ -1,8 +1,7 @@
-"""Prose cut into lines and sentences, and what a sentence is about.
+"""Prose cut into lines and sentences, and the topic of a sentence.
 
-Works line by line on Markdown: code fences, tables' rules and pasted logs are no prose. Cues are
-given for English, German and Chinese; a sentence of another language is a fact, ranked by what it
-names. Nothing here knows tokens or budgets.
+It reads Markdown line by line and skips code fences, tables and pasted logs. The cues of topics are
+English, German and Chinese. A sentence in another language has the topic `facts`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from compact.patterns import regex
 Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
 
 LONG_LINE = 320
-"""Characters from which a line is cut into its sentences."""
+"""A longer line is cut into its sentences."""
 
 SHORTEST = 25
-"""Characters below which a line is a fragment."""
+"""A shorter line is a fragment."""
 
 _FENCE = regex(r"^\s*(?:```|~~~)")
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
@@ -85,29 +84,32 @@ _DEED = regex(
     r"renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b)",
     re.IGNORECASE,
 )
-"""A sentence that opens with a deed."""
+"""The beginning of a sentence about something done."""
 _PLAN = regex(
     r"(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
     r"add|update|create|use|move|change|replace|make|extend|refactor|rename|remove|implement|"
     r"ensure|check|verify|write|fix|store|pass|return|keep|set|run|call|modify|handle|include)\b",
     re.IGNORECASE,
 )
-"""A step that is announced or proposed, not done: an imperative, a need, a possibility."""
+"""A step that is announced or proposed: an imperative, a need, a possibility."""
 _WEIGHED = regex(
     r"\b(?:option|approach|alternative|variant) ?[0-9A-D]?\b|\b(?:i'd|i would|i) recommend|"
     r"[?？]\s*$",
     re.IGNORECASE,
 )
-"""An option that is weighed, or a question: no decision yet."""
+"""An option or a question: no decision yet."""
 
 
 def beginning(text: str, most: int) -> str:
-    """The first characters of a text, its white space squeezed; the rest is not looked at."""
+    """Return the first `most` characters of a text with its white space squeezed.
+
+    The rest of a long text is not read.
+    """
     return " ".join(text.split(maxsplit=most)[:most])[:most]
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Lines of prose without code, bullets and emphasis; long ones cut into sentences."""
+    """Yield lines of prose without code, bullets and emphasis; long ones as sentences."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
@@ -123,7 +125,7 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def sentences_of(line: str) -> Iterator[str]:
-    """The sentences of one line."""
+    """Yield the sentences of one line."""
     for sentence in _SENTENCE_END.split(line):
         if sentence and (bare := sentence.strip()):
             yield bare
@@ -135,17 +137,17 @@ def is_log_line(line: str) -> bool:
 
 
 def bare(line: str) -> str:
-    """The line without its bullet, number and emphasis."""
+    """Return the line without its bullet, number and emphasis."""
     return _BULLET.sub("", plain(line)).strip()
 
 
 def plain(line: str) -> str:
-    """The line without Markdown's emphasis."""
+    """Return the line without Markdown's emphasis."""
     return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
 
 
 def topic_of(sentence: str) -> Topic:
-    """What the sentence is about; `facts` where no cue is found."""
+    """Return the topic of a sentence; `facts` if it has no cue."""
     if _DEED.match(sentence):
         return "done"
     if _PLAN.match(sentence):

@@ -1,4 +1,4 @@
-"""The part of a long text that shows why it was found, and where in it the words stand."""
+"""The part of a long text that shows why a search found it, and the places of its words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from compact.patterns import regex
 from compact.text.terms import looked_for
 
 AROUND = 240
-"""Characters that are shown before and after what was looked for."""
+"""Characters that are shown before and after a word of the question."""
 MOST_PLACES, MOST_LOOKS = 2_000, 5_000
-"""Places of one word in a text that are found, and words that are looked for around places."""
+"""The most places of one word, and the most word tests, so that a long text takes no longer."""
 LEAST_STEM, MOST_ENDING = 4, 3
-"""Letters that a word must share with one of the question to be another form of it, and letters in
-which they may differ."""
+"""Two words are forms of one if they share at least `LEAST_STEM` first letters and differ in at
+most `MOST_ENDING` last ones."""
 _ENDS = (". ", "! ", "? ", "\n", "。", "！", "？")
-"""What a sentence ends with."""
+"""Ends of sentences."""
 _WORD = regex(r"[^\W_]+")
 
 
 class Sought:
-    """The words of a question, to be shown where they stand."""
+    """The words of a question, to be shown in texts."""
 
     def __init__(self, question: str) -> None:
         self._words = {piece for name in looked_for(question) for piece in name}
@@ -31,12 +31,12 @@ class Sought:
             self._by_start[word[:LEAST_STEM]].append(word)
 
     def around(self, text: str) -> str:
-        """The text, or the part of a long one in which most of the rarer words stand."""
+        """Return the text, or the part of a long text with most of the rarer words."""
         start, stop = self.span(text)
         return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
 
     def span(self, text: str) -> tuple[int, int]:
-        """Where that part begins and ends."""
+        """Return the beginning and end of that part."""
         if len(text) <= 3 * AROUND:
             return 0, len(text)
         lower = text.lower()
@@ -54,7 +54,7 @@ class Sought:
         return max(0, best - AROUND), min(len(text), best + 2 * AROUND)
 
     def highlights(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Where the words stand in a text, in whatever form: starts and ends."""
+        """Return the places of the words in a text, in any form, as start and end offsets."""
         return tuple(place.span() for place in _WORD.finditer(text) if self._is_one(place[0]))
 
     def _is_one(self, word: str) -> bool:
@@ -64,7 +64,7 @@ class Sought:
 
 
 def whole_sentences(text: str, start: int, stop: int) -> tuple[int, int]:
-    """The part of a text without the pieces of sentences at its ends, where it holds whole ones."""
+    """Narrow a part of a text to whole sentences, if it holds any."""
     begins = [text.find(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
     ends = [text.rfind(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
     first = min(begins, default=start) if start else start
@@ -73,13 +73,12 @@ def whole_sentences(text: str, start: int, stop: int) -> tuple[int, int]:
 
 
 def _alike(word: str, other: str) -> bool:
-    """Whether two words may be forms of one."""
     least = max(LEAST_STEM, max(len(word), len(other)) - MOST_ENDING)
     return min(len(word), len(other)) >= least and word[:least] == other[:least]
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Where a word stands by itself; where it never does, where it is part of others."""
+    """Yield the places of a whole word. If there are none, yield its places inside other words."""
     at, is_found = text.find(word), False
     while at >= 0:
         end = at + len(word)

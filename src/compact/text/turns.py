@@ -1,8 +1,7 @@
-"""What a search of memory knows of each message without reading it: where it stands, when it was
-said, how long it is, and signs of what it may answer.
+"""The columns of a memory search beside its word index: place, time, length and traits of messages.
 
-An index holds which words stand in which message; this stands beside it. Signs are worked out when
-a message is indexed, by words that are data (`languages.json`), so that a search reads none.
+Traits are worked out when a message is indexed, by the words in `languages.json`. So a search reads
+no message.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     Keys = NDArray[np.int64]
 else:
-    Keys = Any  # numpy is loaded by those who search
+    Keys = Any  # numpy is loaded only for searching
 
 T = TypeVar("T")
 
@@ -36,14 +35,14 @@ FIELDS = (
     ("role", "u1"),
     ("speaker", "u1"),
 )
-"""The columns of `TurnTable.rows` as numpy names them, and `LAYOUT` as `struct` does."""
+"""The columns of `TurnTable.rows` for numpy. `LAYOUT` is the same for `struct`."""
 LAYOUT = "<qHHBB"
 POSITION_BITS = 32
-"""Of a message's key, for its position; its branch's number stands above them."""
+"""The low bits of a message's key that are its position. The high bits are its branch's number."""
 MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
-"""What the columns hold at most."""
+"""The largest values of the columns."""
 ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
-"""How a role stands in its column."""
+"""The number of a role in its column."""
 QUESTION_MARKS = "?？؟"
 
 _SELF = frozenset().union(*FIRST_PERSON.values())
@@ -54,34 +53,34 @@ _YEAR_DIGITS = 4
 
 
 class Trait(IntFlag):
-    """What a message says, by its form."""
+    """Traits of a message's text, found by form."""
 
     QUESTION = 1
     SELF = 2
-    """Somebody speaks of himself."""
+    """First-person words."""
     TIME = 4
     NUMBER = 8
     NAME = 16
-    """A word within a sentence is capitalized."""
+    """A capitalized word within a sentence."""
     AFTER_QUESTION = 32
-    """The message before it asks; told from its neighbours, not noted."""
+    """The message before it asks a question. It is computed at a search and not stored."""
 
 
 class Noted(NamedTuple):
-    """What is noted of one message."""
+    """The columns of one message."""
 
     at: int
     """Microseconds since 1970, UTC."""
     length: int
-    """Its words without stop words."""
+    """Number of words without stop words."""
     signs: Trait
     role: int
     speaker: str | None
-    """The name of who speaks, where the message has one."""
+    """The speaker's name, if the message has one."""
 
 
 def noted(message: Message) -> Noted:
-    """What is noted of a message for searching."""
+    """Return the columns of a message for searching."""
     length = sum(piece not in STOP_WORDS for piece in pieces_of(searchable(message)))
     return Noted(
         codec.instant(message.timestamp),
@@ -101,51 +100,44 @@ def _signs_of(text: str) -> Trait:
         Trait.SELF: not _SELF.isdisjoint(pieces),
         Trait.TIME: is_dated or not _TIMES.isdisjoint(pieces),
         Trait.NUMBER: bool(digits) or not _NUMBERS.isdisjoint(pieces),
-        Trait.NAME: any(_goes_on(before) and word[0].isupper() for before, word in _pairs(text)),
+        Trait.NAME: any(
+            (before[-1].islower() or before[-1] == ",") and word[0].isupper()
+            for before, word in pairwise(text.split())
+        ),
     }
     return Trait(sum(sign for sign, is_there in found.items() if is_there))
 
 
-def _pairs(text: str) -> Any:  # noqa: ANN401 - pairwise has no type of its own
-    return pairwise(text.split())
-
-
-def _goes_on(word: str) -> bool:
-    """Whether a sentence goes on behind a word."""
-    return word[-1].islower() or word[-1] == ","
-
-
 @dataclass(frozen=True, eq=False)
 class TurnTable:
-    """The messages of the sessions of a scope, each session's in order, those of its branch in
-    force.
-    """
+    """The messages of a scope's sessions in order, each session by its branch in force."""
 
     sessions: tuple[str, ...]
     """Ids of the sessions."""
     branches: tuple[str, ...]
-    """The branch in force of each."""
+    """The branch in force of each session."""
     starts: Keys
-    """Where each session begins, and where the last one ends."""
+    """The place of each session's first message, and the end of the last session."""
     keys: Keys
-    """What the index calls each message; the low 32 bits are its position in its branch."""
+    """The key of each message in the index. Its low 32 bits are the position in its branch."""
     rows: NDArray[np.void]
-    """What is noted of each, by `FIELDS`; a `speaker` there is a place in its batch's own list."""
+    """The columns of each message by `FIELDS`. Its `speaker` is a place in its batch's list."""
     speakers: NDArray[np.int32]
-    """Who speaks: the place in `names`, 0 for nobody."""
+    """The speaker of each message as a place in `names`; 0 for none."""
     names: tuple[str, ...]
-    """Who speaks, by name; the first one is empty."""
+    """Names of speakers. The first one is empty."""
     complete: bool = True
-    """Whether the index holds all of these sessions' messages."""
+    """Whether the index holds all messages of these sessions."""
     derived: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What a search made of these columns, for the next one."""
+    """Values computed from these columns, kept for the next search."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def runs(self) -> tuple[Keys, Keys]:
-        """The first and the last keys of runs that follow each other, in the order of the table. No
-        branch has more than one.
+        """Return the first and the last key of each run of consecutive keys, in table order.
+
+        Each branch has at most one run.
         """
         import numpy as np
 
@@ -157,11 +149,11 @@ class TurnTable:
         return self.once("runs", made)
 
     def places(self, keys: Keys) -> Keys:
-        """Where messages stand in the table; those that do not are left out."""
+        """Return the places of messages in the table. Messages outside it are left out."""
         return self.standing(keys)[1]
 
     def standing(self, keys: Keys) -> tuple[NDArray[np.bool_], Keys]:
-        """Which of the messages stand in the table, and where those do."""
+        """Return which messages are in the table, and the places of those."""
         import numpy as np
 
         firsts, lasts = self.runs()
@@ -169,7 +161,7 @@ class TurnTable:
             return np.zeros(len(keys), bool), firsts
 
         def made() -> tuple[Keys, Keys]:
-            """The run of each branch, and where each run begins."""
+            # The run of each branch, and the place where each run begins.
             branches = firsts >> POSITION_BITS
             run = np.full(int(branches.max()) + 2, -1)
             run[branches] = np.arange(len(branches))
@@ -181,20 +173,20 @@ class TurnTable:
         return inside, (keys - firsts[own] + begins[own])[inside]
 
     def beside(self, place: int, most: int) -> range:
-        """The places of a message and of as many at most before and after it in its session."""
+        """Return the places of a message and of up to `most` before and after it in its session."""
         session, _ = self.where(place)
         first, stop = int(self.starts[session]), int(self.starts[session + 1])
         return range(max(first, place - most), min(stop, place + most + 1))
 
     def where(self, place: int) -> tuple[int, int]:
-        """The place of a message's session, and its position in that session's branch."""
+        """Return the place of a message's session, and its position in the session's branch."""
         import numpy as np
 
         session = int(np.searchsorted(self.starts, place, "right")) - 1
         return session, place - int(self.starts[session])
 
     def of(self, sessions: Collection[str]) -> TurnTable:
-        """Only the messages of these sessions."""
+        """Return the table of only these sessions."""
         import numpy as np
 
         places = self.once("places", lambda: {name: n for n, name in enumerate(self.sessions)})
@@ -213,7 +205,7 @@ class TurnTable:
         )
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What is made of these columns once, and then known by a name."""
+        """Return a value of `derived` by name. It is computed once."""
         if name not in self.derived:
             self.derived[name] = make()
         made: T = self.derived[name]
@@ -221,5 +213,5 @@ class TurnTable:
 
 
 def instant_of(at: int) -> datetime:
-    """The time of a column `at`."""
+    """Return the time of a column `at`."""
     return datetime.fromtimestamp(at / 1e6, UTC)

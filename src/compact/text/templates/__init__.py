@@ -1,4 +1,4 @@
-"""The texts that models are given, as files beside the code: constants, read when first needed."""
+"""The texts for models, as files beside the code. They are read when first needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 
 @cache
 def template(name: str) -> str:
-    """The text of a template, for example `summary/brief.md`, without white space at its ends.
+    """Return the text of a template, such as `summary/brief.md`, without white space at its ends.
 
     Raises:
         FileNotFoundError: there is no such template.
