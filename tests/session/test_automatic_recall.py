@@ -12,7 +12,7 @@ from compact.errors import InvalidArgument, ModelUnavailable, StoreFailed
 from compact.messages.formats.known import format_named
 from compact.messages.provider_rules import violations
 from compact.session import recalling
-from compact.session.lists.merged import apart
+from compact.session.merged import apart
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
 from tests import checker

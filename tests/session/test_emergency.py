@@ -13,7 +13,7 @@ from compact.errors import ContextOverflow, WrongLayer
 from compact.messages.context import ActiveContext
 from compact.messages.events import EmergencyRung, RatioLearned
 from compact.messages.replies import Usage
-from compact.session.views.emergency_ladder import tried
+from compact.session.views.fitting import tried
 from compact.store.inmemory import InMemoryStore
 from compact.testing import ScriptedModel
 from tests import checker

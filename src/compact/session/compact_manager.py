@@ -27,11 +27,11 @@ from compact.messages.protocols import (
 )
 from compact.messages.sessions import DEFAULT_SCOPE
 from compact.secrets.redactor import Redactor
+from compact.session import running
 from compact.session.context_manager import ContextManager
-from compact.session.lists.system_prompt import MOST_TRIES
 from compact.session.one_call import acompress
-from compact.session.running import blocking
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
+from compact.session.system_prompt import MOST_TRIES
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
@@ -147,7 +147,7 @@ class CompactManager:
             model=model,
             format=format,
         )
-        return blocking.run(work, waits=waits, instead="apreflight()")
+        return running.run(work, waits=waits, instead="apreflight()")
 
     async def apreflight(
         self,
@@ -197,7 +197,7 @@ class CompactManager:
         """
         waits = bool(messages) and self.session(session_id)._session.state.waits
         work = self.amanual_compact(session_id, messages, note)
-        return blocking.run(work, waits=waits, instead="amanual_compact()")
+        return running.run(work, waits=waits, instead="amanual_compact()")
 
     async def amanual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""

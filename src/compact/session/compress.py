@@ -28,12 +28,11 @@ from compact.messages.own_text import OwnText, keyed
 from compact.messages.policy import CompactPolicy
 from compact.models.profiles import shipped
 from compact.secrets.redactor import NOTHING_ELSE
-from compact.session.lists.merged import apart
+from compact.session import running
+from compact.session.merged import apart
 from compact.session.one_call import Options
 from compact.session.prompt_parts import checked_size, parts_beside
-from compact.session.running import blocking
-from compact.session.running.off_loop import delivered_on_loop, off_loop
-from compact.session.running.timeout_summarizer import TimeoutSummarizer
+from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
 
 SHORTEST_KEY = 16
 """Bytes of a key, at least: 128 bits are too many to guess. Who knows the key can write what is
@@ -64,7 +63,7 @@ async def acompress(
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`one_call.plan`."""
     task = _Task(messages, max_tokens, options)
-    return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
+    return running.run(task.work(), waits=task.waits, instead="aplan(…)")
 
 
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
@@ -158,7 +157,7 @@ class _Task:
         return more
 
     def rendered(self, *, instead: str) -> list[Any]:
-        return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
+        return self.render(running.run(self.work(), waits=self.waits, instead=instead))
 
     def render(self, done: Plan) -> list[Any]:
         if done.unchanged and len(self._history) > len(self._given):

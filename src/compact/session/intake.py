@@ -1,18 +1,35 @@
-"""Intake: how what somebody gives becomes messages of a session's history."""
+"""Intake: how given messages become messages of a session's history, and change its goals (FR-7).
+
+Markers change goals only in what an assistant says itself. Tools, users and quotes set no goal. Nor
+does what a model thinks before it speaks, or repeats of its instructions or of a tool's output.
+Progress is noted at the position it was said at, so that branches, undo and `context_at` see the
+goals of their time.
+
+The history is the record of every step. A note says what its messages said up to a position. So a
+writer also takes in what others said before it and have not noted yet, and no step is lost. A
+branch that begins between two notes begins with what its messages say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.engine.history import History
 from compact.messages.budget import ContextWindow
+from compact.messages.events import ErrorRaised, Event, GoalsChanged
 from compact.messages.formats.wire import WireFormat
+from compact.messages.goals import Goal, goals_message
 from compact.messages.messages import Message
-from compact.session import goal_tracking
+from compact.patterns import regex
 from compact.session.entering import parsed
+from compact.session.session_log import EVER, KnownGoals
 from compact.session.state import SessionState
-from compact.text.speakers import marked
+from compact.text.markers import Marker, marked_lines, markers_in, stands_in
+from compact.text.progress import GoalProgress, progress
+from compact.text.prompts import how_to_mark
+from compact.text.speakers import marked, speaker_of
 
 Given = Message | Mapping[str, Any]
 
@@ -37,8 +54,8 @@ def taken_in(
 
     with state.lock:  # so that they are noted on the branch that they are on
         added = state.history.append(made)
-        news = goal_tracking.noted(state, added, first, window)
-    goal_tracking.tell(state, news)
+        news = noted(state, added, first, window)
+    tell(state, news)
     return added
 
 
@@ -64,3 +81,135 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
     """What stands before a message, newest first."""
     yield from reversed(made)
     yield from map(history.__getitem__, range(at)[::-1])
+
+
+# --- goals ---------------------------------------------------------------------------------------
+
+SHARE = 1 / 8
+"""Share of the usable window that goals may take before a model may add nothing to them."""
+MOST_BEHIND = 1_000
+"""Messages before a marker that are looked through for what is not noted yet."""
+MOST_TOLD = 100
+"""Messages before a marker in which it is looked for as what a tool said."""
+NOTED_AFTER = 100
+"""Messages without progress after which a note says that they were looked through."""
+Fits = Callable[[Sequence[Goal]], bool]
+_THOUGHTS = regex(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""What servers that do not tell thoughts from answers leave at an answer's beginning."""
+
+
+def track(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> None:
+    """Take in the markers of messages that the history has just got at that position."""
+    with state.lock:
+        news = noted(state, messages, at, window)
+    tell(state, news)
+
+
+def track_others(state: SessionState, window: ContextWindow) -> None:
+    """Take in what others said that whoever set the goals did not know of."""
+    with state.lock:
+        state.catch_up()
+        _progressed(state, (), len(state.history), window)
+
+
+def noted(
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
+) -> Event | None:
+    """What is to be told of what the markers of these messages changed."""
+    if not any(map(_marked, messages)):
+        return None
+    try:
+        state.catch_up()
+        done = _progressed(state, messages, at, window)
+    except Exception as error:  # noqa: BLE001 - whatever a store raises, the messages are in it
+        return ErrorRaised.of(error, "track", serves="what the goals were before")
+    if not done.changes and not done.left_out:
+        return None
+    return GoalsChanged(changes=done.changes, left_out=done.left_out)
+
+
+def _progressed(
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
+) -> GoalProgress:
+    """Note the goals after these messages, as what was noted before and all that was said since
+    makes them; what these messages changed.
+    """
+    since, fits = state.log.goals_at(at), _room(state, window)
+    goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
+    for position, message in enumerate(messages, at):
+        markers, told = _said(state, message, position)
+        goals, changed, left = progress(goals, markers, fits=fits)
+        changes += changed
+        left_out += (*told, *left)
+    if goals != since.goals or at - since.at > NOTED_AFTER:
+        state.track_goals(goals, since, at + len(messages))
+    return GoalProgress(goals, tuple(changes), tuple(left_out))
+
+
+def goals_by(
+    state: SessionState, position: int, window: ContextWindow, *, tracked: int = EVER
+) -> tuple[Goal, ...]:
+    """The goals when the session had so many messages: what was noted of them, and what the
+    messages since then say. What a model's markers changed counts up to the position `tracked`.
+    """
+    since = state.log.goals_at(position, tracked)
+    return _gone_on(state, since, min(position, tracked), _room(state, window))
+
+
+def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
+    """What the messages up to a position made of goals that were noted."""
+    goals = since.goals
+    for i in range(max(since.at, at - MOST_BEHIND), at):
+        goals = progress(goals, _said(state, state.history[i], i)[0], fits=fits).goals
+    return goals
+
+
+def _room(state: SessionState, window: ContextWindow) -> Fits:
+    """Whether goals leave enough of a window to everything else."""
+
+    def fits(goals: Sequence[Goal]) -> bool:
+        shown = goals_message(goals, state.own)
+        return shown is None or state.counter.message(shown) <= SHARE * window.usable
+
+    return fits
+
+
+def tell(state: SessionState, news: Event | None) -> None:
+    """Emit it, if there is something to be told."""
+    if news is not None:
+        state.emit(news)
+
+
+def _marked(message: Message) -> list[tuple[str, Marker]]:
+    """The markers of a message that an assistant said, each with its line."""
+    if message.role != "assistant" or speaker_of(message) != "assistant":
+        return []
+    text = message.text
+    found = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
+    if not found:
+        return []
+    taught = markers_in(how_to_mark())
+    return [(line, marker) for line, marker in found if marker not in taught]
+
+
+def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
+    """The markers of the message at a position, and those that it only says over, with the
+    reason.
+    """
+    found, own, told = _marked(message), list[Marker](), list[str]()
+    texts = list(_told_by_tools(state, at)) if found else []
+    for line, marker in found:
+        if any(stands_in(line, text) for text in texts):
+            told.append(f"{line.strip()} (a tool said it, and the answer says it over)")
+        else:
+            own.append(marker)
+    return own, told
+
+
+def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
+    """What tools said in the messages before a position."""
+    for position in range(max(0, at - MOST_TOLD), at):
+        message = state.history[position]
+        if message.role == "user" and speaker_of(message) == "observation":
+            yield message.text
+        yield from (result.text for result in message.tool_results)

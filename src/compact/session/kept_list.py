@@ -19,7 +19,7 @@ from compact.messages.sessions import Destination
 from compact.session.context_manager import ContextManager
 from compact.session.entering import OURS
 from compact.session.intake import parsed_all, taken_in
-from compact.session.lists.syncing import in_force
+from compact.session.resent_list import in_force
 from compact.session.state import SessionState
 from compact.session.views import time_travel
 

@@ -1,5 +1,6 @@
-"""The handle of an open session: its state, its views by tokenizer and window, and the models it
-speaks to. `ContextManager` holds one.
+"""An open session in this process: its state, its views by tokenizer and window, and its models.
+
+`ContextManager` holds one.
 """
 
 from __future__ import annotations
@@ -10,20 +11,77 @@ from pathlib import Path
 from typing import Any
 
 from compact import forks, wiring
-from compact.errors import InvalidMessage
-from compact.messages.asking import PATIENCE
+from compact.errors import InvalidMessage, UnknownModel
+from compact.messages.asking import PATIENCE, Patience
 from compact.messages.given import Given, messages_given
 from compact.messages.messages import Message
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import ChatModel, SessionStore
+from compact.session import running
 from compact.session.counted_session import CountedSession
-from compact.session.lists.last_list import LastList
-from compact.session.lists.repeated_system_prompt import RepeatedSystemPrompt
-from compact.session.models import Models
 from compact.session.opening import SessionOptions, found_for, may_be_in, opened, other_format
 from compact.session.prompt_sender import PromptSender
+from compact.session.resent_list import LastList
+from compact.session.state import SessionState
+from compact.session.system_prompt import RepeatedSystemPrompt
 from compact.session.views import drafts
 from compact.session.views.breaker import Breaker
 from compact.session.views.view import View
+from compact.wiring import Model, key_of
+
+CLOSING = 2.0
+"""Seconds that closing a model's connections may take."""
+
+
+class Models:
+    """Makes each model when it is first asked for, and keeps it while the session is open."""
+
+    def __init__(
+        self,
+        state: SessionState,
+        own: Model | None,
+        *,
+        fallbacks: Sequence[Model],
+        patience: Patience,
+    ) -> None:
+        self._state = state
+        self._fallbacks = fallbacks
+        self._patience = patience
+        self.own = own
+        """The session's own model."""
+        self._made: dict[str, ChatModel] = {}
+
+    def of(self, given: ChatModel | str | None) -> ChatModel:
+        """The model of that key, or the session's own; an object that is given is taken as it is.
+
+        Raises:
+            UnknownModel: no model is known by that key, or the session has none of its own.
+            ModelRefused: the package is missing that it is asked through, and there is no other
+                model to ask.
+        """
+        own = self.own if given is None else given
+        if own is None:
+            raise UnknownModel(
+                "this session has no model of its own: give one, such as send('ollama:qwen3:8b'), "
+                "or open it with model="
+            )
+        if not isinstance(own, str) and given is not None:
+            return own
+        key = key_of(own)
+        if key not in self._made:
+            row = [own, *(other for other in self._fallbacks if key_of(other) != key)]
+            state = self._state
+            made = wiring.asked_model(row, state.emit, self._patience, state.setting.book)
+            if len(row) == 1 and isinstance(own, str):
+                wiring.check_package(own)
+            self._made[key] = made
+        return self._made[key]
+
+    def close(self) -> None:
+        """Let go of what the models hold open."""
+        for model in self._made.values():
+            if (close := getattr(model, "aclose", None)) is not None:
+                running.BackgroundJob(close()).wait(CLOSING)
+        self._made.clear()
 
 
 class OpenSession:

@@ -45,11 +45,11 @@ from compact.models.model_keys import format_for
 from compact.models.profiles import ModelBook, shipped
 from compact.models.resolving import Setting
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.session import running
 from compact.session.entering import new_branch
 from compact.session.prompt_parts import checked_size, parts_beside
 from compact.session.prompting import Prompting, mode_in
-from compact.session.running import blocking
-from compact.session.running.off_loop import delivered_on_loop
+from compact.session.running import delivered_on_loop
 from compact.session.state import SessionState
 from compact.text.prompts import PromptParts
 
@@ -196,7 +196,7 @@ def found_for(setting: Setting) -> int | None:
     if profile is not None and profile.window is not None:
         return None
     with suppress(UnknownModel, ModelFailed, BlockingCallInLoop):
-        return blocking.run(found_window(setting.model), waits=True, instead="…")
+        return running.run(found_window(setting.model), waits=True, instead="…")
     return None
 
 

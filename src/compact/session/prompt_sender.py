@@ -34,10 +34,9 @@ from compact.messages.protocols import ChatModel
 from compact.messages.replies import Delta, Reply, promised
 from compact.messages.tool_support import ToolSource
 from compact.session.prompt_parts import overhead_of
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
 from compact.session.state import SessionState
-from compact.session.views.emergency_ladder import make_fit
-from compact.session.views.manual_compression import shown_of_aside
+from compact.session.views.fitting import make_fit, shown_of_aside
 from compact.session.views.time_travel import take_snapshot
 from compact.session.views.view import View
 

@@ -16,7 +16,7 @@ from compact.messages.messages import Message, Role
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
-from compact.session.remembered import Remembered
+from compact.session.views.recalled_turns import Remembered
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.turns import TurnTable

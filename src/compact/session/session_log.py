@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from compact.messages.changes import (
     Change,
@@ -28,8 +28,6 @@ EVER = 2**62
 MOST_TRACKED = 64
 """Entries of progress that are kept of a branch: those by which prompts go, the newest, and some
 between. What is left out can be read from the messages again."""
-
-T = TypeVar("T")
 
 
 class KnownGoals(NamedTuple):

@@ -29,10 +29,10 @@ from compact.messages.levels import aged
 from compact.messages.own_text import OwnText
 from compact.models.model_keys import is_of_other
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.session import running
 from compact.session.entering import new_branch
 from compact.session.history import SessionHistory
 from compact.session.reading_ahead import ReadingAhead
-from compact.session.running import blocking
 from compact.session.session_log import KnownGoals, SessionLog
 from compact.wiring import Model, Writers, key_of
 
@@ -341,7 +341,7 @@ class SessionState:
         """Whether the summarizer may wait. Where nobody named it, it is not asked by a call that
         blocks an event loop.
         """
-        return self.summarizer.waits and not (self.writers.own and blocking.is_in_loop())
+        return self.summarizer.waits and not (self.writers.own and running.is_in_loop())
 
     def serve(self, model: Model, size: int) -> None:
         """Be for that model from now on, in a window of so many tokens."""

@@ -1,10 +1,9 @@
-"""Who writes a session's summaries now, and the circuit breaker: a summarizer that does not answer
-(`Proposal.is_down`), or whose stories are refused again and again (`Proposal.failed`), is left
-alone for a while.
+"""Who writes a session's summaries now, and the circuit breaker.
 
-Meanwhile the extractive one writes, so that every turn is served. What the breaker knows is kept
-with the session under the summarizer's name, so that a restart does not begin the storm again, and
-another summarizer is not blamed.
+The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if its stories are
+refused again and again (`Proposal.failed`). While it is open, the extractive summarizer writes, so
+that every turn is served. Its state is kept with the session under the summarizer's name: a restart
+does not begin the storm again, and another summarizer is not blamed.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.messages import clock_and_ids
-from compact.messages.events import BreakerOpened, SummarizerChosen
-from compact.session.running import blocking
-from compact.session.running.timeout_summarizer import TimeoutSummarizer, name_of
+from compact.messages.checkpoints import SummaryRequest
+from compact.messages.events import BreakerOpened, ErrorRaised, SummarizerChosen, SummaryReplaced
+from compact.secrets.redaction import redact
+from compact.session import running
+from compact.session.running import TimeoutSummarizer, name_of
 
 if TYPE_CHECKING:
     from compact.engine.pipeline import Proposal
@@ -71,7 +72,7 @@ class Breaker:
         and why it is not.
         """
         chosen, (_, own, why) = self._state.summarizer, self._state.writers
-        cannot_wait = bool(own) and blocking.is_in_loop()
+        cannot_wait = bool(own) and running.is_in_loop()
         if cannot_wait:
             own, why = "", f"this call blocks an event loop, and does not wait for {own} there"
         self._say(own, why)
@@ -119,3 +120,42 @@ class Breaker:
         until = self.until.isoformat() if self.until else None
         value = {"failures": self.failures, "until": until, "pauses": self._pauses}
         self._state.store.note(self._state.id, self._name, value if self.failures else None)
+
+
+# --- a summary on request ------------------------------------------------------------------------
+
+SUMMARY_TOKENS = 800
+"""Size of the summary that is written where no checkpoint exists yet."""
+
+
+async def summary_of(state: SessionState, breaker: Breaker) -> str:
+    """A summary of the whole history, without secrets."""
+    return redact(await _told(state, breaker), state.history.secrets).text
+
+
+async def _told(state: SessionState, breaker: Breaker) -> str:
+    from compact.engine.gate.rules import judge
+
+    request = SummaryRequest(
+        messages=tuple(map(state.history.redacted, range(len(state.history)))),
+        max_tokens=SUMMARY_TOKENS,
+        mode=state.policy.mode,
+        guidance=state.prompting.asked(state.policy).guidance,
+        goals=tuple(goal.text for goal in state.goals if goal.status == "active"),
+    )
+    own = ExtractiveSummarizer(state.counter)
+    extracted = own.extracted(request)
+    try:
+        written = await breaker.summarizer(state.counter).summarize(request)
+        if written.made_by == own.name:
+            return written.text
+        tokens = sum(map(state.counter.message, request.messages))
+        judged = judge(written, request, state.counter, extracted=extracted, source_tokens=tokens)
+        if judged.accepted:
+            return written.text
+        reason, rules = judged.reason, judged.rejected_by
+    except Exception as error:  # noqa: BLE001 - somebody else's code: there is a summary without it
+        state.emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
+        reason, rules = f"{type(error).__name__}: {error}", ()
+    state.emit(SummaryReplaced(made_by=own.name, reason=reason, rules=rules))
+    return extracted.text

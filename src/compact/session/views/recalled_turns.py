@@ -1,27 +1,91 @@
-"""What automatic recall put into the prompts of one window: entries of the session's log.
+"""What automatic recall puts into the prompts of one window: entries of the session's log.
 
-An entry names old turns, and stands before one message of a person, in the prompts that go on from
-one projection. So the same bytes are sent again until a compression, also after the session was
-reopened. It is the first thing that goes where space is short: what was recalled for earlier
-messages is left out before anything is compressed, and never makes a compression necessary.
+An entry names old turns. It stands before one message of a person, in the prompts that go on from
+one projection. So the same bytes are sent again until a compression, also after the session is
+reopened. Recall is the first thing to go if space is short: older entries are left out before
+anything is compressed. So recall never makes a compression necessary.
+
+The entry becomes one message under a heading with a digest. It is recognized by it when it comes
+back, and is never stored, searched or recalled again. Every quoted line begins with `>`, so no
+quoted words can look like a heading or like the end of the quotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.errors import CompactError
 from compact.messages.changes import Change, RecalledTurn, TurnsRecalled
 from compact.messages.events import ErrorRaised, TurnsQuoted
-from compact.session.remembered import memory_message
+from compact.messages.messages import Message, MessageMetadata
+from compact.messages.own_text import OwnText
 
 if TYPE_CHECKING:
     from compact.engine.fold import Fold
-    from compact.messages.messages import Message
     from compact.messages.sessions import Projection
     from compact.session.counted_session import CountedSession
     from compact.session.recalling import FoundTurn
+
+KIND = "Memory"
+"""What its heading names."""
+TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
+"""The heading, but for its digest."""
+SOURCE = "ours"
+"""The source of the message: text of ours that is no checkpoint (`text.speakers`)."""
+MOST_NAME = 60
+"""Characters that are shown of a title or a speaker's name."""
+
+
+class Remembered(NamedTuple):
+    """An old turn as it is quoted."""
+
+    at: datetime
+    where: str
+    """The session's title; empty where it has none."""
+    session_id: str
+    position: int
+    who: str
+    """Who said it: a name, or a role."""
+    text: str
+
+
+def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
+    """The turns as a message, the oldest first; None where there are none."""
+    if not turns:
+        return None
+    ordered = sorted(turns, key=lambda turn: (turn.at, turn.session_id, turn.position))
+    words = own.under(TITLE, "\n".join(_lines(ordered)))
+    return Message(
+        role="user",
+        content=words,
+        id=f"memory-{own.digest(words)}",
+        timestamp=ordered[-1].at,
+        metadata=MessageMetadata(source=SOURCE),
+    )
+
+
+def _lines(turns: Sequence[Remembered]) -> Iterator[str]:
+    for (day, where, _), same in groupby(turns, key=_place):
+        yield f"{day}, {where}:" if where else f"{day}:"
+        for turn in same:
+            first, *more = turn.text.splitlines() or [""]
+            yield f"> {_one_line(turn.who)}: {first}"
+            yield from (f"> {line}" for line in more if line.strip())
+
+
+def _place(turn: Remembered) -> tuple[str, str, str]:
+    day = turn.at.astimezone(UTC).date().isoformat()
+    return day, _one_line(turn.where), turn.session_id
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MOST_NAME]
+
+
+# --- which entries count -------------------------------------------------------------------------
 
 STAGE = "recall"
 """What an error names as the stage that failed."""

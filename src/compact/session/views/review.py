@@ -12,7 +12,7 @@ from compact.engine import reporting
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.messages.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
 from compact.session.views.drafts import Draft, end_draft
-from compact.session.views.manual_compression import wanted_of
+from compact.session.views.fitting import wanted_of
 from compact.session.views.view import ASKED, View
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from compact.errors import InvalidConfig, NotFound
 from compact.messages.changes import Change, GoalsSet, ModeSet
 from compact.messages.policy import CompactPolicy
 from compact.messages.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
-from compact.session.goal_tracking import goals_by
+from compact.session.intake import goals_by
 from compact.session.state import ALL_MOVES, SessionState
 
 if TYPE_CHECKING:

@@ -1,41 +1,100 @@
 """A view: the active context of one session for one window, kept up to date as messages come.
 
-A new message is appended to what is in view; nothing is looked at again until the trigger is
-passed. Then the pipeline proposes a new context over what the history was, and the proposal is
-committed if no other one came in between; else the other one counts. So a turn costs its new
-messages, whatever the length of the history.
+A new message is appended to the view. Nothing else is looked at until the trigger is passed. Then
+the pipeline proposes a new context, made from the history as it was. The proposal is committed if
+no other one came first; otherwise the other one counts. So a turn costs its new messages, whatever
+the length of the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact.engine import reporting
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.emergency import LadderRung
 from compact.engine.plan import Plan
+from compact.engine.standing import Standing, adopted, standing_of
 from compact.engine.values import Budget, Wanted
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
+from compact.messages.budget import WindowUse
 from compact.messages.characters import all_carried
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, ErrorRaised, WindowCapped
 from compact.messages.goals import open_tasks
+from compact.messages.levels import Caps
 from compact.messages.messages import META
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
+from compact.messages.tokens import TokenCounter
 from compact.secrets.redaction import redact
 from compact.session.counted_session import CountedSession
-from compact.session.running.exclusive import Exclusive
+from compact.session.running import Exclusive
 from compact.session.state import NEWEST_MOVES
 from compact.session.views import drafts
-from compact.session.views.background_draft import BackgroundDraft
 from compact.session.views.breaker import Breaker
-from compact.session.views.drafts import DRAFT, Draft, DraftBase, projected
-from compact.session.views.recalled_turns import RecalledTurns
+from compact.session.views.drafts import DRAFT, BackgroundDraft, Draft, DraftBase, projected
+from compact.session.views.recalled_turns import KIND, RecalledTurns
+from compact.text.speakers import speaker_of
+
+if TYPE_CHECKING:
+    from compact.engine.history import History
+    from compact.messages.budget import ContextWindow
+    from compact.session.state import SessionState
+
+MOST_LOOKED_AT = 8
+"""Newest moves each of which is looked at."""
+
+
+def standing_in(
+    counted: CountedSession,
+    projection: Projection | None,
+    window: ContextWindow,
+    *,
+    size: int,
+    overhead_tokens: int,
+    tokens: int,
+) -> Standing:
+    """Where a window stands, which the session knows by its `size`, that goes on from a projection.
+
+    From none, it goes on from the checkpoints of another window that reach furthest and leave it a
+    tail of its own.
+    """
+    caps = Caps(window.usable)
+    if projection is not None:
+        return standing_of(projection, caps, tokens=tokens)
+    before = _start_of_tail(counted.history, window.target - overhead_tokens)
+    projections = _others(counted.state, size, before)
+    others = (adopted(each, caps, before=before, tokens=tokens) for each in projections)
+    bare = standing_of(None, caps, tokens=tokens)
+    return max(others, key=lambda standing: standing.cut, default=bare)
+
+
+def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
+    """Projections of other windows on the open branch: the newest ones, and the newest of which
+    nothing stands for messages from position `before` on.
+    """
+    for looked, move in enumerate(state.moves()):
+        if move.window == size or move.projection_id is None:
+            continue
+        if looked < MOST_LOOKED_AT or move.at <= before:
+            yield state.projection(move.projection_id)
+        if move.at <= before:
+            return
+
+
+def _start_of_tail(history: History, room: int) -> int:
+    """Where the newest messages start that take so many tokens."""
+    position, total = len(history), 0
+    while position > 0 and total <= room:
+        position -= 1
+        total += history.tokens(position)
+    return position
+
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
@@ -418,7 +477,6 @@ class View:
             CompactError: there is none; the context before stays.
         """
         from compact.engine import pipeline  # the first compression loads the engine
-        from compact.session.views.shared_checkpoints import standing_in
 
         state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
@@ -528,3 +586,48 @@ class View:
     def _decided(self, tokens: int, reason: str, **told: Any) -> None:  # noqa: ANN401 - fields
         told = {"tokens": tokens, "trigger": self._trigger, **told}
         self.counted.report_decision(self.size, reason, **told)
+
+
+# --- where the tokens are ------------------------------------------------------------------------
+
+_BESIDE = frozenset(("prompt", "goals"))
+"""Sources of messages that are counted beside those of the history."""
+
+
+def use_of(view: View) -> WindowUse:
+    """The parts of the prompt as it is, with the messages that were not looked at yet; nothing is
+    compressed. Together they are what the prompt counts; of very many new messages only so many
+    are counted as say that it is far too large.
+    """
+    counted = view.counted
+    with counted.state.lock:
+        view.refresh()
+        context, used = view.context(), view.tokens_before()
+        if used == view.tokens:  # few messages are new, if any
+            used = view.tokens_now
+        goals = counted.preamble(view.size, counted.state.goals).parts.get("goals", 0)
+        beside = view.overhead_tokens
+    goals = min(goals, beside)
+    parts = _of_messages(context, counted.counter)
+    system = min(used, beside - goals + parts["system"])
+    known = system + goals + parts["checkpoint"] + parts["recalled"]
+    return WindowUse(
+        system=system,
+        goals=goals,
+        checkpoints=parts["checkpoint"],
+        recalled=parts["recalled"],
+        recent=max(0, used - known),
+        usable=view.window.usable,
+        exact=counted.counter.exact,
+    )
+
+
+def _of_messages(context: ActiveContext, counter: TokenCounter) -> dict[str, int]:
+    parts = dict.fromkeys(("system", "checkpoint", "recalled"), 0)
+    for message in context.messages:
+        speaker = speaker_of(message)
+        if speaker == "injected" and message.text.startswith(f"[{KIND} "):
+            parts["recalled"] += counter.message(message)
+        elif speaker in parts and message.metadata.source not in _BESIDE:
+            parts[speaker] += counter.message(message)
+    return parts

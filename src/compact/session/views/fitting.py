@@ -1,7 +1,7 @@
-"""The emergency ladder to its end: what is done where a prompt cannot be made to fit as usual.
+"""How small a context is made: on request, and by the emergency ladder if it does not fit.
 
-Rung by rung: a snapshot, the rung, its outcome measured; the first context that fits is put in
-force. If none does, the error with the floor's breakdown.
+The emergency ladder takes a snapshot before each rung, and measures the outcome. The first context
+that fits is put in force. If none does, the error lists the parts of the floor.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compact.engine.emergency import ROLL_OVER_SHARE, RUNGS, LadderRung
+from compact.engine.values import Wanted
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
 from compact.messages.events import EmergencyRung
 from compact.session.views.time_travel import take_snapshot
+from compact.session.views.view import View
 
 if TYPE_CHECKING:
     from compact.engine.plan import Plan
     from compact.session.state import SessionState
     from compact.session.views.drafts import Draft
-    from compact.session.views.view import View
 
 
 async def make_fit(
@@ -75,3 +76,55 @@ async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draf
         if limit >= view.window.usable:
             raise
         return await view.propose(view.window.usable, before, rung)
+
+
+# --- on request ----------------------------------------------------------------------------------
+
+ASKED_SHARE = 0.6
+"""Largest share of what lies above the floor that is left where no other is asked for (K-16)."""
+FLOOR_ALONE = (
+    "the system prompt, pins, checkpoints and the newest message of a person are all there is"
+)
+
+
+LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
+"""Tokens that are shown at least of a message that is put aside; and the largest share of the
+usable window."""
+
+
+def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:
+    """Tokens that the prompt may have afterwards. `ratio` is the share to keep of what lies above
+    the floor; None for the policy's target, and no more than `ASKED_SHARE` of what was not
+    compressed before: checkpoints age as they do. `was_due` is whether a compression was due
+    anyway, and made: without a ratio that one was it.
+    """
+    most, tokens = view.window.usable, view.tokens
+    floor = _floor(view)
+    if ratio is None:
+        if was_due:
+            return Wanted(most)
+        most = view.window.target
+        floor += sum(checkpoint.token_count for checkpoint in view.checkpoints)
+    if tokens <= floor:
+        return Wanted(floor, FLOOR_ALONE)
+    share = ASKED_SHARE if ratio is None else ratio
+    return Wanted(min(most, floor + int(share * (tokens - floor))))
+
+
+def shown_of_aside(view: View, position: int) -> int:
+    """Tokens that a message may be shown with so that a prompt fits: what the rest of the
+    floor and the checkpoints leave of the window's target; where that is less, half of what the
+    floor leaves of the window, and no more than a share of it.
+    """
+    floor = _floor(view, but=position)
+    free = (view.window.usable - floor) // 2
+    left = view.window.target - floor - sum(c.token_count for c in view.checkpoints)
+    return max(LEAST_SHOWN, left, min(free, int(SHOWN_SHARE * view.window.usable)))
+
+
+def _floor(view: View, but: int | None = None) -> int:
+    """Tokens of what may not be shortened, and of what stands beside the messages."""
+    from compact.engine.ladder import Ladder
+
+    ladder = Ladder(view.counted.history, view.counted.state.policy)
+    return ladder.floor(but=but) + view.overhead_tokens

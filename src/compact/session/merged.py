@@ -9,7 +9,7 @@ from typing import Any
 
 from compact.messages.messages import Message, Text
 from compact.messages.own_text import OwnText
-from compact.session.remembered import KIND
+from compact.session.views.recalled_turns import KIND
 
 Given = Message | Mapping[str, Any]
 SUMMARIES = ("Checkpoint", "Record")

@@ -1,41 +1,51 @@
-"""Recognition: what is new in a list that a client sends whole at every turn.
+"""Lists that a client sends whole at every turn: what is new in them, and how it is taken in.
 
-Messages are compared by digests of what they say (`messages.chain`), with what is known: the
-history from its beginning; the prompt that was shown, which is told by compact's own text in the
-list; and the history's end, for a client that dropped the beginning. The one that knows most of the
-list counts, and the rest is new. Nothing else is looked for: a list that leaves the history before
-its end goes on as a branch.
+Messages are compared by digests of what they say (`messages.chain`). Three things may be known: the
+history from its beginning; the prompt that was shown, recognized by compact's own text in the list;
+and the history's end, for a client that dropped the beginning. The one that explains most of the
+list counts. The rest is new. A list that leaves the history before its end continues as a branch.
 
-The system prompt goes by its place: other words there are no edited past (decision 015). What is
-then done with the session lives in `syncing`.
+A list that repeats the last one, or continues it, is recognized by one digest.
+
+The system prompt goes by its place: other words there are no edited past (decision 015).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
+
+import orjson
 
 from compact.engine import shorten
 from compact.engine.fold import Fold
 from compact.engine.history import History
-from compact.errors import InvalidMessage
+from compact.errors import InvalidMessage, Superseded
 from compact.messages import chain
 from compact.messages.alternation import is_gap
+from compact.messages.chain import SIZE
 from compact.messages.characters import all_carried, carried
+from compact.messages.events import BranchTaken
+from compact.messages.given import Given as Anything
+from compact.messages.given import messages_given, plain
+from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.own_text import below, headed
-from compact.messages.sessions import Projection, Shown
-from compact.session.lists.merged import SUMMARIES, Given, Once, apart, text_of
-from compact.session.lists.system_prompt import (
+from compact.messages.sessions import Branch, Destination, Projection, Shown
+from compact.session.intake import parsed_all
+from compact.session.merged import SUMMARIES, Given, Once, apart, may_be_joined, text_of
+from compact.session.state import ALL_MOVES, NEWEST_MOVES, SessionState
+from compact.session.system_prompt import (
     STANDING,
     SystemSaid,
     leading_system,
+    show_system,
     system_said,
     without_ours,
 )
-from compact.session.state import ALL_MOVES, SessionState
-from compact.session.views.shared_checkpoints import MOST_LOOKED_AT
-from compact.session.views.view import View
+from compact.session.views import time_travel
+from compact.session.views.view import MOST_LOOKED_AT, View
 
 
 class Recognized(NamedTuple):
@@ -259,3 +269,213 @@ def _link(asked: Sequence[Given], index: int) -> bytes:
         return chain.link(chain.START, asked[index])
     except (TypeError, ValueError) as error:
         raise InvalidMessage(f"messages[{index}]", f"cannot be stored: {error}") from None
+
+
+# --- taking a recognized list in -----------------------------------------------------------------
+
+MOST_BRANCHES = 64
+"""Newest branches of which one may say what a list says, beside those that the newest moves led
+to."""
+
+
+def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
+    """The list, if every one in it may be a message, and plain; so many are known to be.
+
+    Raises:
+        InvalidMessage: one is none, or there are none: an empty list tells nothing, least of all
+            that a conversation is to begin again.
+    """
+    found = messages_given(messages)
+    if not found:
+        raise InvalidMessage("messages", "the list is empty; open another session to begin again")
+    rest = [
+        each if isinstance(each, Message) else plain(each, f"messages[{i}]")
+        for i, each in enumerate(found[known:], known)
+    ]
+    return [*found[:known], *rest]
+
+
+def take(
+    state: SessionState, view: View, given: Sequence[Given], found: Recognized
+) -> list[Message]:
+    """Take in what is new, durably; the messages that the history got.
+
+    Raises:
+        InvalidMessage: one of the new messages is malformed; nothing was changed.
+        Superseded: the history is another one by now; the list is to be recognized again.
+    """
+    new = _parsed(state, given, found.new, found.known)
+    system = _parsed(state, given, found.system, 0)
+    if found.known < len(state.history):
+        _branch_off(state, view, found)
+    if new:
+        state.history.append(lambda _: new, expected=found.known)
+    if system:
+        show_system(state, system, found.own_system)
+    return new
+
+
+def _parsed(
+    state: SessionState, given: Sequence[Given], chosen: Sequence[Given], at: int
+) -> list[Message]:
+    """These messages of the list, as they go on from that position of the history; one that is
+    wrong is named by its place in the list.
+    """
+    places = {id(message): i for i, message in enumerate(given)}
+    placed = [(places.get(id(message), 0), message) for message in chosen]
+    return parsed_all(state.wire, placed, state.history, at)
+
+
+# --- an edited past -------------------------------------------------------------------------------
+
+
+def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
+    """Go on from where the list leaves the history: on a branch that says what it says, as after
+    another delivery of the same list, else on a new one. All or nothing.
+    """
+    known, left = found.known, len(state.history) - found.known
+    unknown = found.is_lost or not _says_more(state, known)
+    links = [state.store.chain(state.branch_id, known)]
+    for message in found.new:
+        links.append(chain.link(links[-1], message))
+    parent = state.branch_id
+
+    def there() -> Destination:
+        same = _same_branch(state, parent, links, known)
+        if same is not None:
+            return Destination(same.id, same.messages, in_force(state, view.size, same.id))
+        return time_travel.forked(view, parent, known)
+
+    view.go("restore", there)
+    said = len(state.history) - known
+    event = BranchTaken(
+        branch_id=state.branch_id,
+        known=known,
+        left=left,
+        new=len(found.new) - said,
+        reason="unknown" if unknown else "edited",
+    )
+    state.emit(event)
+    if said:
+        raise Superseded("another branch says more of the list")
+
+
+def _says_more(state: SessionState, known: int) -> bool:
+    """Whether the beginning of the history is more than a system prompt."""
+    return known > 0 and state.history[known - 1].role not in SYSTEM_ROLES
+
+
+def _same_branch(
+    state: SessionState, parent: str, links: Sequence[bytes], known: int
+) -> Branch | None:
+    """The branch that has most of what the list says and nothing else, among the newest and those
+    that were used last.
+    """
+    branches = state.store.branches(state.id)
+    used = {move.branch_id for move in state.store.moves(state.id, most=NEWEST_MOVES)}
+    known_of = {branch.id for branch in branches[-MOST_BRANCHES:]} | used
+    same = [
+        branch
+        for branch in branches
+        if branch.id in known_of - {parent}
+        and 0 <= branch.messages - known < len(links)
+        and state.store.chain(branch.id, branch.messages) == links[branch.messages - known]
+    ]
+    return max(same, key=lambda branch: branch.messages, default=None)
+
+
+def in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
+    """What was in force for a window on a branch."""
+    rows = state.store.moves(state.id, window, most=NEWEST_MOVES)
+    names = (move.projection_id for move in rows if move.branch_id == branch_id)
+    name = next(names, None)
+    return None if name is None else state.projection(name)
+
+
+# --- the list that a client sent last ------------------------------------------------------------
+
+PLAIN = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""What may be in a list that is known by its digest: nothing but what JSON has."""
+
+
+class ListDigest:
+    """A list, and digests of its beginnings. It is read once, as far as one is asked for."""
+
+    def __init__(self, messages: Sequence[Anything]) -> None:
+        self.messages = messages
+        self._begin()
+
+    def _begin(self) -> None:
+        self._read, self._hash = 0, blake2b(digest_size=SIZE)
+
+    def of_first(self, count: int) -> bytes:
+        """Of so many messages as they are written; empty where they are more than JSON."""
+        if count < self._read:
+            self._begin()
+        try:
+            for message in self.messages[self._read : count]:
+                self._hash.update(orjson.dumps(message, option=PLAIN))
+                self._read += 1
+        except TypeError:
+            return b""
+        return self._hash.digest()
+
+
+class LastList:
+    """Tells how a list begins with the one before it."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._messages = 0
+        """How many messages it had."""
+        self._digest = b""
+        self.ours = 0
+        """How many of them were of compact's own making."""
+        self._then: tuple[str, int, int] | None = None
+        """The session as it was when it was taken in."""
+
+    def keep(self, given: ListDigest, ours: int) -> None:
+        """Know the list that was just taken in, so many messages of it of compact's own making."""
+        self._messages, self.ours = len(given.messages), ours
+        self._digest, self._then = given.of_first(self._messages), self._now()
+
+    def known(self, given: ListDigest) -> int:
+        """How many messages of a list, from the first on, are the whole list before it; 0 where
+        they are not, or where the session is another one by now.
+        """
+        known = self._messages
+        if not self._digest or self._then != self._now() or known > len(given.messages):
+            return 0
+        return known if given.of_first(known) == self._digest else 0
+
+    def _now(self) -> tuple[str, int, int]:
+        state = self._state
+        return state.branch_id, len(state.history), state.revision
+
+
+def understood(
+    state: SessionState, view: View, last: LastList, given: ListDigest
+) -> tuple[list[Given], Recognized]:
+    """The list, checked, and what of it is known and new.
+
+    Raises:
+        InvalidMessage: as `checked` and `recognized`.
+    """
+    if known := last.known(given):
+        rest = checked(given.messages, known)
+        if not any(_may_be_ours(state, message) for message in rest[known:]):
+            return rest, Recognized(len(state.history), rest[known:], last.ours)
+    whole = checked(given.messages)
+    return whole, recognized(state, view, whole)
+
+
+def _may_be_ours(state: SessionState, message: Given) -> bool:
+    """Whether it says what compact may have said, or stands where it may."""
+    role = message.role if isinstance(message, Message) else message.get("role")
+    if role in SYSTEM_ROLES or is_note(message) or may_be_joined(message):
+        return True
+    return bool(state.own.kind_of(text_of(message)))
