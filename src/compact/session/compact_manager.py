@@ -99,9 +99,7 @@ class CompactManager:
         """Of all its sessions."""
         self._memory: MemoryManager | None = None
         if self.config.memory:
-            from compact.memory.memory_manager import MemoryManager
-
-            self._memory = MemoryManager(self.store, scope=self.scope, settings=self.config)
+            self._memory = wiring.MemoryManager(self.store, scope=self.scope, settings=self.config)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
         self._lock = forks.Lock()

@@ -16,7 +16,6 @@ from compact import wiring
 from compact.engine.fold import RequestExtras
 from compact.errors import (
     BlockingCallInLoop,
-    InvalidArgument,
     InvalidConfig,
     ModelFailed,
     NotFound,
@@ -24,7 +23,6 @@ from compact.errors import (
 )
 from compact.messages import clock_and_ids
 from compact.messages.asking import PATIENCE, Patience
-from compact.messages.calls import got
 from compact.messages.events import Event
 from compact.messages.formats.known import format_instead, format_named
 from compact.messages.formats.wire import WireFormat
@@ -55,7 +53,7 @@ from compact.text.prompts import PromptParts
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
-    from compact.session.recalling import TurnRecall
+    from compact.session.views.recalled_turns import TurnRecall
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
@@ -375,29 +373,11 @@ def _choosing(
 def _recall(
     store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
 ) -> TurnRecall | None:
-    """What is recalled from, where that is asked for; a session without it knows no memory.
-
-    Raises:
-        InvalidArgument: the store keeps no index, or the memory is of another scope.
-    """
     memory, tokens = options.get("memory"), options.get("recall_tokens")
     tokens = None if tokens is None else checked_size("recall_tokens", tokens)
     if memory is None or memory is False:
         return None
-    from compact.memory.memory_manager import MemoryManager
-    from compact.session.recalling import TurnRecall
-
-    if memory is True:
-        if not hasattr(store, "holding"):
-            raise InvalidArgument(
-                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
-            )
-        memory = MemoryManager(store, scope=scope)
-    if not isinstance(memory, MemoryManager):
-        raise InvalidArgument(
-            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
-        )
-    return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
+    return wiring.turn_recall(memory, store, scope=scope, tokens=tokens, redactor=redactor)
 
 
 def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from compact.models.resolving import Setting
     from compact.session.archiving import Archive
     from compact.session.prompting import Prompting
-    from compact.session.recalling import TurnRecall
+    from compact.session.views.recalled_turns import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""

@@ -12,22 +12,22 @@ quoted words can look like a heading or like the end of the quotation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from compact.errors import CompactError
+from compact.errors import CompactError, ModelFailed
 from compact.messages.changes import Change, RecalledTurn, TurnsRecalled
 from compact.messages.events import ErrorRaised, TurnsQuoted
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.own_text import OwnText
+from compact.messages.protocols import SessionStore
 
 if TYPE_CHECKING:
     from compact.engine.fold import Fold
     from compact.messages.sessions import Projection
     from compact.session.counted_session import CountedSession
-    from compact.session.recalling import FoundTurn
 
 KIND = "Memory"
 """What its heading names."""
@@ -50,6 +50,45 @@ class Remembered(NamedTuple):
     who: str
     """Who said it: a name, or a role."""
     text: str
+
+
+class FoundTurn(NamedTuple):
+    """A turn that was found, and what is quoted of it."""
+
+    turn: RecalledTurn
+    quote: Remembered
+
+
+class TurnRecall(Protocol):
+    """What a session recalls old turns with."""
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the turns are kept."""
+        ...
+
+    def budget(self, window: int) -> int:
+        """Tokens for one message in a window of that size."""
+        ...
+
+    def found(
+        self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
+    ) -> tuple[list[FoundTurn], ModelFailed | None]:
+        """The turns that a message is about, best first, and the embedder's error if only words
+        were searched. `without` are the sessions and positions that the prompt shows already.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
+        """The turns as they are quoted. Turns that were deleted are left out."""
+        ...
+
+    def gone_of(self, sessions: Collection[str]) -> set[str]:
+        """Those of these sessions that were deleted."""
+        ...
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:

@@ -1,22 +1,24 @@
-"""Automatic recall: what memory holds that a person's newest message is on. Which of it stands in
-prompts is decided in `views.recalled_turns`, how it is quoted in `session.remembered`.
+"""Automatic recall: old turns of a memory that a person's newest message is about.
+
+`session.views.recalled_turns` decides which of them stand in prompts, and quotes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.memory_manager import MemoryManager
 from compact.memory.questions import understood
 from compact.memory.relevance import is_about
+from compact.messages.calls import got
 from compact.messages.changes import RecalledTurn
 from compact.messages.messages import Message, Role
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
-from compact.session.views.recalled_turns import Remembered
+from compact.session.views.recalled_turns import FoundTurn, Remembered, TurnRecall
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.turns import TurnTable
@@ -37,49 +39,53 @@ RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """Roles of what is quoted: results of tools are not."""
 
 
-class FoundTurn(NamedTuple):
-    """A turn that was found, and what is quoted of it."""
-
-    turn: RecalledTurn
-    quote: Remembered
-
-
-class TurnRecall:
-    """What a session recalls from a memory of its scope, and how many tokens that may take; without
-    a number, a tenth of the window and no more than 1,000.
+def turn_recall(
+    memory: MemoryManager | bool,
+    store: SessionStore,
+    *,
+    scope: str,
+    tokens: int | None,
+    redactor: Redactor,
+) -> TurnRecall:
+    """What a session of that scope recalls old turns with. `memory` is a `MemoryManager`, or True
+    for one of the session's own store. `tokens` is the most that recall may take for one message.
 
     Raises:
-        InvalidArgument: the memory is of another scope.
+        InvalidArgument: the store keeps no index, or the memory is none or of another scope.
     """
-
-    def __init__(
-        self, memory: MemoryManager, tokens: int | None, *, scope: str, redactor: Redactor
-    ) -> None:
-        if memory.scope != scope:
+    if memory is True:
+        if not hasattr(store, "holding"):
             raise InvalidArgument(
-                "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
+                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
             )
+        memory = MemoryManager(store, scope=scope)
+    if not isinstance(memory, MemoryManager):
+        raise InvalidArgument(
+            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
+        )
+    if memory.scope != scope:
+        raise InvalidArgument(
+            "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
+        )
+    return _MemoryRecall(memory, tokens, redactor)
+
+
+class _MemoryRecall:
+    """`TurnRecall` from a memory."""
+
+    def __init__(self, memory: MemoryManager, tokens: int | None, redactor: Redactor) -> None:
         self._memory, self._tokens, self._redactor = memory, tokens, redactor
 
     @property
     def store(self) -> SessionStore:
-        """Where the memory is kept."""
         return self._memory.store
 
     def budget(self, window: int) -> int:
-        """Tokens for one message in a window of that size."""
         return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
 
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        """The turns that a message is about, the best first, but for those that the prompt shows,
-        by their sessions and positions; and why only words were looked for, where the embedder
-        failed. No turns where it is about nothing that memory holds.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
         asked, memory = person_text(message)[:ASKED_CHARS], self._memory
         turns = memory._index.turns(memory.scope)
         names = understood(asked, turns.names).names
@@ -122,9 +128,6 @@ class TurnRecall:
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
-        """These turns as they are quoted, read where they stand; those that are not there any more
-        are left out.
-        """
         titles = self._titles({turn.session_id for turn in turns})
         quotes = []
         for turn in turns:
@@ -136,7 +139,6 @@ class TurnRecall:
         return quotes
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
-        """Those of these sessions that are not there any more."""
         return set(sessions) - self._titles(sessions).keys() if sessions else set()
 
     def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:
