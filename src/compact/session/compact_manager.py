@@ -136,7 +136,10 @@ class CompactManager:
             UnknownModel: nothing is known of the model, and the settings give no window.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        waits = bool(messages) and self._waits(session_id, model, format)
+        waits = (
+            bool(messages)
+            and self.session(session_id, model=model, format=format)._session.state.waits
+        )
         work = self.apreflight(
             session_id,
             messages,
@@ -179,9 +182,6 @@ class CompactManager:
                 summarizer=None,
                 format=format,
             )
-
-    def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
-        return self.session(session_id, model=model, format=format)._session.state.waits
 
     def manual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""

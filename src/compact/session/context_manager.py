@@ -41,7 +41,7 @@ from compact.session.open_session import OpenSession
 from compact.session.opening import SessionOptions
 from compact.session.prompt_parts import checked_size
 from compact.session.resent_list import ListDigest, Recognized, take, understood
-from compact.session.running import off_loop
+from compact.session.running import off_loop, threaded
 from compact.session.state import ALL_MOVES
 from compact.session.system_prompt import MOST_TRIES
 from compact.session.views import review, time_travel
@@ -95,11 +95,7 @@ class ContextManager:
 
     async def aclose(self) -> None:
         """`close` for async callers: connections of models are closed on their own loop."""
-
-        async def closed() -> None:
-            self.close()
-
-        await off_loop(closed())
+        await threaded(lambda: self.close())
 
     async def __aenter__(self) -> ContextManager:
         return self
@@ -239,19 +235,11 @@ class ContextManager:
 
     async def aadd_message(self, message: Given | None = None, /, **fields: object) -> Message:
         """`add_message` for async callers: a long message is counted off the event loop."""
-
-        async def added() -> Message:
-            return self.add_message(message, **fields)
-
-        return await off_loop(added())
+        return await threaded(lambda: self.add_message(message, **fields))
 
     async def aadd_messages(self, messages: Sequence[Given]) -> list[Message]:
         """`add_messages` for async callers."""
-
-        async def added() -> list[Message]:
-            return self.add_messages(messages)
-
-        return await off_loop(added())
+        return await threaded(lambda: self.add_messages(messages))
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the whole list that a client resends at every turn: known messages are recognized,
@@ -272,11 +260,7 @@ class ContextManager:
 
     async def a_sync(self, messages: Sequence[Given]) -> Recognized:
         """`sync` for async callers."""
-
-        async def taken() -> Recognized:
-            return self.sync(messages)
-
-        return await off_loop(taken())
+        return await threaded(lambda: self.sync(messages))
 
     def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
         """`sync`, and where the list has its end: the branch, and its length then."""
@@ -414,11 +398,7 @@ class ContextManager:
         self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
     ) -> Plan:
         """`accept` for async callers."""
-
-        async def done() -> Plan:
-            return self.accept(proposal, summaries=summaries)
-
-        return await off_loop(done())
+        return await threaded(lambda: self.accept(proposal, summaries=summaries))
 
     def get_conversation_summary(self) -> str:
         """The texts of the checkpoints in view; before the first one, a summary of the whole
@@ -789,7 +769,7 @@ class ContextManager:
         Raises:
             NotFound: there is nothing to undo.
         """
-        time_travel.undo(self._session.state, self._session.view)
+        time_travel.step("undo", self._session.state, self._session.view)
 
     def redo(self) -> None:
         """Reverse the last undo.
@@ -797,7 +777,7 @@ class ContextManager:
         Raises:
             NotFound: nothing was undone, or something else was done since.
         """
-        time_travel.redo(self._session.state, self._session.view)
+        time_travel.step("redo", self._session.state, self._session.view)
 
     def context_at(self, at: int) -> ActiveContext:
         """The context that a model saw when the session had `at` messages; of all of them, with

@@ -5,12 +5,10 @@ is loaded at the first call, so that importing them costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
 from importlib import import_module
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from compact.messages.options import show_options
+from compact.messages.options import taking
 
 if TYPE_CHECKING:
     from compact.engine.plan import Plan
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from compact.messages.protocols import ChatModel, Summarizer, TokenEstimator
     from compact.models.profiles import ModelBook
     from compact.secrets.redactor import Redactor
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Options(TypedDict, total=False):
@@ -62,6 +58,7 @@ DEFAULTS: Mapping[str, object] = {"summarizer": "extractive"}
 """Defaults of options, other than None."""
 
 
+@taking(Options)
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
@@ -82,6 +79,7 @@ def compress(
     return done
 
 
+@taking(Options)
 async def acompress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
@@ -90,6 +88,7 @@ async def acompress(
     return done
 
 
+@taking(Options)
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """Each step that `compress` takes with these messages, and why. The plan contains the new
     context.
@@ -101,6 +100,7 @@ def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Option
     return done
 
 
+@taking(Options)
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`plan` for async callers."""
     done: Plan = await _engine().aplan(messages, max_tokens=max_tokens, **options)
@@ -109,25 +109,3 @@ async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack
 
 def _engine() -> Any:  # noqa: ANN401 - a module
     return import_module("compact.session.compress")
-
-
-def _loading(function: F) -> F:
-    """The function, which hands on whatever it is given: the engine's own refuses what is wrong."""
-    name = function.__name__
-    if iscoroutinefunction(function):
-
-        @wraps(function)
-        async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            return await getattr(_engine(), name)(*args, **given)
-    else:
-
-        @wraps(function)
-        def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            return getattr(_engine(), name)(*args, **given)
-
-    show_options(run, Options)
-    return cast("F", run)
-
-
-compress, acompress = _loading(compress), _loading(acompress)
-plan, aplan = _loading(plan), _loading(aplan)

@@ -126,6 +126,15 @@ def off_loop(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
     return work if _here.never_waits else in_thread(work)
 
 
+def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
+    """`off_loop` for a function that awaits nothing."""
+
+    async def called() -> T:
+        return function()
+
+    return off_loop(called())
+
+
 async def in_thread(work: Coroutine[Any, Any, T]) -> T:
     """The coroutine's result, computed in a thread; what it asks with `on_loop` is asked on this
     loop. Whoever is cancelled meanwhile leaves when the thread has come to its end: it may hold

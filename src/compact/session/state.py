@@ -30,7 +30,6 @@ from compact.messages.own_text import OwnText
 from compact.models.model_keys import is_of_other
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.session import running
-from compact.session.entering import new_branch
 from compact.session.history import SessionHistory
 from compact.session.reading_ahead import ReadingAhead
 from compact.session.session_log import KnownGoals, SessionLog
@@ -326,10 +325,6 @@ class SessionState:
         many messages: what a model's markers changed since then is left to the markers.
         """
         return self.log.goals_at(position, since.at if since else 0).goals
-
-    def branch_from(self, parent_id: str, at: int) -> Branch:
-        """A branch that is to begin there."""
-        return new_branch(self.store, self.id).model_copy(update={"parent": parent_id, "fork": at})
 
     @property
     def waits(self) -> bool:

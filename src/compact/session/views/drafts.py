@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compact.errors import Superseded
 from compact.messages import clock_and_ids
@@ -28,9 +28,9 @@ from compact.session.running import in_thread
 
 if TYPE_CHECKING:
     from compact.engine.pipeline import Proposal
-    from compact.messages.budget import ContextWindow
     from compact.session.state import SessionState
     from compact.session.views.breaker import Breaker
+    from compact.session.views.view import View
 
 DRAFT = "draft"
 """What an error names as the stage that failed before those of the pipeline."""
@@ -169,39 +169,10 @@ PATIENCE = 5.0
 """Seconds that whoever closes a session waits for the writer to let go."""
 
 
-class Drafting(Protocol):
-    """What a draft needs of the view it is made for."""
-
-    window: ContextWindow
-    size: int
-
-    @property
-    def cut(self) -> int:
-        """Where what is in view begins, but for some messages before it."""
-        ...
-
-    @property
-    def tokens_now(self) -> int:
-        """Tokens of the prompt as it is."""
-        ...
-
-    def ground(self) -> DraftBase:
-        """What a draft that is made now stands on."""
-        ...
-
-    def alone(self) -> AbstractContextManager[None]:
-        """One compression at a time."""
-        ...
-
-    async def propose(self, limit: int, tokens: int) -> Draft:
-        """A new context; nothing is in force yet."""
-        ...
-
-
 class BackgroundDraft:
     """The draft of one view's next compression."""
 
-    def __init__(self, state: SessionState, view: Drafting, breaker: Breaker) -> None:
+    def __init__(self, state: SessionState, view: View, breaker: Breaker) -> None:
         self._state = state
         self._view = view
         self._breaker = breaker

@@ -11,6 +11,7 @@ from compact.errors import InvalidConfig, NotFound
 from compact.messages.changes import Change, GoalsSet, ModeSet
 from compact.messages.policy import CompactPolicy
 from compact.messages.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
+from compact.session.entering import new_branch
 from compact.session.intake import goals_by
 from compact.session.state import ALL_MOVES, SessionState
 
@@ -183,30 +184,21 @@ def on_new_branch(
     """The beginning of a new branch. It records the goals and the mode that the branch begins with:
     its parent may get others at the same position later.
     """
-    branch = state.branch_from(parent_id, at)
+    begun = new_branch(state.store, state.id)
+    branch = begun.model_copy(update={"parent": parent_id, "fork": at})
     begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
     changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
     return Destination(branch.id, at, projection, branch, changes)
 
 
-def undo(state: SessionState, view: View) -> Move:
-    """Go back to what was in force before the last compression, restore or branch.
-
-    Messages stay; those that came since are in view.
-
-    Raises:
-        NotFound: there is nothing to undo.
-    """
-    return view.go("undo", lambda: _there("undo", state, view))
-
-
-def redo(state: SessionState, view: View) -> Move:
-    """Take the last undo back.
+def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move:
+    """Undo the last compression, restore or branch, or redo the last undo. Messages stay, and those
+    that came since are in view.
 
     Raises:
-        NotFound: nothing was undone, or something else came since.
+        NotFound: there is nothing to undo or redo.
     """
-    return view.go("redo", lambda: _there("redo", state, view))
+    return view.go(what, lambda: _there(what, state, view))
 
 
 def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:

@@ -138,8 +138,6 @@ class View:
         self._seen: Version | None = None
         """The store's version when its moves were asked for last."""
         self._calibration = counted.calibration
-        self._due = False
-        """Whether the trigger was passed and no compression has succeeded since."""
         self._warned_at = 0
         """Compressions of the newest context whose trust had faded: it is told once, also where
         code wrote all of one in between."""
@@ -176,17 +174,12 @@ class View:
         """The live checkpoints, oldest span first."""
         return self._fold.checkpoints
 
-    def is_hopeless(self, error: CompactError) -> bool:
-        """Whether no emergency rung can help: what may not be shortened is alone too large."""
-        return isinstance(error, CannotFit) and error.total > self.window.usable
-
     def corrected(self) -> None:
         """Take a window that was corrected by what a provider reported."""
         with self._state.lock:
             self._calibration = self.counted.calibration
             self.window = self.counted.window(self.size)
             self._trigger = self.window.trigger
-            self._due = self._fold.tokens > self._trigger
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries, without marks of ours: some servers
@@ -253,7 +246,6 @@ class View:
         if settled or tokens > self.window.target:
             between = (tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
-        self._due = self._fold.tokens > self._trigger
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Show a projection, and what was recalled since."""
@@ -368,13 +360,13 @@ class View:
             tokens = self._tokens_until(usable)
             if tokens <= usable:
                 self._trigger = max(self._trigger, (tokens + usable) // 2)
-                self._due = False
                 self.background.put_off(tokens)
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
                 return reporting.as_it_is(self.counted.history, usable, self._fold.context(), why)
+        is_hopeless = isinstance(error, CannotFit) and error.total > usable  # by the floor alone
         try:
-            if otherwise is None or self.is_hopeless(error):
+            if otherwise is None or is_hopeless:
                 raise error
             return await otherwise(error)
         except Superseded:
@@ -390,16 +382,19 @@ class View:
         others are not looked at.
         """
         self.refresh()
-        if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
+        if self._is_behind() and self._is_due:
             self._leave_out_recalled()
-            self._due = True
             return False
         if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
-        if self._due:
+        if self._is_due:
             self._leave_out_recalled()
-        return not self._due
+        return not self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        return self._tokens_until(self._trigger) > self._trigger
 
     def draft_ahead(self) -> None:
         """Begin the compression that the next prompt will need, where a model writes it."""
@@ -418,7 +413,6 @@ class View:
         seen = self._fold.seen
         self._show(self.projection)
         self._fold.follow(seen)
-        self._due = self._fold.tokens > self._trigger
 
     def _look(self) -> None:
         """See what memory holds for the newest message, not while the session's lock is held."""
@@ -442,7 +436,6 @@ class View:
     def follow(self) -> None:
         """Take in new messages without compressing."""
         self._fold.follow(len(self._state.history))
-        self._due = self._fold.tokens > self._trigger
 
     def alone(self) -> AbstractContextManager[None]:
         """One compression at a time."""
