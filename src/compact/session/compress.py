@@ -1,4 +1,4 @@
-"""Compress in one call, with no set-up and no key: what the functions of `one_call` load."""
+"""Compress in one call, with no set-up and no key. The functions of `one_call` load this module."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from compact.session.prompt_parts import checked_size, parts_beside
 from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
 
 SHORTEST_KEY = 16
-"""Bytes of a key, at least: 128 bits are too many to guess. Who knows the key can write what is
-taken for our own text."""
+"""Bytes of a key, at least: 128 bits are too many to guess. Whoever knows the key can write text
+that is taken for compact's own."""
 MOST_FOR_WORDS = 8_192
-"""Largest ceiling of which the newest messages of a person take their share first (FR-8): in a
-larger one there is room for them anyway."""
+"""Largest ceiling in which a person's newest messages take their share first (FR-8). A larger one
+has room for them anyway."""
 SHRINKS = 3
 """How often a result that is too large as it is sent is made again, smaller."""
 _PROCESS_KEY = secrets.token_bytes(32)
@@ -72,7 +72,7 @@ async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack
 
 
 class _Task:
-    """One call, its options resolved."""
+    """One call, with its options resolved."""
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
         self._given = messages_given(given)
@@ -115,7 +115,7 @@ class _Task:
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
-        """The plan; in an event loop it is made off the loop."""
+        """The plan. In an event loop it is made off the loop."""
         return await off_loop(self._planned())
 
     async def _planned(self) -> Plan:
@@ -145,8 +145,8 @@ class _Task:
         )
 
     def _joining_adds(self, context: ActiveContext) -> int:
-        """Tokens that texts take more together than alone, where messages are sent as one: some
-        tokenizers count so.
+        """Tokens that texts take more when they are joined into one message. Some tokenizers count
+        so.
         """
         more = 0
         for message in context.sent if context.seams else ():
@@ -185,8 +185,8 @@ def _own_text(key: bytes | None) -> OwnText:
 
 
 def _pins_of(given: Iterable[int] | None, pieces: Sequence[int]) -> list[int]:
-    """The positions to pin, among messages each of which was given as so many pieces: the last of
-    them is what was said.
+    """The positions to pin. `pieces` says into how many messages each given message was split. The
+    last of them has its words.
     """
     if given is None:
         return []

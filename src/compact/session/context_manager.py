@@ -55,7 +55,7 @@ from compact.wiring import key_of
 
 T = TypeVar("T")
 Place = tuple[str, int]
-"""A branch, and how many messages it has."""
+"""A branch, and its number of messages."""
 
 
 class ContextManager:
@@ -88,8 +88,8 @@ class ContextManager:
         self._session = OpenSession(model, window, store, options)
 
     def close(self) -> None:
-        """Close the store, unless it was passed in open; then the caller closes it. Added messages
-        are already stored.
+        """Close the session, and its store if it was opened here. Added messages are stored
+        already.
         """
         self._session.close()
 
@@ -113,7 +113,7 @@ class ContextManager:
 
     @property
     def id(self) -> str:
-        """The session's id; its events carry it."""
+        """The session's id. Its events carry it."""
         return self._session.state.id
 
     @property
@@ -149,7 +149,7 @@ class ContextManager:
 
     @property
     def window_use(self) -> WindowUse:
-        """Where the tokens of the prompt are, by part: what a bar of the window is drawn from."""
+        """The tokens of the prompt by part, to draw a bar of the window."""
         return use_of(self._session.view)
 
     @property
@@ -163,28 +163,28 @@ class ContextManager:
         return self._session.view.projection.number if self._session.view.projection else 0
 
     def moves(self) -> list[Move]:
-        """The steps that changed what is in view for the window, on the open branch, the oldest
-        first: compressions, and what undid, redid or restored them.
+        """The moves that changed what is in view for the window, on the open branch, oldest first:
+        compressions, undo, redo and restore.
         """
         state = self._session.state
         return list(state.moves(self.window.size, most=ALL_MOVES))[::-1]
 
     @property
     def last_plan(self) -> Plan | None:
-        """What the last compression did and why; None before the first."""
+        """What the last compression did and why. None before the first one."""
         plan = self._session.view.plan
         return plan.owned() if plan is not None else None
 
     @property
     def reliability(self) -> Reliability | None:
         """How far the context can be trusted after its compressions, by the model's size, and what
-        that means; None if the model is not known.
+        that means. None if the model is not known.
         """
         return self._session.state.trust(self._session.view.projection)
 
     @property
     def summarizes_by_model(self) -> bool:
-        """Whether a model, or a summarizer of yours, writes the summaries; else code does."""
+        """Whether a model or your own summarizer writes the summaries. Otherwise code does."""
         state = self._session.state
         return state.policy.summarizes and not isinstance(state.summarizer, ExtractiveSummarizer)
 
@@ -193,7 +193,6 @@ class ContextManager:
         return self._session.state.counter.text(text)
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        """The result of what may wait for a summarizer."""
         return running.run(work, waits=self._session.state.waits, instead=instead)
 
     # --- adding messages -------------------------------------------------------------------------
@@ -263,7 +262,7 @@ class ContextManager:
         return await threaded(lambda: self.sync(messages))
 
     def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
-        """`sync`, and where the list has its end: the branch, and its length then."""
+        """`sync`, and the place where the list ends."""
         session = self._session
         listed = ListDigest(messages_given(messages))
         session.read(listed.messages[session.last_list.known(listed) :])
@@ -359,9 +358,9 @@ class ContextManager:
         self, *, target_ratio: float | None = None, guidance: str = ""
     ) -> CompressionProposal:
         """What `compress_conversation` would do now: the messages that summaries would stand in
-        for, the tokens before and after, and each new checkpoint with its text. Nothing of it
-        counts before `accept`; to refuse it, drop it. Where nothing can be freed, it has no
-        checkpoints, and its `why` says so.
+        for, the tokens before and after, and each new checkpoint with its text. Nothing counts
+        before `accept`. To refuse the proposal, drop it. If nothing can be freed, it has no
+        checkpoints, and `why` says so.
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
@@ -379,10 +378,10 @@ class ContextManager:
     def accept(
         self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
     ) -> Plan:
-        """Put a proposed compression in force, whole or not at all. Messages that were added since
-        stay in view. `summaries` are texts of a person in the place of those proposed, by the ids
-        of the checkpoints. They are kept as a person's: also when they age they are made shorter
-        from these words, not from the messages. `undo` takes the compression back.
+        """Put a proposed compression in force, whole or not at all. Messages added since stay in
+        view. `summaries` are a person's texts instead of the proposed ones, by the ids of the
+        checkpoints. When they age, they are shortened from these words, not from the messages.
+        `undo` takes the compression back.
 
         Raises:
             SummaryRejected: a text holds a secret, a heading of ours or a picture, or it is too
@@ -434,22 +433,23 @@ class ContextManager:
         **options: object,
     ) -> Message:
         """Send the active context to the model, and append its answer. Give the model as an object
-        or by its key, such as `ollama:qwen3:8b`; the default is the session's own model.
+        or by its key, such as `ollama:qwen3:8b`. Default: the session's own model.
 
-        `max_tokens` is the most the answer may take, as far as the prompt leaves room; without it,
-        as much as the model's answers usually need, and never all that is left of the window.
-        `temperature` is 0 to 2; `stop` are texts before which the answer ends. Other `options` go
-        to the provider as they are (`top_p=0.9`, `reasoning_effort="low"`), not to fallbacks.
+        `max_tokens` is the most that the answer may take, as far as the prompt leaves room.
+        Default: as much as the model's answers usually need, and never all that is left of the
+        window. `temperature` is 0 to 2. `stop` are texts before which the answer ends. Other
+        `options` go to the provider as they are (`top_p=0.9`, `reasoning_effort="low"`), but not to
+        fallbacks.
 
         The whole prompt is counted again before it is sent. If the provider still refuses it as too
         large, the counts are corrected by its numbers, and a smaller prompt is sent once. A model
-        given by its key is retried if that may help; otherwise the session's `fallbacks` are asked.
+        given by its key is retried if that may help. Otherwise the session's `fallbacks` are asked.
         If a smaller prompt is refused too, or impossible, only fallbacks are asked whose window is
         known to hold it with the answer.
 
         Raises:
-            CannotFit: the floor exceeds the usable window. For the window of the session, this is
-                raised before any model is asked, even if a fallback has a larger one.
+            CannotFit: the floor exceeds the usable window. For the session's window, this is raised
+                before any model is asked, even if a fallback has a larger one.
             ContextOverflow: the provider refused the smaller prompt too, and no fallback holds it.
             ModelFailed: it did not answer; the text says why, and the session is as it was.
             UnknownModel: the key names no known model, or none was given.
@@ -515,7 +515,7 @@ class ContextManager:
                 yield piece
 
     def record_usage(self, usage: Usage | int) -> None:
-        """Record the tokens that the provider reported for the last prompt; later counts are
+        """Record the tokens that the provider reported for the last prompt. Later counts are
         corrected by them.
 
         Raises:
@@ -544,12 +544,12 @@ class ContextManager:
         return await self._session.sender.refused(error)
 
     def set_model(self, model: str | ChatModel, window: int | None = None) -> None:
-        """Switch to another model, or to another window of the same model. Prompts, the tokens
-        reserved for an answer, `send` and summaries that nobody else is named for then use it.
-        History, goals, pins and checkpoints stay.
+        """Switch to another model, or to another window of the same model. Prompts, the reserve for
+        answers, `send`, and summaries without a named summarizer then use it. History, goals, pins
+        and checkpoints stay.
 
         Raises:
-            UnknownModel: its window is not known, nor said by its server, and none is given;
+            UnknownModel: its window is not known, its server does not say it, and none is given;
                 nothing was changed.
             InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
         """
@@ -562,7 +562,7 @@ class ContextManager:
             session.state.tell_trust(session.view.size, projection)
 
     def _answered(self, reply: Reply) -> Message:
-        """Append the answer of a model; what the next prompt needs is drafted while it is read."""
+        """Append a model's answer. A draft of the next prompt is begun while a person reads it."""
         message = taken_in(self._session.state, [reply.message], self.window)[0]
         self._session.view.draft_ahead()
         return message
@@ -586,8 +586,8 @@ class ContextManager:
         return self.goals
 
     def confirm_goal(self, goal_id: str) -> tuple[Goal, ...]:
-        """Confirm a goal that a model set: prompts show it as the person's from now on, and no
-        model can end it.
+        """Confirm a goal that a model set. Prompts then show it as the person's, and no model can
+        end it.
 
         Raises:
             NotFound: the session has no goal with that id.
@@ -603,7 +603,7 @@ class ContextManager:
 
     @property
     def mode(self) -> str:
-        """The mode of the session: its use (`text.modes`)."""
+        """The mode of the session: what it is used for (`text.modes`)."""
         return self._session.state.policy.mode
 
     def set_mode(self, name: str) -> None:
@@ -632,8 +632,8 @@ class ContextManager:
         self._set_pin(message, is_pinned=True)
 
     def unpin(self, message: Message | str | int) -> None:
-        """Let a pinned message be shortened again, by itself, its id or its position. One that came
-        with a mark of its own (`pinned`, `protected`) stays.
+        """Let a pinned message be shortened again, by itself, its id or its position. A message
+        that was added with its own mark (`pinned`, `protected`) stays.
 
         Raises:
             NotFound: the session has no such message.
@@ -648,15 +648,15 @@ class ContextManager:
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None
     ) -> Message:
-        """Show models no more than head and tail of a message from now on, with its id; without
-        one, of the newest message of a person. Its whole text stays in the history, where `recall`
-        and `expand` read it. So a session goes on after a message that fits in no window. Of what
-        has no head and tail, such as pictures and documents, a line says that it is left out.
+        """Show models only head and tail of a message from now on, with its id. Default: a person's
+        newest message. So a session goes on after a message that fits in no window. The whole text
+        stays in the history, where `recall` and `expand` read it. For pictures and documents, which
+        have no head and tail, a line says that they are left out.
 
-        `tokens` are those that are shown; without, what all that is in view beside it leaves of the
-        target of the window that was asked for last, or a quarter of that window, where it fits.
-        With no fewer than it has, the whole is shown again: `undo` does not. Returns the message as
-        it is shown.
+        `tokens` is the size of what is shown. Default: what everything else in view leaves of the
+        target of the window that was last asked for, or a quarter of that window. If `tokens` is at
+        least the message's own size, the whole message is shown again. `undo` does not do that.
+        Returns the message as it is shown.
 
         Raises:
             NotFound: the session has no such message.
@@ -722,17 +722,17 @@ class ContextManager:
 
     def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
         """Save the state of the session, to `restore` it later. Snapshots are tiny, whatever the
-        session's size. Of too many (`policy.snapshots_kept`) the oldest without a note go.
+        session's size. Beyond `policy.snapshots_kept`, the oldest ones without a note are deleted.
         """
         session = self._session
         return time_travel.take_snapshot(session.state, session.view, purpose=purpose, note=note)
 
     def snapshots(self) -> list[Snapshot]:
-        """The session's snapshots, the oldest first."""
+        """The session's snapshots, oldest first."""
         return self.store.snapshots(self.id)
 
     def delete_snapshot(self, snapshot: Snapshot | str) -> None:
-        """Delete a snapshot. What it names stays in the history.
+        """Delete a snapshot. The messages that it names stay in the history.
 
         Raises:
             NotFound: the session has no such snapshot.
@@ -760,7 +760,7 @@ class ContextManager:
         return time_travel.branch_off(self._session.state, self._session.view, at)
 
     def branches(self) -> list[Branch]:
-        """The session's branches, the oldest first."""
+        """The session's branches, oldest first."""
         return self.store.branches(self.id)
 
     def undo(self) -> None:
@@ -780,8 +780,8 @@ class ContextManager:
         time_travel.step("redo", self._session.state, self._session.view)
 
     def context_at(self, at: int) -> ActiveContext:
-        """The context that a model saw when the session had `at` messages; of all of them, with
-        what recall would quote for the newest one of a person.
+        """The context that a model saw when the session had `at` messages. For all messages, it has
+        what recall would quote for a person's newest one.
 
         Raises:
             NotFound: the session has fewer messages.

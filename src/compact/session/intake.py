@@ -37,10 +37,10 @@ Given = Message | Mapping[str, Any]
 def taken_in(
     state: SessionState, messages: Sequence[Given], window: ContextWindow
 ) -> list[Message]:
-    """Append messages to the history, all of them or none, and track what they say of the goals.
+    """Append messages to the history, all of them or none, and follow their markers in the goals.
 
-    The history is the record of what was said: where it cannot be noted as well, that is told, and
-    the next progress makes up for it.
+    If the goals cannot be noted, an event says so. The next progress makes up for it, because the
+    messages are in the history.
 
     Raises:
         InvalidMessage, StoreFailed: nothing was appended.
@@ -65,8 +65,8 @@ def parsed_all(
     history: History,
     at: int,
 ) -> list[Message]:
-    """Messages that somebody gave, each with its place for errors, as they go on from the first
-    `at` messages of a history.
+    """Messages from the given ones, each with its place for errors. They follow the first `at`
+    messages of a history.
 
     Raises:
         InvalidMessage: as `parsed`.
@@ -86,16 +86,16 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
 # --- goals ---------------------------------------------------------------------------------------
 
 SHARE = 1 / 8
-"""Share of the usable window that goals may take before a model may add nothing to them."""
+"""Largest share of the usable window that goals may take when a model adds to them."""
 MOST_BEHIND = 1_000
-"""Messages before a marker that are looked through for what is not noted yet."""
+"""Messages before a marker that are searched for markers not noted yet."""
 MOST_TOLD = 100
-"""Messages before a marker in which it is looked for as what a tool said."""
+"""Messages before a marker that are searched for the same line in a tool's output."""
 NOTED_AFTER = 100
-"""Messages without progress after which a note says that they were looked through."""
+"""Messages without progress after which a note says that they were searched."""
 Fits = Callable[[Sequence[Goal]], bool]
 _THOUGHTS = regex(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""What servers that do not tell thoughts from answers leave at an answer's beginning."""
+"""Thoughts at an answer's beginning, from servers that do not separate them."""
 
 
 def track(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> None:
@@ -106,7 +106,7 @@ def track(state: SessionState, messages: Sequence[Message], at: int, window: Con
 
 
 def track_others(state: SessionState, window: ContextWindow) -> None:
-    """Take in what others said that whoever set the goals did not know of."""
+    """Take in what other writers said that whoever set the goals did not know of."""
     with state.lock:
         state.catch_up()
         _progressed(state, (), len(state.history), window)
@@ -115,7 +115,7 @@ def track_others(state: SessionState, window: ContextWindow) -> None:
 def noted(
     state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
 ) -> Event | None:
-    """What is to be told of what the markers of these messages changed."""
+    """Note the markers of these messages. Returns the event to report, if anything changed."""
     if not any(map(_marked, messages)):
         return None
     try:
@@ -131,8 +131,8 @@ def noted(
 def _progressed(
     state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
 ) -> GoalProgress:
-    """Note the goals after these messages, as what was noted before and all that was said since
-    makes them; what these messages changed.
+    """Note the goals after these messages: the goals noted before, changed by all that was said
+    since. Returns what these messages changed.
     """
     since, fits = state.log.goals_at(at), _room(state, window)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
@@ -149,15 +149,15 @@ def _progressed(
 def goals_by(
     state: SessionState, position: int, window: ContextWindow, *, tracked: int = EVER
 ) -> tuple[Goal, ...]:
-    """The goals when the session had so many messages: what was noted of them, and what the
-    messages since then say. What a model's markers changed counts up to the position `tracked`.
+    """The goals when the session had `position` messages: those noted, changed by the messages
+    since. Changes by a model's markers count up to the position `tracked`.
     """
     since = state.log.goals_at(position, tracked)
     return _gone_on(state, since, min(position, tracked), _room(state, window))
 
 
 def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
-    """What the messages up to a position made of goals that were noted."""
+    """Noted goals, changed by the messages up to a position."""
     goals = since.goals
     for i in range(max(since.at, at - MOST_BEHIND), at):
         goals = progress(goals, _said(state, state.history[i], i)[0], fits=fits).goals
@@ -165,7 +165,7 @@ def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tup
 
 
 def _room(state: SessionState, window: ContextWindow) -> Fits:
-    """Whether goals leave enough of a window to everything else."""
+    """A check that goals leave enough of a window to everything else."""
 
     def fits(goals: Sequence[Goal]) -> bool:
         shown = goals_message(goals, state.own)
@@ -175,13 +175,13 @@ def _room(state: SessionState, window: ContextWindow) -> Fits:
 
 
 def tell(state: SessionState, news: Event | None) -> None:
-    """Emit it, if there is something to be told."""
+    """Emit the event, if there is one."""
     if news is not None:
         state.emit(news)
 
 
 def _marked(message: Message) -> list[tuple[str, Marker]]:
-    """The markers of a message that an assistant said, each with its line."""
+    """The markers that an assistant wrote in a message, each with its line."""
     if message.role != "assistant" or speaker_of(message) != "assistant":
         return []
     text = message.text
@@ -193,7 +193,7 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
 
 
 def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
-    """The markers of the message at a position, and those that it only says over, with the
+    """The markers of the message itself, and the lines that only repeat a tool's output, with the
     reason.
     """
     found, own, told = _marked(message), list[Marker](), list[str]()
@@ -207,7 +207,7 @@ def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker],
 
 
 def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
-    """What tools said in the messages before a position."""
+    """Output of tools in the messages before a position."""
     for position in range(max(0, at - MOST_TOLD), at):
         message = state.history[position]
         if message.role == "user" and speaker_of(message) == "observation":

@@ -33,7 +33,9 @@ CLOSING = 2.0
 
 
 class Models:
-    """Makes each model when it is first asked for, and keeps it while the session is open."""
+    """The models of a session by their keys. Each is made at its first use, and kept while the
+    session is open.
+    """
 
     def __init__(
         self,
@@ -51,12 +53,11 @@ class Models:
         self._made: dict[str, ChatModel] = {}
 
     def of(self, given: ChatModel | str | None) -> ChatModel:
-        """The model of that key, or the session's own; an object that is given is taken as it is.
+        """The model of that key, or the session's own model. A model object is returned as it is.
 
         Raises:
             UnknownModel: no model is known by that key, or the session has none of its own.
-            ModelRefused: the package is missing that it is asked through, and there is no other
-                model to ask.
+            ModelRefused: the package for asking it is missing, and there is no other model to ask.
         """
         own = self.own if given is None else given
         if own is None:
@@ -77,7 +78,7 @@ class Models:
         return self._made[key]
 
     def close(self) -> None:
-        """Let go of what the models hold open."""
+        """Close the models' connections."""
         for model in self._made.values():
             if (close := getattr(model, "aclose", None)) is not None:
                 running.BackgroundJob(close()).wait(CLOSING)
@@ -97,8 +98,7 @@ class OpenSession:
         self._model, self._window, self._options = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
         self.turn = forks.Lock()
-        """Held, also while a summarizer writes, by whoever takes in a list and wants a prompt of
-        that very list."""
+        """Held from taking in a list until its prompt is made, also while a summarizer writes."""
         self._open(store)
 
     def _open(self, store: str | Path | SessionStore | None) -> None:
@@ -125,11 +125,11 @@ class OpenSession:
             patience=options.get("patience") or PATIENCE,
         )
         self._of_own_model = self._tokenizer_of(self._model)
-        """The tokenizer that the session's first model has: where another one was given for it,
-        that one counts for all models of its kind."""
+        """The tokenizer of the session's first model. If another tokenizer was given, it counts for
+        all models of that tokenizer."""
 
     def close(self) -> None:
-        """Give up what is being drafted, and close what was opened here."""
+        """Give up background drafts, and close what was opened here."""
         if self.turn.is_inherited:
             return
         self._stop()
@@ -144,11 +144,11 @@ class OpenSession:
             self.state.archive.close()
 
     def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
-        """The messages as given, after opening the session again in a format that can hold them,
-        where its own cannot. `at` is the place of the first of them, for errors.
+        """The given messages. If the session's format cannot hold them, it is first opened again in
+        one that can. `at` is the place of the first message, for errors.
 
         Raises:
-            InvalidMessage: one is no message, or in a format that the session cannot be in.
+            InvalidMessage: one is no message, or in a format that the session cannot take on.
         """
         given = messages_given(messages)
         other = other_format(self.state, given)
@@ -179,7 +179,7 @@ class OpenSession:
         return profile.tokenizer if profile else None
 
     def view_of(self, size: int, tokenizer: str | None = None) -> View:
-        """The view for a window of that size, by the session's own tokenizer or another one."""
+        """The view for a window of that size, by this tokenizer or the session's own."""
         tokenizer = tokenizer or self._own_tokenizer
         with self.state.lock:
             if tokenizer not in self._columns:
@@ -191,19 +191,18 @@ class OpenSession:
             return self._views[tokenizer, size]
 
     def view_for(self, model: wiring.Model, window: int | None = None) -> View:
-        """The view for a model's window, or for a size that is given, by its tokenizer. A model of
-        which nothing is known is counted as the session itself is.
+        """The view for a model's window, or for a given size, by the model's tokenizer. An unknown
+        model is counted by the session's tokenizer.
 
         Raises:
-            UnknownModel: nothing is known of its window, and no size is given.
+            UnknownModel: its window is not known, and no size is given.
         """
         size = replace(self.state.setting, model=wiring.key_of(model)).size(window)
         tokenizer = self._tokenizer_of(model)
         return self.view_of(size, None if tokenizer == self._of_own_model else tokenizer)
 
     def go_on_with(self, model: wiring.Model, window: int | None) -> None:
-        """Have the session be for another model: its counts and view, what it is reserved and told
-        from now on.
+        """Switch the session to another model: its counts, its view and its reserve.
 
         Raises:
             UnknownModel: as `view_for`; the session stays with the model it has.

@@ -1,4 +1,4 @@
-"""What a prompt takes beside its messages, and sizes in tokens that a caller gives."""
+"""Tokens of a prompt beside its messages, and checks of given sizes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parts_beside(
 
 
 def _is_schema(tool: Mapping[str, Any]) -> bool:
-    """Whether it describes a tool, as far as it is counted by its parts."""
+    """Whether it describes a tool, as far as its parts are counted."""
     body = tool.get("function", tool)
     if not isinstance(body, Mapping):
         return False

@@ -1,8 +1,8 @@
-"""Sending: a prompt that fits, counted before it goes out, and what comes back of it.
+"""Sending: a prompt that fits is counted before it goes out, and its answer comes back.
 
-What providers report corrects our counts. Where a provider refuses a prompt as too large, the
-session acts first: the ladder is triggered once, and the same model is asked once more. Only where
-that does not help, other models are asked that are known to hold what it refused.
+Providers' reports correct the counts. If a provider refuses a prompt as too large, the session acts
+first: it compresses by the ladder once, and asks the same model once more. Only if that does not
+help, it asks other models that are known to hold the refused prompt.
 """
 
 from __future__ import annotations
@@ -50,48 +50,48 @@ _TOOLLESS: Mapping[ToolSource, str] = {
         "with tool_support: true"
     ),
 }
-"""Why a model is given no tools, by who says it."""
+"""Why a model is sent no tools, by the source of that knowledge."""
 
 
 ANSWER_SHARE = 0.75
-"""Share of what a prompt leaves of the window that an answer may take."""
+"""Largest share of the tokens left in the window that an answer may take."""
 
 
 class Taken(NamedTuple):
-    """A prompt that somebody took."""
+    """A prompt that was taken."""
 
     view: View
     tokens: int
-    """As they were counted."""
+    """Its tokens as they were counted."""
 
 
 class PromptSender:
-    """What goes to models and comes back from them."""
+    """Sends prompts to models, and learns from the answers."""
 
     def __init__(self, state: SessionState, view: View) -> None:
         self._state = state
         self._main = view
         self._known: set[tuple[str, int]] = set()
-        """The models that were asked for their limits, and for a window of which size."""
+        """Models that were asked for their limits, each with the window's size."""
         self._refused_tools: dict[str, str] = {}
-        """The models that refused tools, and with which words."""
+        """Models that refused tools, with their error texts."""
         self._withdrawn: set[str] = set()
-        """The models of which was said that they are asked without tools."""
+        """Models for which the withdrawal of tools was reported."""
         self._taken: Taken | None = None
-        """The prompt that was taken last."""
+        """The last prompt that was taken."""
         self._was_refused = False
-        """Whether the prompt before was reported as too large, and nothing as served since."""
+        """Whether the last prompt was reported as too large, and none was served since."""
         self._wanted = view
-        """The view that somebody asked for last, whether it fitted or not."""
+        """The view that was asked for last, whether it fitted or not."""
 
     def serve(self, view: View) -> None:
-        """Send what is in that view from now on."""
+        """Send prompts of that view from now on."""
         self._main = self._wanted = view
         self._known.clear()
 
     async def fitted(self, view: View, take: Callable[[], T]) -> T:
-        """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
-        else helps.
+        """What `take` returns when the view is up to date and fits. If nothing else helps,
+        emergency rungs make it fit.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -105,11 +105,11 @@ class PromptSender:
         return await view.fit(taken, partial(make_fit, self._state, view))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
-        """Show head and tail of a message from now on, so many tokens, or as many as let the view
-        that was asked for last fit; the message as it is shown.
+        """Show head and tail of a message from now on, in so many tokens, or in as many as let the
+        last asked view fit. Returns the message as it is shown.
 
         Raises:
-            CannotFit: nothing of it can be left out, and it is larger than that.
+            CannotFit: it is larger than that, and nothing of it can be left out.
         """
         state = self._state
         with state.lock:
@@ -123,7 +123,7 @@ class PromptSender:
             return copied_message(history.shown(position))
 
     async def sent(self, model: ChatModel, wanted: Ask = ASK) -> Reply:
-        """The model's answer to the active context, as it is wanted.
+        """The model's answer to the active context.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -138,10 +138,10 @@ class PromptSender:
         return reply
 
     async def streamed(self, model: ChatModel, wanted: Ask = ASK) -> AsyncGenerator[Delta, None]:
-        """The model's answer as it is written; the last piece carries the whole.
+        """The model's answer as it is written. The last piece carries the whole answer.
 
         Raises:
-            As `sent`; ModelFailed where the answer breaks off.
+            As `sent`; ModelFailed if the answer breaks off.
         """
 
         async def begun(context: ActiveContext, ask: Ask) -> tuple[Delta, AsyncIterator[Delta]]:
@@ -165,9 +165,11 @@ class PromptSender:
         wanted: Ask,
         deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
     ) -> tuple[T, Taken]:
-        """What comes of the prompt, and the prompt: made smaller where it was refused as too large,
-        and once more by the emergency ladder, then for any model that holds it, and without tools
-        where the model cannot call any.
+        """The result of `deliver`, and the prompt that was sent.
+
+        A prompt that was refused as too large is made smaller, a second time by the emergency
+        ladder. If that is impossible, it is sent to any model that holds it. If the model refuses
+        tools, it is sent without them.
         """
         wanted = wanted.model_copy(update={"waited": await self._introduced(model)})
         refusal: ContextOverflow | None = None
@@ -206,12 +208,12 @@ class PromptSender:
     async def _floor(
         self, refusal: ContextOverflow, taken: Taken, *, again: bool
     ) -> CannotFit | None:
-        """Make a refused prompt smaller, by every means where that one was refused `again`; why
-        that cannot be, where there are others to ask for it as it is.
+        """Make a refused prompt smaller; by every means if it was refused `again`. Returns the
+        error if that is impossible and there are other models to ask.
 
         Raises:
-            CannotFit: it cannot be, and there is nobody else; ContextOverflow, where it was made
-                smaller already.
+            CannotFit: it is impossible, and there are no other models.
+            ContextOverflow: the same, for a prompt that was made smaller already.
         """
         try:
             await self._made_smaller(refusal, taken, again=again)
@@ -222,11 +224,11 @@ class PromptSender:
         return None
 
     def _is_toolless_now(self, model: ChatModel) -> bool:
-        """Whether a refusal has just taught that the model calls no tools."""
+        """Whether a refusal has just shown that the model calls no tools."""
         return model.abilities.tools is False and model.name not in self._refused_tools
 
     def _settle_tools(self, model: ChatModel) -> None:
-        """Send tools along where the model calls them; say once where it does not."""
+        """Send tools along if the model calls them. Report once if it does not."""
         if not self._state.prompting.has_tools:
             return
         why = self._toolless(model)
@@ -236,15 +238,15 @@ class PromptSender:
         self._state.give_tools(not why)
 
     def _toolless(self, model: ChatModel) -> str:
-        """Why a model is given no tools, as far as that is known now; empty where it is."""
+        """Why a model is sent no tools, as far as known. Empty if it is."""
         if why := self._refused_tools.get(model.name):
             return why
         support = self._state.setting.tools(model.name, model.abilities.tools)
         return _TOOLLESS[support.source] if support.value is False else ""
 
     async def _introduced(self, model: ChatModel) -> float:
-        """Ask a model that is new here what its window is: a server may be set up for less than
-        was asked for, and not every server refuses what is too large. The seconds that it took.
+        """Ask a new model for its window: a server may be set up for less, and not every server
+        refuses what is too large. Returns the seconds that it took.
         """
         view = self._main
         if (model.name, view.size) in self._known:
@@ -270,9 +272,9 @@ class PromptSender:
     def _ask(
         self, wanted: Ask, context: ActiveContext, refused_by: Mapping[str, int] | None
     ) -> Ask:
-        """How the answer is wanted: within what a person keeps free for it; else as long as is
-        wanted, or as the model's answers are, who may think first. Of what the prompt leaves of the
-        window a share stays free: the counts may differ, and the conversation goes on.
+        """The limits of the answer: what a person reserved for it, else what is asked for, else
+        what the model's answers usually take with their thoughts. A share of the free window stays
+        free, because counts may differ and the conversation goes on.
         """
         window, own = self._main.window, self._state.policy.output_reserve
         left = window.size - self._expected(context)
@@ -286,10 +288,10 @@ class PromptSender:
         return int(context.tokens * max(1.0, self._main.window.ratio))
 
     async def _checked(self) -> tuple[ActiveContext, Taken]:
-        """The active context, every message of it counted afresh.
+        """The active context, with every message counted afresh.
 
         Raises:
-            CannotFit: it is larger than the usable window after all that could be done.
+            CannotFit: it is still larger than the usable window.
         """
         return await off_loop(self._counted_afresh())
 
@@ -308,7 +310,7 @@ class PromptSender:
         return context, self._taken
 
     def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
-        """The error of a prompt that was counted as too large, by what it consists of."""
+        """The error of a prompt that was counted as too large, with its parts."""
         parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, limit or self._main.window.usable)
@@ -320,7 +322,7 @@ class PromptSender:
         return beside + sum(map(counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:
-        """Learn from what a provider counted for the prompt that was taken last."""
+        """Learn from a provider's count of the last prompt."""
         self._was_refused = False
         if self._taken:
             self._learn(self._taken, tokens)
@@ -335,11 +337,11 @@ class PromptSender:
         self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
-        """Make the context fit after a provider refused it as too large; what was done.
+        """Make the context fit after a provider refused it as too large. Returns the plan.
 
         Raises:
-            InvalidArgument: the error says nothing of a context that is too large.
-            CannotFit: what may not be shortened exceeds what the provider allows.
+            InvalidArgument: the error does not say that a context is too large.
+            CannotFit: the floor exceeds what the provider allows.
         """
         taken = self._taken or Taken(self._main, self._main.tokens_now)
         again, self._was_refused = self._was_refused, True

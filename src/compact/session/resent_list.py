@@ -49,35 +49,35 @@ from compact.session.views.view import MOST_LOOKED_AT, View
 
 
 class Recognized(NamedTuple):
-    """What a resent list is."""
+    """What is known and new in a resent list."""
 
     known: int
-    """Messages of the history that it goes on from."""
+    """Messages of the history that the list continues."""
     new: list[Given]
-    """What it adds to them."""
+    """Messages that it adds."""
     ours: int
-    """Messages of compact's own making that were in it, and are not stored."""
+    """Messages of compact's own that were in it. They are not stored."""
     system: tuple[Given, ...] = ()
-    """The system prompt that takes the place of the one shown; none where it is the same."""
+    """The system prompt to show instead of the present one. Empty if it is the same."""
     own_system: str | None = None
-    """The client's own words in it, where it says others around them; None: all of it."""
+    """The client's own words in it, if others stand around those. None: all of it."""
     is_lost: bool = False
-    """Whether a checkpoint in it has no place in this history, and is kept as what it says."""
+    """Whether a checkpoint in it has no place in this history. Its text is then stored."""
 
 
 class _Match(NamedTuple):
     """How far a list is known."""
 
     used: int
-    """How many of its messages."""
+    """Known messages of the list."""
     known: int
-    """Messages of the history that they are."""
+    """The messages of the history that they stand for."""
     notes: int = 0
-    """How many of them are notes of our making."""
+    """How many of them are compact's notes."""
 
 
 def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recognized:
-    """What of the list is known, and what is new.
+    """What is known in the list, and what is new.
 
     Raises:
         InvalidMessage: one of the messages cannot be stored.
@@ -115,8 +115,8 @@ def _known(
     words: Mapping[int, bytes],
     leading: int,
 ) -> tuple[_Match, Collection[int]]:
-    """How far these messages of the list are known, by their digests, behind so many system
-    messages; and the places of those that are the summaries of a prompt.
+    """How far these messages of the list are known, by their digests, behind `leading` system
+    messages; and the places of the summaries of a prompt among them.
     """
     history, links = state.history, list(words.values())
     used = history.known_prefix([asked[i] for i in words], after=leading)
@@ -138,7 +138,7 @@ def _known(
 
 
 def is_note(message: Given) -> bool:
-    """Whether the message may be the note with which compact answers open calls."""
+    """Whether the message may be compact's note for a call without a result."""
     if not isinstance(message, Mapping):
         return False
     return any(shorten.NO_RESULT in str(message.get(key)) for key in ("content", "output"))
@@ -147,10 +147,10 @@ def is_note(message: Given) -> bool:
 def _prompts(
     state: SessionState, view: View, words: Mapping[int, Given]
 ) -> Iterator[tuple[Projection | None, Collection[int]]]:
-    """The projections of the prompts that a list may go on from, each with the places of its
-    summaries in the list. A list with summaries tells which one it is: the one in force, else the
-    newest, all of whose summaries it carries. Without any, it is one of the newest without, of any
-    window, or the bare history.
+    """The projections whose prompts a list may continue, each with the places of its summaries in
+    the list. The summaries in a list identify the projection: the one in force, else the newest one
+    whose summaries are all there. A list without summaries may continue a projection without any,
+    or the bare history.
     """
     texts = {i: text_of(message) for i, message in words.items()}
     carried = {i: _plain(t) for i, t in texts.items() if headed(t) in SUMMARIES}
@@ -165,7 +165,7 @@ def _prompts(
 
 
 def _newest(state: SessionState, view: View, *, most: int | None = None) -> Iterator[Projection]:
-    """The projection in force, then so many of all, the newest first."""
+    """The projection in force, then up to `most` of all projections, newest first."""
     moves = state.moves(most=ALL_MOVES)
     names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
     if view.projection:
@@ -174,7 +174,7 @@ def _newest(state: SessionState, view: View, *, most: int | None = None) -> Iter
 
 
 def _summaries(projection: Projection) -> set[str]:
-    """What the summaries of a projection say: its checkpoints and its record."""
+    """The texts of a projection's summaries: its checkpoints and its record."""
     pieces = (piece for piece in projection.pieces if isinstance(piece, Shown))
     ours = (piece.message for piece in pieces if piece.position is None)
     records = (message.text for message in ours if headed(message.text) in SUMMARIES)
@@ -182,7 +182,7 @@ def _summaries(projection: Projection) -> set[str]:
 
 
 def _plain(text: str) -> str:
-    """What stands below a heading, or in no need of one."""
+    """The text below a heading, as it is carried on a wire."""
     return carried(below(text)).replace("\r\n", "\n").strip()
 
 
@@ -193,8 +193,8 @@ def _as_shown(
     links: Sequence[bytes],
     leading: int,
 ) -> _Match | None:
-    """How far these digests are those of a prompt's messages. A note of ours may be left out. None
-    where they differ inside what checkpoints stand for: that is known as a whole or not at all.
+    """How far these digests are the messages of a prompt. A note of compact may be missing. None if
+    they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
     history = view.counted.history
     fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
@@ -221,15 +221,15 @@ class _Row(NamedTuple):
     link: bytes
     """Its digest."""
     carried: bytes
-    """The same of what was sent of it: half a character is none."""
+    """The digest of what was really sent: half a surrogate pair is not sent."""
     ends: int
-    """How many messages of the history end with it; 0 where its message has more dictionaries."""
+    """How many messages of the history end with it. 0 if its message has more dictionaries."""
     is_note: bool
-    """Whether it answers an open call, and is ours."""
+    """Whether it is compact's note for an open call."""
 
 
 def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
-    """What a prompt shows behind the system prompt, but for summaries and goals."""
+    """What a prompt shows behind the system prompt, except summaries and goals."""
     placed = [row for row in fold.placed() if row[0] is None or row[0] >= leading]
     for position, message in fold.sent(placed):
         if position is None and message.metadata.source == "checkpoint":
@@ -249,7 +249,7 @@ def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
 
 
 def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:
-    """How many of these digests, from the first on, are the history's last ones: the most."""
+    """How many of these digests, from the first one, are the end of the history."""
     length = len(state.history)
     entries = state.store.read(state.branch_id, max(leading, length - len(links)), length)
     last = _digests([entry.message for entry in entries])
@@ -264,7 +264,6 @@ def _digests(messages: Iterable[Given]) -> list[bytes]:
 
 
 def _link(asked: Sequence[Given], index: int) -> bytes:
-    """The digest of the message there."""
     try:
         return chain.link(chain.START, asked[index])
     except (TypeError, ValueError) as error:
@@ -274,16 +273,16 @@ def _link(asked: Sequence[Given], index: int) -> bytes:
 # --- taking a recognized list in -----------------------------------------------------------------
 
 MOST_BRANCHES = 64
-"""Newest branches of which one may say what a list says, beside those that the newest moves led
-to."""
+"""Newest branches that are compared with a list, beside those that the newest moves led to."""
 
 
 def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
-    """The list, if every one in it may be a message, and plain; so many are known to be.
+    """The list, if each item may be a message and is plain. The first `known` items were checked
+    before.
 
     Raises:
-        InvalidMessage: one is none, or there are none: an empty list tells nothing, least of all
-            that a conversation is to begin again.
+        InvalidMessage: an item is no message, or the list is empty. An empty list does not begin a
+            conversation again.
     """
     found = messages_given(messages)
     if not found:
@@ -298,11 +297,11 @@ def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
 def take(
     state: SessionState, view: View, given: Sequence[Given], found: Recognized
 ) -> list[Message]:
-    """Take in what is new, durably; the messages that the history got.
+    """Take in what is new, durably. Returns the messages that the history got.
 
     Raises:
         InvalidMessage: one of the new messages is malformed; nothing was changed.
-        Superseded: the history is another one by now; the list is to be recognized again.
+        Superseded: the history has changed; the list must be recognized again.
     """
     new = _parsed(state, given, found.new, found.known)
     system = _parsed(state, given, found.system, 0)
@@ -318,8 +317,8 @@ def take(
 def _parsed(
     state: SessionState, given: Sequence[Given], chosen: Sequence[Given], at: int
 ) -> list[Message]:
-    """These messages of the list, as they go on from that position of the history; one that is
-    wrong is named by its place in the list.
+    """These messages of the list, as they follow that position of the history. An error names the
+    place in the list.
     """
     places = {id(message): i for i, message in enumerate(given)}
     placed = [(places.get(id(message), 0), message) for message in chosen]
@@ -330,7 +329,7 @@ def _parsed(
 
 
 def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
-    """Go on from where the list leaves the history: on a branch that says what it says, as after
+    """Continue from where the list leaves the history: on a branch with the same messages, as after
     another delivery of the same list, else on a new one. All or nothing.
     """
     known, left = found.known, len(state.history) - found.known
@@ -368,8 +367,8 @@ def _says_more(state: SessionState, known: int) -> bool:
 def _same_branch(
     state: SessionState, parent: str, links: Sequence[bytes], known: int
 ) -> Branch | None:
-    """The branch that has most of what the list says and nothing else, among the newest and those
-    that were used last.
+    """The branch with most of the list's messages and no others, among the newest branches and
+    those used last.
     """
     branches = state.store.branches(state.id)
     used = {move.branch_id for move in state.store.moves(state.id, most=NEWEST_MOVES)}
@@ -385,7 +384,7 @@ def _same_branch(
 
 
 def in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
-    """What was in force for a window on a branch."""
+    """The projection that was in force for a window on a branch."""
     rows = state.store.moves(state.id, window, most=NEWEST_MOVES)
     names = (move.projection_id for move in rows if move.branch_id == branch_id)
     name = next(names, None)
@@ -399,11 +398,11 @@ PLAIN = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
-"""What may be in a list that is known by its digest: nothing but what JSON has."""
+"""A list that is known by its digest holds only what JSON has."""
 
 
 class ListDigest:
-    """A list, and digests of its beginnings. It is read once, as far as one is asked for."""
+    """A list, and digests of its beginnings. It is read once, as far as needed."""
 
     def __init__(self, messages: Sequence[Anything]) -> None:
         self.messages = messages
@@ -413,7 +412,7 @@ class ListDigest:
         self._read, self._hash = 0, blake2b(digest_size=SIZE)
 
     def of_first(self, count: int) -> bytes:
-        """Of so many messages as they are written; empty where they are more than JSON."""
+        """The digest of the first messages. Empty if they hold more than JSON."""
         if count < self._read:
             self._begin()
         try:
@@ -426,26 +425,25 @@ class ListDigest:
 
 
 class LastList:
-    """Tells how a list begins with the one before it."""
+    """Tells whether a list begins with the one before it."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._messages = 0
-        """How many messages it had."""
         self._digest = b""
         self.ours = 0
-        """How many of them were of compact's own making."""
+        """How many of its messages were compact's own."""
         self._then: tuple[str, int, int] | None = None
-        """The session as it was when it was taken in."""
+        """The session's place when the list was taken in."""
 
     def keep(self, given: ListDigest, ours: int) -> None:
-        """Know the list that was just taken in, so many messages of it of compact's own making."""
+        """Remember the list that was just taken in, with its number of compact's own messages."""
         self._messages, self.ours = len(given.messages), ours
         self._digest, self._then = given.of_first(self._messages), self._now()
 
     def known(self, given: ListDigest) -> int:
-        """How many messages of a list, from the first on, are the whole list before it; 0 where
-        they are not, or where the session is another one by now.
+        """How many first messages of a list are the whole list before it. 0 if they are not, or if
+        the session has changed.
         """
         known = self._messages
         if not self._digest or self._then != self._now() or known > len(given.messages):
@@ -460,7 +458,7 @@ class LastList:
 def understood(
     state: SessionState, view: View, last: LastList, given: ListDigest
 ) -> tuple[list[Given], Recognized]:
-    """The list, checked, and what of it is known and new.
+    """The list, checked, and what in it is known and new.
 
     Raises:
         InvalidMessage: as `checked` and `recognized`.
@@ -474,7 +472,7 @@ def understood(
 
 
 def _may_be_ours(state: SessionState, message: Given) -> bool:
-    """Whether it says what compact may have said, or stands where it may."""
+    """Whether it may be compact's own, by its text or its place."""
     role = message.role if isinstance(message, Message) else message.get("role")
     if role in SYSTEM_ROLES or is_note(message) or may_be_joined(message):
         return True

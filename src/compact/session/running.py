@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLL_SECONDS = 0.05
-"""How often a thread that waits looks whether anybody still waits for it: shorter costs more,
-longer lets a cancelled call stay that long."""
+"""How often a waiting thread checks that somebody still waits for it. Shorter costs more. Longer
+lets a cancelled call stay that long."""
 
 
 class _Caller:
@@ -44,7 +44,7 @@ class _Caller:
         self.has_left = False
 
     def ask(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What comes of work on the loop; the thread waits for it.
+        """The result of work on the loop. The thread waits for it.
 
         Raises:
             CancelledError: the caller has left.
@@ -83,12 +83,12 @@ class _Caller:
 
 
 class _Here(threading.local):
-    """What this thread is at."""
+    """The state of this thread."""
 
     caller: _Caller | None = None
-    """For whom it works."""
+    """The caller that it works for."""
     never_waits = False
-    """Whether it drives a coroutine to its end at once."""
+    """Whether it runs a coroutine straight to its end."""
 
 
 _here = _Here()
@@ -97,8 +97,8 @@ _working: WeakKeyDictionary[_Caller, threading.Thread] = WeakKeyDictionary()
 
 @atexit.register
 def _end_all() -> None:
-    """Give threads five seconds each to end before the interpreter does: one that it ends within a
-    search aborts the process.
+    """Give threads five seconds each to end before the interpreter does. A thread that it ends
+    within a search aborts the process.
     """
     for caller, thread in list(_working.items()):
         caller.leave()
@@ -120,8 +120,8 @@ def straight_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def off_loop(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    """The coroutine, as whoever calls this is to await it at once: in a thread, unless this one
-    drives a coroutine to its end anyway.
+    """The coroutine, to be awaited at once. It runs in a thread, unless this thread runs it
+    straight to its end anyway.
     """
     return work if _here.never_waits else in_thread(work)
 
@@ -136,9 +136,8 @@ def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
 
 
 async def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, computed in a thread; what it asks with `on_loop` is asked on this
-    loop. Whoever is cancelled meanwhile leaves when the thread has come to its end: it may hold
-    locks.
+    """The coroutine's result, computed in a thread. What it asks with `on_loop` is asked on this
+    loop. A caller that is cancelled leaves when the thread has ended: it may hold locks.
     """
     import asyncio
 
@@ -185,13 +184,13 @@ def end_if_left() -> None:
 
 
 async def on_loop(work: Callable[[], Awaitable[T]]) -> T:
-    """What comes of work that belongs on the caller's loop."""
+    """The result of work that belongs on the caller's loop."""
     caller = _here.caller
     return await work() if caller is None else caller.ask(work)
 
 
 def delivered_on_loop(emit: Emit) -> Emit:
-    """What hands events over on the caller's loop, in their order; at once where there is none."""
+    """An emitter that delivers on the caller's loop, in order, or at once if there is no loop."""
 
     def deliver(event: Event) -> None:
         caller = _here.caller
@@ -215,19 +214,17 @@ class _Running(NamedTuple):
 
 
 _locks: dict[int, threading.Lock] = {}
-"""The lock of each process, by its id: a forked child may inherit one that is held."""
+"""The lock of each process, by its id. A forked child may inherit one that is held."""
 _loops: dict[int, _Running] = {}
-"""The background loop of each process, by its id: a forked child has its parent's beside its own.
+"""The background loop of each process, by its id. A forked child has its parent's beside its own.
 """
 _ending = threading.Event()
-"""Whether the interpreter is ending: nothing is begun that nobody waits for."""
+"""Set when the interpreter ends: no background work is begun."""
 
 
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
-    """The coroutine's result.
-
-    `waits` says whether it may wait for something outside; `instead` is the async form to name in
-    an error.
+    """The coroutine's result. `waits` says whether it may wait for something outside. `instead` is
+    the async form to name in an error.
 
     Raises:
         BlockingCallInLoop: it may wait, and this thread runs an event loop.
@@ -259,7 +256,7 @@ def is_in_loop() -> bool:
 
 
 def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
-    """What an async iterator yields, for blocking callers.
+    """The items of an async iterator, for blocking callers.
 
     Raises:
         BlockingCallInLoop: this thread runs an event loop.
@@ -277,7 +274,7 @@ def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
 
 
 class BackgroundJob:
-    """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
+    """Work on the background loop. It handles its own result."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._ended = threading.Event()
@@ -294,7 +291,7 @@ class BackgroundJob:
         self._task.add_done_callback(self._end)
 
     def _end(self, task: Task[None]) -> None:
-        """Look at how it ended, or else asyncio logs the error, with all that it says."""
+        """Read how it ended. Otherwise asyncio logs the error with its text."""
         if not task.cancelled():
             task.exception()
         self._ended.set()
@@ -305,11 +302,11 @@ class BackgroundJob:
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it has ended, for so many seconds at most."""
+        """Wait until it has ended, for at most so many seconds."""
         self._ended.wait(seconds)
 
     def stop(self, seconds: float) -> None:
-        """Cancel it, and wait until it has let go, for so many seconds at most."""
+        """Cancel it, and wait until it has ended, for at most so many seconds."""
         if self._ended.is_set():
             return
 
@@ -322,8 +319,8 @@ class BackgroundJob:
 
 
 def _waited_for(work: Coroutine[Any, Any, T]) -> T:
-    """The result of what the background loop does; the work ends with whoever waits for it: an
-    interrupt cancels it, however early it comes.
+    """The result of work on the background loop. The work ends with its caller: an interrupt
+    cancels it, however early it comes.
     """
     from concurrent.futures import Future
 
@@ -354,8 +351,8 @@ def _waited_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _background_loop() -> AbstractEventLoop:
-    """The one loop of this process for blocking callers, in a daemon thread, started at first need;
-    a forked child starts its own.
+    """The one loop of this process for blocking callers, in a daemon thread. It starts at its first
+    use. A forked child starts its own.
     """
     import asyncio
 
@@ -371,8 +368,8 @@ def _background_loop() -> AbstractEventLoop:
 
 @atexit.register
 def _end() -> None:
-    """Give what the background loop does five seconds to end before the interpreter does: a thread
-    that it ends within a search aborts the process. Whoever calls later has a new loop.
+    """Give work on the background loop five seconds to end before the interpreter does. A thread
+    that it ends within a search aborts the process. Later callers get a new loop.
     """
     _ending.set()
     with _locks.setdefault(os.getpid(), threading.Lock()):
@@ -398,7 +395,9 @@ def _end() -> None:
 
 
 class Exclusive:
-    """Lets one caller compress; the others wait."""
+    """Lets one caller at a time compress a view, among the threads of a process. Between processes
+    the store decides: a commit on top of an old move is `Superseded`.
+    """
 
     def __init__(self) -> None:
         self._mutex = Lock()
@@ -407,7 +406,7 @@ class Exclusive:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The caller's turn; others wait for it in their threads.
+        """The caller's turn. Others wait for it in their threads.
 
         Raises:
             RuntimeError: an event's handler asks for a prompt in the thread that makes one.
@@ -429,7 +428,7 @@ class Exclusive:
 
 
 class TimeoutSummarizer:
-    """A summarizer that is cut off when it takes too long."""
+    """A summarizer with a time limit, so that one that hangs cannot hold a session up."""
 
     waits = True
 
@@ -442,7 +441,7 @@ class TimeoutSummarizer:
         """What the summarizer writes.
 
         Raises:
-            ModelUnavailable: it took longer than it may.
+            ModelUnavailable: it took longer than the limit.
         """
         return await on_loop(lambda: self._in_time(request))
 
@@ -461,6 +460,6 @@ class TimeoutSummarizer:
 
 
 def name_of(summarizer: Summarizer) -> str:
-    """Its name; the name of its class where it has none."""
+    """The summarizer's name, or the name of its class."""
     name = getattr(summarizer, "name", None)
     return name if isinstance(name, str) and name else type(summarizer).__name__

@@ -1,7 +1,7 @@
-"""What was set in a session, as its log says it: which entry counts at a position.
+"""What was set in a session, and which entry of its log counts at a position.
 
-An entry counts for the branch it stands on, and before a branch begins, its parent's does. So
-branches, undo and a look back see what held in their time.
+An entry counts for its branch. Before a branch begins, its parent's entries count. So branches,
+undo and a look back see what held in their time.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from compact.messages.sessions import Branch
 EVER = 2**62
 """A position that no session reaches."""
 MOST_TRACKED = 64
-"""Entries of progress that are kept of a branch: those by which prompts go, the newest, and some
-between. What is left out can be read from the messages again."""
+"""Entries of progress that are kept of a branch: those that prompts use, the newest, and some
+between. The others can be read from the messages again."""
 
 
 class KnownGoals(NamedTuple):
-    """The goals as an entry says them."""
+    """The goals as an entry has them."""
 
     goals: tuple[Goal, ...] = ()
     at: int = 0
-    """Up to which position markers are in them."""
+    """The position up to which markers are included."""
     since: int = 0
     """The number of the entry that set them."""
 
@@ -47,20 +47,20 @@ class SessionLog:
         self._store, self._session = store, session_id
         self._changes: list[Change] = []
         self.lineage: Sequence[tuple[str, int]] = ()
-        """The branches it consists of, the oldest first, each with the position where it ends; the
-        last one goes on."""
+        """The branches that the open one consists of, oldest first, each with the position where it
+        ends. The last one is open-ended."""
 
     def open(self, branch: Branch) -> None:
-        """Go on with a branch; what is there is new once more."""
+        """Switch to a branch, and read all entries again."""
         self.lineage = lineage_of(self._store.branches(self._session), branch)
         self._changes = []
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Whether a position of a branch lies on the branch that is open."""
+        """Whether a position of a branch lies on the open branch."""
         return any(name == branch_id and at <= end for name, end in self.lineage)
 
     def catch_up(self) -> list[Change]:
-        """Read what is new, from whomever."""
+        """Read new entries of all writers."""
         last = self._changes[-1].number if self._changes else 0
         new = self._store.changes(self._session, after=last)
         self._changes += new
@@ -73,11 +73,11 @@ class SessionLog:
         self._changes = [each for each in self._changes if each.number not in instead_of]
 
     def goals_at(self, position: int, tracked: int = EVER) -> KnownGoals:
-        """The goals when the session had so many messages. What a model's markers changed counts up
+        """The goals when the session had `position` messages. Changes by a model's markers count up
         to the position `tracked`.
 
-        Progress counts after the goals that it goes on from, and before the next that were set; of
-        two writers the one that looked further counts.
+        Progress counts after the goals that it continues, and before the next goals that were set.
+        Of two writers, the one that looked further counts.
         """
         found: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
         for branch_id, end in reversed(self.lineage):
@@ -95,7 +95,7 @@ class SessionLog:
         return KnownGoals()
 
     def mode_at(self, position: int) -> str | None:
-        """The mode that somebody had set when the session had so many messages."""
+        """The mode that was set when the session had `position` messages."""
         for branch_id, end in reversed(self.lineage):
             for change in reversed(self._changes):
                 is_there = change.branch_id == branch_id and change.at <= min(position, end)
@@ -104,16 +104,16 @@ class SessionLog:
         return None
 
     def track(self, goals: Sequence[Goal], since: int, at: int, shown: Collection[int]) -> None:
-        """Have these goals from a position on, because markers since others were set say so.
-        `shown` are the positions by which prompts go.
+        """Record goals that markers changed, from a position on. `since` is the entry that set the
+        goals. `shown` are the positions that prompts use.
         """
         what = GoalsTracked(goals=tuple(goals), since=since)
         self.record(what, at, instead_of=self._too_many(at, shown))
 
     def _too_many(self, new: int, shown: Collection[int]) -> list[int]:
-        """The entries of progress on the branch that are too many once there is one more: first
-        those by which no prompt goes, of them those between the closest ones, so that from any
-        position it is not far to one; then the oldest.
+        """Entries of progress to drop so that one more can be added. First those that no prompt
+        uses, of them those between the closest ones, so that an entry is near any position. Then
+        the oldest.
         """
         branch_id = self.lineage[-1][0]
         own = sorted(
@@ -133,8 +133,8 @@ class SessionLog:
         return [number for _, (_, number) in ranked[:too_many]]
 
     def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
-        """What was recalled for the prompts of a window that go on from a projection, by the
-        message that it stands before.
+        """The entries of recall for the prompts of a window that continue a projection, by the
+        message that they stand before.
         """
         found: dict[int, Change] = {}
         for change in self._recalled_for(window):
@@ -146,7 +146,7 @@ class SessionLog:
         return found
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
-        """The numbers of such entries that count no longer on this branch: of other projections, or
+        """The numbers of such entries that no longer count on this branch: of other projections, or
         left out since.
         """
         own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
@@ -164,7 +164,7 @@ class SessionLog:
         ]
 
     def system_shown(self, of: str) -> list[int]:
-        """The numbers of the entries that show other words in the place of that system prompt."""
+        """The numbers of the entries that show other words for that system prompt."""
         return [
             change.number
             for change in self._changes
@@ -173,7 +173,7 @@ class SessionLog:
 
 
 def lineage_of(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
-    """The branches that a branch consists of, the oldest first, each with where it ends."""
+    """The branches that a branch consists of, oldest first, each with its end."""
     known = {b.id: b for b in branches}
     rows = [(branch.id, EVER)]
     end = branch.fork

@@ -23,27 +23,27 @@ from compact.session.state import SessionState
 from compact.session.views.recalled_turns import KIND
 
 STANDING = ("Goals", "Prompt", KIND)
-"""Texts of ours that are no part of what was said, and stand for none of it: before the messages of
-every prompt, and what was recalled for one of them."""
+"""Kinds of own text that are not part of what was said and stand for none of it: what stands before
+the messages of every prompt, and recalled turns."""
 MOST_TRIES = 100
-"""How often a list, or a step, is tried again because other writers were faster: more only helps
-where many write to one session at once."""
+"""Tries of a list or a step if other writers are faster. More only helps where many write to one
+session at once."""
 
 
 class SystemSaid(NamedTuple):
     """The system prompt of a list, in the place of the history's."""
 
     messages: tuple[Given, ...] = ()
-    """None where the list has fewer system messages."""
+    """Empty if the list has fewer system messages."""
     own: str | None = None
-    """The client's own words in it, where it says others around them; None: all of it."""
+    """The client's own words in it, if others stand around those. None: all of it."""
 
 
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """The list without what of ours was merged into its leading system messages; the kind of each
-    message that is ours; and whether there was anything of ours.
+    """The list without own text that was merged into its leading system messages; the kind of each
+    message that is own text; and whether there was any own text.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
     has_ours = any(kinds)
@@ -56,8 +56,8 @@ def without_ours(
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without what of ours was merged into it; itself where nothing was, None where it
-    has no other words.
+    """A message without own text that was merged into it. The same object if there was none. None
+    if it has no other words.
     """
     blocks = blocks_of(message)
     left = [_own_block(block, own) for block in blocks]
@@ -69,7 +69,7 @@ def _own_words(message: Given, own: OwnText) -> Given | None:
 
 
 def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
-    """A block without what of ours stands in its text; the same object where nothing does."""
+    """A block without own text. The same object if there was none."""
     text = block.get("text")
     left = own.without(text, STANDING) if isinstance(text, str) else text
     return block if left is text else {**block, "text": left}
@@ -78,8 +78,8 @@ def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
 def system_said(
     state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool
 ) -> SystemSaid:
-    """The system messages of a list in the place of as many of the history: where there are more,
-    the last ones are joined; none where there are fewer.
+    """The system messages of a list in the place of as many of the history. If there are more, the
+    last ones are joined. If there are fewer, there are none.
     """
     if leading and has_ours and (system := _merged(state, said, leading)):
         return system
@@ -89,9 +89,10 @@ def system_said(
 
 
 def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemSaid | None:
-    """The system prompt that is meant, where a client sends back the one that is shown: that one.
-    What it says around it takes the place of what it said around its own words before, so that no
-    prompt grows from turn to turn. None where the one that is shown is not there word for word.
+    """The system prompt if a client sends back the shown one with words around it.
+
+    They replace the words around its own words from before, so that no prompt grows from turn to
+    turn. None if the shown one is not there word for word.
     """
     shown, whole = state.history[:leading], _whole_text(said)
     texts = {_whole_text([message]) for message in shown}
@@ -114,7 +115,7 @@ def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemS
 
 
 def _joined(messages: Sequence[Given]) -> Given:
-    """These system messages as one. One that is malformed stands for all, to be refused."""
+    """These system messages as one. A malformed one stands for all, to be refused."""
     first, *others = messages
     if not others:
         return first
@@ -126,7 +127,7 @@ def _joined(messages: Sequence[Given]) -> Given:
 
 
 def _whole_text(messages: Sequence[Given]) -> str:
-    """The texts of messages, joined as paragraphs; empty where they are more than texts."""
+    """The texts of messages, joined as paragraphs. Empty if they hold more than texts."""
     blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
     texts = [text for text in texts if isinstance(text, str)]
@@ -137,8 +138,8 @@ def _whole_text(messages: Sequence[Given]) -> str:
 
 
 def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on, `own` of it the client's own words. Where it is longer,
-    what is in force counts it so.
+    """Show this system prompt from now on. `own` are the client's own words in it. If its tokens
+    differ, what is in force is counted again.
     """
     more = state.show_system(system, own)
     if more == 0:
@@ -151,7 +152,7 @@ def show_system(state: SessionState, system: Sequence[Message], own: str | None 
 
 
 def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Put what is in force for a window in force again, with its count corrected."""
+    """Put the projection in force for a window in force again, with its count corrected."""
     newest = state.store.moves(state.id, window, most=1)
     move = next(state.moves(window), None)
     if move is None or move.projection_id is None:
@@ -177,7 +178,7 @@ def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
 
 
 def leading_system(messages: Iterable[Given]) -> list[int]:
-    """Where the system messages stand that a list begins with."""
+    """The positions of the system messages that a list begins with."""
     roles = (fields_of(message).get("role") for message in messages)
     leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
     return [i for i, _ in enumerate(leading)]
@@ -190,20 +191,21 @@ class Repeated(NamedTuple):
     """A system message that is said again."""
 
     position: int
-    """Where the session had it."""
+    """Its position in the session."""
     message: Message
 
 
 class RepeatedSystemPrompt:
-    """The system messages that a session had before it was opened here, until something else is
-    said: those that it began with, in any words, or where it began with none, others in the same
-    words.
+    """Recognizes the system prompt that a program adds again after opening a session.
+
+    Until something else is said, the system messages that the session began with are recognized, in
+    any words. If it began with none, others are recognized in the same words.
     """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._said: int | None = 0 if len(state.history) else None
-        """So many of them were said again; None: nothing is to be said again any more."""
+        """How many of them were said again. None: nothing is recognized any more."""
 
     def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
         """The system messages that these begin with, as far as the session had them."""
@@ -219,8 +221,8 @@ class RepeatedSystemPrompt:
         return repeated
 
     def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:
-        """Take these in the place of those that the session had; the messages as they stand there
-        now. What stands there in the same words stays. `ends` says that something else follows.
+        """Show these for the ones that the session had. Returns the messages as they stand there
+        now. The same words stay as they are. `ends` says that something else follows.
         """
         if self._said is not None:
             self._said = None if ends else self._said + len(repeated)
@@ -238,7 +240,7 @@ class RepeatedSystemPrompt:
         self._said = None
 
     def _place(self, said: Message, number: int) -> int | None:
-        """Where the session had the system message that is said as the one of that number."""
+        """The session's position of the repeated system message of that number."""
         history = self._state.history
         if leading := list(self._leading()):
             return number if number < len(leading) else None
@@ -246,11 +248,9 @@ class RepeatedSystemPrompt:
         return next((i for i in stand if _says(history[i], said)), None)
 
     def _leading(self) -> Iterator[int]:
-        """Where the history begins with system messages."""
         history = self._state.history
         return takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
 
 
 def _says(one: Message, other: Message) -> bool:
-    """Whether both say the same."""
     return (one.role, one.parts) == (other.role, other.parts)

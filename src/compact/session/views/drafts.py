@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from compact.session.views.view import View
 
 DRAFT = "draft"
-"""What an error names as the stage that failed before those of the pipeline."""
+"""The stage that errors name before those of the pipeline."""
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
-"""After that time a draft of another machine counts as abandoned."""
+"""Age from which a draft of another machine counts as abandoned."""
 
 
 class DraftBase(NamedTuple):
-    """What a draft is made over: if any of it changes meanwhile, the draft is void."""
+    """What a draft was made from. If any of it changes, the draft is void."""
 
     base: int
-    """The window's newest move."""
+    """The number of the window's newest move."""
     branch_id: str
     revision: int
 
@@ -57,7 +57,7 @@ class Draft(NamedTuple):
 
 
 def projected(draft: Draft, window: int, before: Projection | None) -> Projection:
-    """A draft as what is in force for a window after another projection."""
+    """A draft as the projection of a window, after another projection."""
     proposal = draft.proposal
     return Projection(
         window=window,
@@ -73,7 +73,7 @@ def projected(draft: Draft, window: int, before: Projection | None) -> Projectio
 
 
 def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base: int) -> Step:
-    """The step of a window to there, which ends its draft."""
+    """The step of a window to a destination. It ends the window's draft."""
     return Step(
         kind=kind,
         session_id=session_id,
@@ -89,11 +89,11 @@ def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base:
 
 
 def refuse_mixed(proposal: Proposal) -> None:
-    """Refuse a proposal over a history that grew while it was read: it shows messages of which it
-    says that they are yet to come.
+    """Refuse a proposal if the history grew while it was read: it shows messages that it also
+    counts as yet to come.
 
     Raises:
-        Superseded: it is one.
+        Superseded: the history grew.
     """
     ends = [proposal.cut]
     for piece in proposal.pieces:
@@ -105,7 +105,7 @@ def refuse_mixed(proposal: Proposal) -> None:
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:
-    """Say that a compression of that window begins."""
+    """Note that a compression of that window begins."""
     value = {
         "base": base,
         "process": os.getpid(),
@@ -116,21 +116,21 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
 
 
 def end_draft(state: SessionState, window: int) -> None:
-    """Say that it ended without a result, where the store takes that: whoever tells of the draft's
-    own failure does not tell of this one.
+    """Note that it ended without a result, if the store can take the note. Whoever reports the
+    draft's own failure does not report this one.
     """
     with suppress(Exception):
         state.store.note(state.id, f"{PREFIX}{window}", None)
 
 
 def is_under_way(state: SessionState, window: int) -> bool:
-    """Whether a compression of that window has begun, by whomever, whose writer is there."""
+    """Whether a compression of that window has begun, in any process, and its writer lives."""
     value = state.store.notes(state.id).get(f"{PREFIX}{window}")
     return value is not None and not _is_abandoned(value)
 
 
 def drop_abandoned(state: SessionState) -> None:
-    """Drop the drafts of writers that are gone."""
+    """Drop the drafts of dead writers."""
     for name, value in state.store.notes(state.id).items():
         if name.startswith(PREFIX) and _is_abandoned(value):
             state.store.note(state.id, name, None)
@@ -163,10 +163,10 @@ def _is_alive(process: int) -> bool:
 # --- drafting ahead ------------------------------------------------------------------------------
 
 AGAIN_SHARE = 0.05
-"""Share of the usable window by which a prompt has to grow before a draft is tried again, or its
-new messages are read ahead; near the trigger they are read at every turn."""
+"""Share of the usable window by which a prompt must grow before a draft is tried again, or new
+messages are read ahead. Near the trigger they are read at every turn."""
 PATIENCE = 5.0
-"""Seconds that whoever closes a session waits for the writer to let go."""
+"""Seconds that closing a session waits for the draft to end."""
 
 
 class BackgroundDraft:
@@ -179,14 +179,14 @@ class BackgroundDraft:
         self._work: running.BackgroundJob | None = None
         self._draft: Draft | None = None
         self._next_at = 0
-        """Tokens of the prompt below which none is begun, because one was begun just now."""
+        """Tokens of the prompt below which no draft is begun, because one was begun just now."""
         self._read_at = 0
-        """Tokens of the prompt when it was read ahead last."""
+        """Tokens of the prompt when it was last read ahead."""
 
     def consider(self, tokens: int, trigger: int) -> None:
-        """Where the prompt is large enough, read ahead, and begin a draft if a model would write it
-        and there is none. For whoever holds the session's lock: when a prompt is taken, and when it
-        was answered, as whoever reads that gives the model time.
+        """If the prompt is large enough, read ahead, and begin a draft if a model would write it
+        and there is none. Called when a prompt is taken, and after its answer: while a person reads
+        that, the model has time. The session's lock is held.
         """
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
@@ -205,17 +205,17 @@ class BackgroundDraft:
                 self._work = running.BackgroundJob(in_thread(self._write()))
 
     def put_off(self, tokens: int) -> None:
-        """Begin none before the prompt of so many tokens has grown."""
+        """Begin no draft before a prompt of so many tokens has grown."""
         self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
 
     def take(self) -> Draft | None:
-        """The draft that is ready, to be put in force. For whoever holds the session's lock."""
+        """The finished draft, to be put in force. The session's lock is held."""
         draft, self._draft = self._standing(), None
         self._next_at = 0
         return draft
 
     def stop(self) -> None:
-        """Give up what is being written; returns when nobody writes or reads any more."""
+        """Give up the draft. Returns when no draft is written and nothing is read ahead."""
         self._state.reading.stop()
         if self._work is not None and not self._work.is_done:
             self._work.stop(PATIENCE)
@@ -228,7 +228,7 @@ class BackgroundDraft:
         return self._work is not None and not self._work.is_done
 
     def _standing(self) -> Draft | None:
-        """The draft that is ready, unless what it stands on has changed."""
+        """The finished draft, unless what it was made from has changed."""
         if self._draft is not None and self._draft.ground != self._view.ground():
             self._draft = None
             end_draft(self._state, self._view.size)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 async def make_fit(
     state: SessionState, view: View, error: CompactError, needed: int | None = None
 ) -> Plan:
-    """Make the view fit its usable window by emergency rungs, or fewer `needed` tokens, after an
-    error; for whoever compresses it `alone`.
+    """Make the view fit its usable window by emergency rungs, or `needed` tokens if those are
+    fewer. `error` is why it did not fit. The caller holds the view's turn (`alone`).
 
     Raises:
-        CannotFit: not even the last rung was enough; nothing is lost, the snapshots are there.
-        CompactError: the error itself, where it is another one and no rung was enough.
+        CannotFit: not even the last rung was enough. Nothing is lost, and the snapshots are there.
+        CompactError: `error`, if it is of another kind and no rung was enough.
         Superseded: something else came in between, and counts.
     """
     most = view.window.usable
@@ -48,7 +48,9 @@ async def make_fit(
 
 
 async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) -> Draft | None:
-    """What a rung brings, a snapshot taken before it; None where that is more than is needed."""
+    """The draft of a rung, with a snapshot taken before it. None if it needs more tokens than
+    `needed`.
+    """
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
     before, after = view.tokens_now, None
@@ -81,22 +83,23 @@ async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draf
 # --- on request ----------------------------------------------------------------------------------
 
 ASKED_SHARE = 0.6
-"""Largest share of what lies above the floor that is left where no other is asked for (K-16)."""
+"""Largest share of what lies above the floor that is kept, if no other share is requested (K-16).
+"""
 FLOOR_ALONE = (
     "the system prompt, pins, checkpoints and the newest message of a person are all there is"
 )
 
 
 LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
-"""Tokens that are shown at least of a message that is put aside; and the largest share of the
+"""Tokens that are shown at least of a message that is put aside, and its largest share of the
 usable window."""
 
 
 def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:
-    """Tokens that the prompt may have afterwards. `ratio` is the share to keep of what lies above
-    the floor; None for the policy's target, and no more than `ASKED_SHARE` of what was not
-    compressed before: checkpoints age as they do. `was_due` is whether a compression was due
-    anyway, and made: without a ratio that one was it.
+    """The tokens that a prompt may have after a requested compression. `ratio` is the share to keep
+    of what lies above the floor. None stands for the policy's target, and at most `ASKED_SHARE` of
+    what was not compressed before: checkpoints age by their own rules. `was_due` says that a due
+    compression was made just now. Without a ratio, that one was the requested one.
     """
     most, tokens = view.window.usable, view.tokens
     floor = _floor(view)
@@ -112,9 +115,9 @@ def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Want
 
 
 def shown_of_aside(view: View, position: int) -> int:
-    """Tokens that a message may be shown with so that a prompt fits: what the rest of the
-    floor and the checkpoints leave of the window's target; where that is less, half of what the
-    floor leaves of the window, and no more than a share of it.
+    """The tokens with which a message may be shown so that a prompt fits: what the rest of the
+    floor and the checkpoints leave of the window's target. If that is less, half of what the floor
+    leaves of the window, at most `SHOWN_SHARE`.
     """
     floor = _floor(view, but=position)
     free = (view.window.usable - floor) // 2
@@ -123,7 +126,7 @@ def shown_of_aside(view: View, position: int) -> int:
 
 
 def _floor(view: View, but: int | None = None) -> int:
-    """Tokens of what may not be shortened, and of what stands beside the messages."""
+    """Tokens of what may not be shortened, with what stands beside the messages."""
     from compact.engine.ladder import Ladder
 
     ladder = Ladder(view.counted.history, view.counted.state.policy)

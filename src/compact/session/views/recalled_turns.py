@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from compact.session.counted_session import CountedSession
 
 KIND = "Memory"
-"""What its heading names."""
+"""The kind in its heading."""
 TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
-"""The heading, but for its digest."""
+"""Its heading, without the digest."""
 SOURCE = "ours"
-"""The source of the message: text of ours that is no checkpoint (`text.speakers`)."""
+"""The source of the message: own text that is no checkpoint (`text.speakers`)."""
 MOST_NAME = 60
-"""Characters that are shown of a title or a speaker's name."""
+"""Characters shown of a title or a speaker's name."""
 
 
 class Remembered(NamedTuple):
@@ -44,11 +44,11 @@ class Remembered(NamedTuple):
 
     at: datetime
     where: str
-    """The session's title; empty where it has none."""
+    """The session's title. Empty if it has none."""
     session_id: str
     position: int
     who: str
-    """Who said it: a name, or a role."""
+    """The speaker: a name, or a role."""
     text: str
 
 
@@ -92,7 +92,7 @@ class TurnRecall(Protocol):
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
-    """The turns as a message, the oldest first; None where there are none."""
+    """The turns as a message, oldest first. None if there are none."""
     if not turns:
         return None
     ordered = sorted(turns, key=lambda turn: (turn.at, turn.session_id, turn.position))
@@ -127,7 +127,7 @@ def _one_line(text: str) -> str:
 # --- which entries count -------------------------------------------------------------------------
 
 STAGE = "recall"
-"""What an error names as the stage that failed."""
+"""The stage that errors name."""
 TURN_TOKENS = 8
 """Tokens around a quoted turn, at least."""
 
@@ -141,31 +141,31 @@ class _Looked(NamedTuple):
 
 
 class RecalledTurns:
-    """The entries of one window, and the messages that they become."""
+    """The entries of one window, and the messages made from them."""
 
     def __init__(self, counted: CountedSession, size: int) -> None:
         self._counted, self._state, self._size = counted, counted.state, size
         self._made: dict[int, Message | None] = {}
         """The message of each entry, by its number."""
         self._gone: set[str] = set()
-        """Sessions of which something was quoted, and that were deleted since."""
+        """Deleted sessions that were quoted."""
         self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
-        """The message that was made last, and what it quotes."""
+        """The turns quoted last, and their message."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
-        """The message for which nothing was found, or could be stored, and the projection."""
+        """The message, and the projection, for which nothing was found or could be stored."""
         self._shown: tuple[int, ...] = ()
         """The entries that were shown last."""
 
     def shown(self, projection: Projection | None) -> Mapping[int, Message]:
-        """What stands before which messages in prompts that go on from a projection, and is shown
-        from now on.
+        """The recalled messages by the position that they stand before, in prompts that continue a
+        projection. They are shown from now on.
         """
         self._shown = tuple(change.number for change in self._entries(projection).values())
         return self.messages(projection)
 
     def messages(self, projection: Projection | None) -> dict[int, Message]:
-        """The same, to look at it."""
+        """The same, only to look at."""
         if self._state.recall is None:
             return {}
         made = ((at, self._message(change)) for at, change in self._entries(projection).items())
@@ -174,8 +174,8 @@ class RecalledTurns:
     def ahead(
         self, projection: Projection | None, in_view: Iterable[int], room: int
     ) -> dict[int, Message]:
-        """What the next prompt would show before the newest message of a person, with that much
-        room; nothing is stored.
+        """What the next prompt would show before a person's newest message, within that room.
+        Nothing is stored.
         """
         self.look(projection, in_view)
         looked, recall, self._looked = self._looked, self._state.recall, None
@@ -185,8 +185,8 @@ class RecalledTurns:
         return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
-        """Whether other entries count than were shown: another writer's, or without those of a
-        session that was deleted. `is_changed` is whether anything was stored since it was asked.
+        """Whether the entries differ from those shown: another writer's, or without those of a
+        deleted session. `is_changed` says whether anything was stored since the last call.
         """
         recall = self._state.recall
         if recall is None or not (is_changed or recall.store is not self._state.store):
@@ -201,8 +201,8 @@ class RecalledTurns:
         return tuple(change.number for change in entries) != self._shown
 
     def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
-        """Find what the newest message of a person is about, if it has no entry yet. What fails is
-        told, and fails no prompt.
+        """Find what a person's newest message is about, if it has no entry yet. A failure is
+        reported, and fails no prompt.
         """
         state, recall = self._state, self._state.recall
         position = self._due(projection)
@@ -222,8 +222,8 @@ class RecalledTurns:
         self._looked = _Looked(position, _id(projection), found)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
-        """Store what was found, within the tokens that are free and those that earlier entries
-        hold; whether what is shown already is another now.
+        """Store what was found, within the free tokens and those of earlier entries. Returns
+        whether what is shown already has changed.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
@@ -256,13 +256,13 @@ class RecalledTurns:
         return False
 
     def drop(self, projection: Projection | None) -> None:
-        """Leave out all that was recalled."""
+        """Leave out everything that was recalled."""
         entries = self._entries(projection)
         newest = max(entries, default=0)
         self._recorded(projection, newest, [], newest)
 
     def _due(self, projection: Projection | None) -> int | None:
-        """The newest message of a person, where it has no entry yet."""
+        """A person's newest message, if it has no entry yet."""
         history = self._state.history
         position = next(history.persons(), None)
         if position is None or history[position].tool_results:
@@ -274,7 +274,7 @@ class RecalledTurns:
     def _fitting(
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
-        """The best turns whose message takes no more than so many tokens, and the message."""
+        """The best turns whose message takes at most `room` tokens, and the message."""
         counter, total = self._counted.counter, 0
         chosen: list[FoundTurn] = []
         for each in found:
@@ -292,7 +292,7 @@ class RecalledTurns:
     def _recorded(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
     ) -> bool:
-        """Store an entry; whether that could be done."""
+        """Store an entry. Returns whether that was possible."""
         state, name = self._state, _id(projection)
         what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
         self._looked = None

@@ -1,4 +1,4 @@
-"""Reviewing a compression before it counts: it is proposed, shown, perhaps edited, and accepted; or
+"""Reviewing a compression before it counts. It is proposed, shown, perhaps edited, and accepted; or
 it is dropped, and nothing was stored.
 """
 
@@ -24,22 +24,22 @@ class ProposedCheckpoint:
     """A checkpoint that a proposal would make."""
 
     id: str
-    """By which another text is given for it. An edited checkpoint has another id."""
+    """Another text for it is given under this id. An edited checkpoint gets another id."""
     text: str
-    """What it would tell a model of the messages it stands in for."""
+    """Its text for a model, in the place of the messages."""
     messages: tuple[int, ...]
     """Positions in the history of the messages that it would stand in for."""
     tokens: int
-    """Tokens it would take."""
+    """Its tokens."""
     room: int
-    """Tokens that another text for it may have; 0 where it holds no words that can be edited."""
+    """Tokens that another text for it may have. 0 if none of its words can be edited."""
     level: Level
     made_by: str
     """The summarizer that wrote it."""
     replaces: tuple[str, ...] = ()
-    """Ids of the checkpoints that it would take the place of."""
+    """Ids of the checkpoints that it would replace."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the gate found."""
+    """The gate's findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class CompressionProposal:
 
     session_id: str
     window: int
-    """The window it was made for, in tokens."""
+    """The window that it was made for, in tokens."""
     tokens_before: int
     """Tokens of the prompt as it is."""
     tokens_after: int
     """Tokens of the prompt as it would be."""
     plan: Plan
-    """What would be done, step by step, and the context that would be sent."""
+    """Each step, and the context that would be sent."""
     checkpoints: tuple[ProposedCheckpoint, ...] = ()
-    """The new checkpoints, oldest span first; none where nothing can be freed."""
+    """The new checkpoints, oldest span first. Empty if nothing can be freed."""
     draft: Draft | None = field(default=None, repr=False)
-    """What `accept` puts in force; None where nothing can be freed."""
+    """What `accept` puts in force. None if nothing can be freed."""
 
     @property
     def messages(self) -> tuple[int, ...]:
@@ -72,12 +72,12 @@ class CompressionProposal:
 
     @property
     def why(self) -> str:
-        """Why less would be done than was asked for; empty where all of it would."""
+        """Why less would be done than was requested. Empty if all of it would."""
         return self.plan.why
 
 
 async def proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
-    """What a compression that is asked for now would do. Nothing of it is stored.
+    """What a requested compression would do now. Nothing is stored.
 
     Raises:
         CompactError: there is no other context.
@@ -138,7 +138,7 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
     """Put a proposal in force, with other texts for some of its checkpoints.
 
     Raises:
-        InvalidArgument: it is another session's, or a text is empty.
+        InvalidArgument: it belongs to another session, or a text is empty.
         NotFound: it has no checkpoint of that id.
         SummaryRejected: the gate refuses a text.
         Superseded: the session was compressed or changed since it was made.
@@ -165,13 +165,13 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
 
 
 def _is_for(view: View, proposal: CompressionProposal) -> bool:
-    """Whether the session's prompts are still made for the window and the tokenizer of it."""
+    """Whether prompts are still made for the proposal's window and tokenizer."""
     tokenizer = view.counted.counter.estimator.name
     return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
 
 
 def _edited(proposal: CompressionProposal, texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts that are others than those proposed.
+    """The texts that differ from those proposed.
 
     Raises:
         InvalidArgument: one is empty.

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Keep where the session stands; of emergencies that come again at one place, the first."""
+    """Save where the session stands. Of repeated emergencies at one place, the first snapshot is
+    kept.
+    """
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,
@@ -48,8 +50,8 @@ def take_snapshot(
 
 
 def _let_go(state: SessionState, newest: Snapshot) -> None:
-    """Delete what the session has too many of: what nobody gave a name, the oldest first, and of
-    that what was saved by itself before what was asked for.
+    """Delete snapshots beyond the policy's number: those without a note, the automatic ones first,
+    then the oldest.
     """
     known = state.store.snapshots(state.id)
     excess = len(known) - state.policy.snapshots_kept
@@ -61,7 +63,7 @@ def _let_go(state: SessionState, newest: Snapshot) -> None:
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
-    """The snapshot that says the same already, but for its id and time."""
+    """A snapshot that differs only in its id and time."""
     own = {"id": "", "created_at": snapshot.created_at}
     wanted = snapshot.model_copy(update=own)
     known = reversed(state.store.snapshots(state.id))
@@ -72,7 +74,7 @@ def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
     """The session's snapshot of that id.
 
     Raises:
-        NotFound: naming the newest ones there are.
+        NotFound: there is none; the text names the newest ones.
     """
     known = state.store.snapshots(state.id)
     for snapshot in known:
@@ -83,11 +85,11 @@ def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
 
 
 def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
-    """Go on from a snapshot: position, checkpoints, goals and policy. What came after it stays on
-    its own branch.
+    """Continue from a snapshot: position, checkpoints, goals and policy. What came after it stays
+    on its own branch.
 
     Raises:
-        InvalidConfig: its policy, or its mode, is none of this version; nothing was changed.
+        InvalidConfig: this version has no such policy or mode; nothing was changed.
     """
     policy = _policy_of(state, snapshot)
     state.catch_up()
@@ -120,7 +122,7 @@ def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
-    """Go on from a position on a branch of its own; what came after stays where it is.
+    """Continue from a position on a new branch. What came after stays where it is.
 
     Raises:
         NotFound: the session has fewer messages.
@@ -134,14 +136,14 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 
 
 def _projection_at(state: SessionState, window: int, length: int) -> Projection | None:
-    """What was in force for a window when the session had so many messages."""
+    """The projection that was in force for a window when the session had `length` messages."""
     moves = (move for move in state.moves(window, most=ALL_MOVES) if move.at <= length)
     move = next(moves, None)
     return _projection(state, move.projection_id if move else None)
 
 
 def context_at(view: View, length: int) -> ActiveContext:
-    """What a model saw when the session had so many messages."""
+    """What a model saw when the session had `length` messages."""
     counted, state = view.counted, view.counted.state
     projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
@@ -167,7 +169,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
 
 def forked(view: View, parent_id: str, at: int) -> Destination:
-    """A new branch from a position as it was then: its goals, and what was in force."""
+    """A new branch from a position, with the goals and the projection of its time."""
     state = view.counted.state
     projection = _projection_at(state, view.size, at)
     goals = goals_by(state, at, view.window)
@@ -181,8 +183,8 @@ def on_new_branch(
     goals: Sequence[Goal],
     projection: Projection | None,
 ) -> Destination:
-    """The beginning of a new branch. It records the goals and the mode that the branch begins with:
-    its parent may get others at the same position later.
+    """The beginning of a new branch. It records the goals and the mode that the branch begins with,
+    because its parent may get others at the same position later.
     """
     begun = new_branch(state.store, state.id)
     branch = begun.model_copy(update={"parent": parent_id, "fork": at})
@@ -202,7 +204,7 @@ def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move
 
 
 def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
-    """Where an undo or a redo leads."""
+    """The destination of an undo or a redo."""
     done, undone = _places(state, view)
     places = done[:-1] if what == "undo" else undone
     if not places:
@@ -225,9 +227,9 @@ Place = tuple[str, str | None]
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
-    """The places one can go back to, the present one last, and those that were undone. What was
-    compressed on a branch that others had left was never in force. A move says itself where it led:
-    an undo or redo that led elsewhere than one step counts as a new step.
+    """The places to go back to, the present one last, and those that were undone. A compression on
+    a branch that other writers had left was never in force. An undo or redo of more than one step
+    counts as a new step.
     """
     moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
@@ -252,7 +254,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
 
 
 def _before(state: SessionState, first: Move) -> Place:
-    """Where a window stood before its first move: on the bare history."""
+    """A window's place before its first move: on the bare history."""
     branch = state.store.branch(first.branch_id)
     if first.kind == "restore" and branch.parent is not None and branch.fork == first.at:
         return branch.parent, None

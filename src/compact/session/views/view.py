@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_LOOKED_AT = 8
-"""Newest moves each of which is looked at."""
+"""Newest moves that are all looked at."""
 
 
 def standing_in(
@@ -59,10 +59,10 @@ def standing_in(
     overhead_tokens: int,
     tokens: int,
 ) -> Standing:
-    """Where a window stands, which the session knows by its `size`, that goes on from a projection.
+    """What a window goes on from. `size` is the window's size by which the session knows it.
 
-    From none, it goes on from the checkpoints of another window that reach furthest and leave it a
-    tail of its own.
+    A window without a projection takes over the checkpoints of another window: those that reach
+    furthest and leave it a tail of its own.
     """
     caps = Caps(window.usable)
     if projection is not None:
@@ -75,8 +75,8 @@ def standing_in(
 
 
 def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
-    """Projections of other windows on the open branch: the newest ones, and the newest of which
-    nothing stands for messages from position `before` on.
+    """Projections of other windows on the open branch: the newest ones, and the newest one that
+    stands for no message from position `before` on.
     """
     for looked, move in enumerate(state.moves()):
         if move.window == size or move.projection_id is None:
@@ -88,7 +88,7 @@ def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]
 
 
 def _start_of_tail(history: History, room: int) -> int:
-    """Where the newest messages start that take so many tokens."""
+    """The position from which the newest messages take more than `room` tokens."""
     position, total = len(history), 0
     while position > 0 and total <= room:
         position -= 1
@@ -99,18 +99,18 @@ def _start_of_tail(history: History, room: int) -> int:
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
 BACKLOG = 64
-"""New messages from which on the end of the history is counted first, before anything is
-appended."""
+"""New messages from which on the end of the history is counted first, before anything is appended.
+"""
 ABOVE, ASKED = "above the trigger", "asked for"
 """Why a session is compressed."""
 COMMIT = "commit"
-"""What follows the stages of the pipeline."""
+"""The stage after those of the pipeline."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
 T = TypeVar("T")
 LastResort = Callable[[CompactError], Awaitable[Plan]]
-"""What is done where a compression failed and the context before does not fit."""
+"""Called if a compression failed and the context before does not fit."""
 
 
 class View:
@@ -124,7 +124,7 @@ class View:
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
-        """What the view goes on from; None for the bare history."""
+        """What the view goes on from. None for the bare history."""
         self._state = state
         self.size = size
         self._breaker = breaker
@@ -132,36 +132,36 @@ class View:
         self._alone = Exclusive()
         self.recalled = RecalledTurns(counted, size)
         self._base = 0
-        """The number of the window's newest move, of whatever branch."""
+        """The number of the window's newest move, on any branch."""
         self._revision = -1
-        """The session's revision that this was made from."""
+        """The session's revision that the view was made from."""
         self._seen: Version | None = None
-        """The store's version when its moves were asked for last."""
+        """The store's version when its moves were last read."""
         self._calibration = counted.calibration
         self._warned_at = 0
-        """Compressions of the newest context whose trust had faded: it is told once, also where
-        code wrote all of one in between."""
+        """Compressions of the newest context whose trust had faded. That is reported once, even if
+        code wrote a whole context in between."""
         self._trigger = self.window.trigger
-        """The window's trigger; above it where a floor leaves little room, so that a session is not
-        compressed at every turn."""
+        """The window's trigger. It is higher if the floor leaves little room, so that a session is
+        not compressed at every turn."""
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, but for messages not yet looked at."""
+        """Tokens of the prompt as it would be sent now, without messages not taken in yet."""
         return self._fold.tokens
 
     @property
     def tokens_now(self) -> int:
-        """Tokens of the prompt with the messages that were not looked at yet."""
+        """Tokens of the prompt with the messages not taken in yet."""
         history = self.counted.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
     def cut(self) -> int:
-        """Where what is in view begins, but for some messages before it."""
+        """Where the messages in view begin, apart from some before it."""
         return self.projection.cut if self.projection is not None else 0
 
     @property
@@ -175,15 +175,15 @@ class View:
         return self._fold.checkpoints
 
     def corrected(self) -> None:
-        """Take a window that was corrected by what a provider reported."""
+        """Take over a window that a provider's report corrected."""
         with self._state.lock:
             self._calibration = self.counted.calibration
             self.window = self.counted.window(self.size)
             self._trigger = self.window.trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries, without marks of ours: some servers
-        refuse fields that they do not know.
+        """The messages to send, as the provider's dictionaries, without compact's own fields: some
+        servers refuse unknown fields.
         """
         return all_carried(
             [
@@ -201,7 +201,7 @@ class View:
         return self._fold.context()
 
     def reload(self) -> None:
-        """Take what the store says is in force for the window."""
+        """Take what the store has in force for the window."""
         state = self._state
         with state.lock:
             state.catch_up()
@@ -234,7 +234,7 @@ class View:
         return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
+        """Go on from a projection. `settled` is for one that a person went back to: it is not
         compressed again before it must be.
         """
         self._show(projection, settled=settled)
@@ -248,14 +248,14 @@ class View:
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Show a projection, and what was recalled since."""
+        """Show a projection, with what was recalled since."""
         recalled = self.recalled.shown(projection)
         self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
         self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
-        """Tokens of the prompt with the messages that were not looked at yet, the newest first;
-        counts no further than up to a limit.
+        """Tokens of the prompt with the messages not taken in yet, counted from the newest one
+        until `limit` is passed.
         """
         history, total = self.counted.history, self._fold.tokens
         position = len(history)
@@ -267,9 +267,9 @@ class View:
     # --- keeping it up to date --------------------------------------------------------------------
 
     async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
-        """What `take` gives, called at a moment when every new message is in view and the prompt
-        fits. Compresses if the trigger is passed; where that fails, the context before is what it
-        gives, as long as that fits; `otherwise` is what is done where it does not.
+        """What `take` returns, called when every new message is in view and the prompt fits.
+        Compresses if the trigger is passed. If that fails, the context before is used as long as it
+        fits, and otherwise `otherwise` is called.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -312,10 +312,11 @@ class View:
         *,
         guidance: str = "",
     ) -> Plan:
-        """Compress now to what `limit` says, in tokens, when new messages are in view, told whether
-        one that was due was made before; where the floor needs more, to what it needs, up to the
-        usable window. What is within the limit stays as it is. `guidance` is what a person wants
-        kept, in their words. Where it fails, the context stays as it is, and the plan says why.
+        """Compress now, after taking in new messages, to the tokens that `limit` returns. `limit`
+        is called with whether a due compression was made just before. If the floor needs more, the
+        result is as large as the floor, up to the usable window. What is within the limit stays as
+        it is. `guidance` is what a person wants kept, in their words. If it fails, the context
+        stays as it is, and the plan says why.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -342,12 +343,12 @@ class View:
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _left(self, limit: int, tokens: int, why: str) -> Plan:
-        """Leave what somebody wants compressed as it is, and say why."""
+        """Leave the context as it is, and say why."""
         self._decided(tokens, why or "within what was asked for")
         return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
-        """Go on where a compression failed: with the context before where that fits, until it has
+        """Go on after a failed compression: with the context before if that fits, until it has
         grown further; else with the last resort.
 
         Raises:
@@ -376,9 +377,10 @@ class View:
             raise
 
     def _settle(self) -> bool:
-        """Take in what is new, under the session's lock; whether the trigger was not passed.
+        """Take in new messages, with the session's lock held. Returns whether the trigger was not
+        passed.
 
-        Of many new messages the newest are counted first: where they alone pass the trigger, the
+        Of many new messages, the newest are counted first. If they alone pass the trigger, the
         others are not looked at.
         """
         self.refresh()
@@ -397,25 +399,25 @@ class View:
         return self._tokens_until(self._trigger) > self._trigger
 
     def draft_ahead(self) -> None:
-        """Begin the compression that the next prompt will need, where a model writes it."""
+        """Begin the compression that the next prompt will need, if a model writes it."""
         with self._state.lock:
             tokens = self.tokens_now - self._fold.recalled_tokens
             self.background.consider(tokens, self._trigger)
 
     def _leave_out_recalled(self) -> None:
-        """Make room: what was recalled goes before anything is compressed."""
+        """Make room: recalled turns go before anything is compressed."""
         if self._fold.recalled_tokens:
             self.recalled.drop(self.projection)
             self._show_again()
 
     def _show_again(self) -> None:
-        """Show the same messages, with what counts by now of what was recalled."""
+        """Show the same messages, with the recalled turns that count by now."""
         seen = self._fold.seen
         self._show(self.projection)
         self._fold.follow(seen)
 
     def _look(self) -> None:
-        """See what memory holds for the newest message, not while the session's lock is held."""
+        """Search memory for the newest message, without the session's lock."""
         if self._state.recall is not None:
             with self._state.lock:
                 self.refresh()
@@ -423,7 +425,7 @@ class View:
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def tokens_before(self) -> int:
-        """Tokens of the prompt with everything new; of very many new messages a part."""
+        """Tokens of the prompt with all new messages. Of very many, only a part is counted."""
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0 and self.counted.counter is self._state.counter:
@@ -444,7 +446,7 @@ class View:
     # --- compressing ------------------------------------------------------------------------------
 
     async def _compress(self, limit: int, tokens: int, reason: str, guidance: str = "") -> Plan:
-        """Compress over what is there now.
+        """Compress the history as it is now.
 
         Raises:
             Superseded: something else came in between, and counts.
@@ -462,9 +464,8 @@ class View:
     async def propose(
         self, limit: int, tokens: int, rung: LadderRung | None = None, *, guidance: str = ""
     ) -> Draft:
-        """A new context over the history as it is now; nothing is in force yet.
-
-        `tokens` are those of the prompt now. `rung` tightens what is kept.
+        """A new context over the history as it is now. Nothing is in force yet. `tokens` are the
+        prompt's tokens now. `rung` tightens what is kept.
 
         Raises:
             CompactError: there is none; the context before stays.
@@ -512,7 +513,7 @@ class View:
         return Draft(proposal, ground, overhead_tokens)
 
     def ground(self) -> DraftBase:
-        """What a draft that is made now stands on."""
+        """What a draft made now is made from."""
         state = self._state
         return DraftBase(self._base, state.branch_id, state.revision)
 
@@ -520,7 +521,7 @@ class View:
         """Put a draft in force, and take in the messages that came meanwhile.
 
         Raises:
-            Superseded: what it was made over is no longer what is there.
+            Superseded: what it was made from has changed.
             StoreFailed: it could not be stored.
         """
         state, proposal = self._state, draft.proposal
@@ -555,8 +556,8 @@ class View:
             return state.store.commit(step)
 
     def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
-        """Go where `choose` says, in one transaction. It is asked again where another move came in
-        between, so what it chooses by is what is there when it is stored.
+        """Go to the destination that `choose` returns, in one transaction. If another move came in
+        between, `choose` is called again, so its choice fits what is there when it is stored.
 
         Raises:
             Superseded: other writers were faster, again and again.
@@ -588,9 +589,9 @@ _BESIDE = frozenset(("prompt", "goals"))
 
 
 def use_of(view: View) -> WindowUse:
-    """The parts of the prompt as it is, with the messages that were not looked at yet; nothing is
-    compressed. Together they are what the prompt counts; of very many new messages only so many
-    are counted as say that it is far too large.
+    """The parts of the prompt as it is, with new messages; nothing is compressed. Together they are
+    what the prompt counts. Of very many new messages, only enough are counted to show that it is
+    far too large.
     """
     counted = view.counted
     with counted.state.lock:
