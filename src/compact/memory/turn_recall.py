@@ -65,7 +65,7 @@ def turn_recall(
         )
     if memory.scope != scope:
         raise InvalidArgument(
-            "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
+            "memory", f"the memory is of scope {memory.scope!r}, the session of scope {scope!r}"
         )
     return _MemoryRecall(memory, tokens, redactor)
 

@@ -35,7 +35,7 @@ from compact.messages.message_redaction import redact_messages, redact_text
 from compact.messages.messages import Message
 from compact.messages.own_text import below
 from compact.messages.protocols import Emit, SessionStore, StorageAdapter
-from compact.messages.sessions import CheckpointRef, Move, Projection, Shown
+from compact.messages.sessions import CheckpointRef, Projection, Shown
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted
@@ -117,20 +117,17 @@ class Archive:
             self._left.popleft()
 
     def _compression(self, event: Committed) -> None:
-        found = next(self._moves(event), None)
-        if found is None or found.projection_id is None:
+        moves = self._store.moves(self._session_id, event.window, most=PAGE)
+        move = next((move for move in moves if move.number == event.move), None)
+        if move is None or move.projection_id is None:
             return
-        projection = self._store.projection(found.projection_id)
-        known = Known(redactor=self._redactor)
-        history = redact_messages(self._messages(found.branch_id, projection.at), known)
+        projection = self._store.projection(move.projection_id)
+        secrets = Known(redactor=self._redactor)
+        history = redact_messages(self._messages(move.branch_id, projection.at), secrets)
         self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
-        words = redact_text(said_by(projection), known)
+        words = redact_text(said_by(projection), secrets)
         step = projection.number
         self._save("summary", lambda: self._adapter.save_summary(self._session_id, step, words))
-
-    def _moves(self, event: Committed) -> Iterator[Move]:
-        moves = self._store.moves(self._session_id, event.window, most=PAGE)
-        return (move for move in moves if move.number == event.move)
 
     def _messages(self, branch_id: str, stop: int) -> Iterator[Message]:
         for start in range(0, stop, PAGE):
@@ -138,8 +135,8 @@ class Archive:
                 yield entry.message
 
     def _event(self, event: Event) -> str:
-        told = event.model_copy(update={"session_id": self._session_id})
-        return self._adapter.save_event(self._session_id, redacted(told, self._redactor))
+        named = event.model_copy(update={"session_id": self._session_id})
+        return self._adapter.save_event(self._session_id, redacted(named, self._redactor))
 
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:
@@ -173,7 +170,7 @@ def said_by(projection: Projection) -> str:
                 words.append(texts[checkpoint_id])
             case Shown(message, None) if message.metadata.source == SOURCE:
                 words.append(below(message.text))
-    return "\n\n".join(each.replace(REFERENCE_LINE, "").strip() for each in words)
+    return "\n\n".join(text.replace(REFERENCE_LINE, "").strip() for text in words)
 
 
 @cache
@@ -181,7 +178,7 @@ def _writing() -> WeakSet[Archive]:
     """The archives that may have something to write. The first one registers the wait at the end.
     That is later than exporters do, so it runs before theirs, and they receive its events.
     """
-    found: WeakSet[Archive] = WeakSet()
+    archives: WeakSet[Archive] = WeakSet()
 
     @atexit.register
     def finish() -> None:
@@ -189,7 +186,7 @@ def _writing() -> WeakSet[Archive]:
         process.
         """
         until = time.monotonic() + LONGEST_CLOSE
-        for each in list(found):
-            each.close(until)
+        for archive in list(archives):
+            archive.close(until)
 
-    return found
+    return archives

@@ -227,12 +227,12 @@ class CompactManager:
                 self._open[session_id] = self._opened(session_id, model, format)
             self._open.move_to_end(session_id)
             left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
-            found = self._open[session_id]
+            ctx = self._open[session_id]
         if left is not None:
             left.close()
-        if model and found._session.models.own is None and not self.config.max_context_tokens:
-            found.set_model(model)  # the first that it is used with
-        return found
+        if model and ctx._session.models.own is None and not self.config.max_context_tokens:
+            ctx.set_model(model)  # the first that it is used with
+        return ctx
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call the function with each event of its sessions from now on. Returns a function that

@@ -1,4 +1,4 @@
-"""Compress in one call, with no set-up and no key. The functions of `one_call` load this module."""
+"""Compress in one call, with no set-up and no key. `one_call` loads this module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Unpack
+from typing import Any
 
 from compact import wiring
 from compact.engine import pipeline
@@ -45,33 +45,7 @@ SHRINKS = 3
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
-def compress(
-    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
-) -> list[Any]:
-    """`one_call.compress`."""
-    return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
-
-
-async def acompress(
-    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
-) -> list[Any]:
-    """`one_call.acompress`."""
-    task = _Task(messages, max_tokens, options)
-    return task.render(await task.work())
-
-
-def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """`one_call.plan`."""
-    task = _Task(messages, max_tokens, options)
-    return running.run(task.work(), waits=task.waits, instead="aplan(…)")
-
-
-async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """`one_call.aplan`."""
-    return await _Task(messages, max_tokens, options).work()
-
-
-class _Task:
+class Task:
     """One call, with its options resolved."""
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
@@ -156,10 +130,12 @@ class _Task:
                 more += max(0, self._counter.text("\n\n".join(texts)) - alone)
         return more
 
-    def rendered(self, *, instead: str) -> list[Any]:
-        return self.render(running.run(self.work(), waits=self.waits, instead=instead))
+    def run(self, *, instead: str) -> Plan:
+        """The plan, for a blocking caller. `instead` is the async form to name in an error."""
+        return running.run(self.work(), waits=self.waits, instead=instead)
 
     def render(self, done: Plan) -> list[Any]:
+        """The plan's messages, in the form of the given ones."""
         if done.unchanged and len(self._history) > len(self._given):
             return list(self._given)  # what was joined stays so
         messages = done.context.sent
@@ -179,8 +155,8 @@ def _own_text(key: bytes | None) -> OwnText:
     if key is None:
         return keyed(_PROCESS_KEY)
     if not isinstance(key, bytes) or len(key) < SHORTEST_KEY:
-        said = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
-        raise InvalidArgument("key", f"key must be at least {SHORTEST_KEY} bytes, got {said}")
+        size = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
+        raise InvalidArgument("key", f"key must be at least {SHORTEST_KEY} bytes, got {size}")
     return keyed(key)
 
 

@@ -95,7 +95,7 @@ class ContextManager:
 
     async def aclose(self) -> None:
         """`close` for async callers: connections of models are closed on their own loop."""
-        await threaded(lambda: self.close())
+        await threaded(self.close)
 
     async def __aenter__(self) -> ContextManager:
         return self
@@ -272,12 +272,12 @@ class ContextManager:
                 state.history.catch_up()
                 view = session.view
                 view.refresh()
-                given, found = understood(state, view, last, listed)
-                new = take(state, view, given, found)
-                track(state, new, found.known, self.window)
+                given, recognized = understood(state, view, last, listed)
+                new = take(state, view, given, recognized)
+                track(state, new, recognized.known, self.window)
                 session.repeated_prompt.end()
-                last.keep(listed, found.ours)
-                return found, (state.branch_id, len(state.history))
+                last.keep(listed, recognized.ours)
+                return recognized, (state.branch_id, len(state.history))
         raise Superseded("other writers were faster, again and again")
 
     # --- prompts and compressions ----------------------------------------------------------------
@@ -686,8 +686,8 @@ class ContextManager:
         """
         from compact.session.recall import expand
 
-        found = expand(self._session.state, id, max_tokens=max_tokens, start=start)
-        return found.model_copy(update={"messages": tuple(map(copied_message, found.messages))})
+        page = expand(self._session.state, id, max_tokens=max_tokens, start=start)
+        return page.model_copy(update={"messages": tuple(map(copied_message, page.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
         """The schemas of the tools `recall` and `expand`, to declare to a model, in the session's
@@ -715,8 +715,8 @@ class ContextManager:
         from compact.session.recall import answer_tool
 
         session = self._session
-        seen = session.view.shown_whole()
-        return answer_tool(session.state, name, arguments, max_tokens, seen)
+        shown = session.view.shown_whole()
+        return answer_tool(session.state, name, arguments, max_tokens, shown)
 
     # --- going back ------------------------------------------------------------------------------
 
@@ -738,8 +738,8 @@ class ContextManager:
             NotFound: the session has no such snapshot.
         """
         wanted = snapshot if isinstance(snapshot, str) else snapshot.id
-        found = time_travel.find_snapshot(self._session.state, wanted)
-        self.store.delete_snapshots(self.id, [found.id])
+        saved = time_travel.find_snapshot(self._session.state, wanted)
+        self.store.delete_snapshots(self.id, [saved.id])
 
     def restore(self, snapshot: Snapshot | str) -> None:
         """Continue from a snapshot. Later messages are kept on their own branch.
@@ -748,8 +748,8 @@ class ContextManager:
             NotFound: the session has no such snapshot.
         """
         wanted = snapshot if isinstance(snapshot, str) else snapshot.id
-        found = time_travel.find_snapshot(self._session.state, wanted)
-        time_travel.restore(self._session.state, self._session.view, found)
+        saved = time_travel.find_snapshot(self._session.state, wanted)
+        time_travel.restore(self._session.state, self._session.view, saved)
 
     def branch(self, *, at: int) -> Branch:
         """Start a new branch from the session's first `at` messages.
@@ -792,11 +792,6 @@ class ContextManager:
 
 
 def _checked_ratio(ratio: float | None) -> float | None:
-    """The share to keep.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
     if ratio is not None and not 0 < ratio <= 1:
         reason = f"target_ratio must lie above 0 and be at most 1, got {ratio!r}"
         raise InvalidArgument("target_ratio", reason)

@@ -62,17 +62,17 @@ class CountedSession:
 
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
-        policy, known = self.state.policy_for(size), self.calibration
-        borne_out, reserve = known.window(size), policy.output_reserve
-        if borne_out < size:  # what was reserved in a larger window may be all that there is
-            reserve = min(reserve, int(borne_out * MOST_RESERVED))
+        policy, calibration = self.state.policy_for(size), self.calibration
+        proven, reserve = calibration.window(size), policy.output_reserve
+        if proven < size:  # what was reserved in a larger window may be all that there is
+            reserve = min(reserve, int(proven * MOST_RESERVED))
         return ContextWindow(
-            size=borne_out,
+            size=proven,
             output_reserve=reserve,
             trigger_ratio=policy.trigger_ratio,
             target_ratio=policy.target_ratio,
             trigger_tokens=policy.trigger_tokens,
-            ratio=known.ratio,
+            ratio=calibration.ratio,
         )
 
     def preamble(

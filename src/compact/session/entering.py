@@ -45,8 +45,8 @@ def parsed(
     if raw.keys().isdisjoint(OURS):
         return message
     sent = {k: v for k, v in (message.wire or {}).items() if k not in OURS}
-    given = {"role": message.role, "importance_score": raw.get("importance_score")}
-    score = Message.of(given, path=f"messages[{position}]").importance_score
+    fields = {"role": message.role, "importance_score": raw.get("importance_score")}
+    score = Message.of(fields, path=f"messages[{position}]").importance_score
     return message.model_copy(update={"wire": sent, "importance_score": score})
 
 

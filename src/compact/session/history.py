@@ -147,8 +147,6 @@ class SessionHistory(History):
         raise Superseded("other writers were faster a hundred times in a row")
 
     def _entry(self, message: Message, new: Sequence[Entry]) -> Entry:
-        """The entry of a message that follows new ones."""
-
         def before() -> Message | None:
             if new:
                 return new[-1].message
@@ -198,8 +196,8 @@ class SessionHistory(History):
             for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
                 message = self._messages[position] = self.wire.parse(wire, position)
                 self._instead[position] = (message, said)
-                for known in self._known_of_messages():
-                    known.pop(position, None)
+                for by_position in self._known_of_messages():
+                    by_position.pop(position, None)
 
     def _known_of_messages(self) -> Iterator[dict[int, Any]]:
         """What is kept in memory by position, except the messages."""
@@ -226,8 +224,8 @@ class SessionHistory(History):
         no versions.
         """
         with self._lock:
-            told = self._versioned.version() if self._versioned else None
-            return told and (told[0], told[1] - self._appended)
+            version = self._versioned.version() if self._versioned else None
+            return version and (version[0], version[1] - self._appended)
 
     def catch_up(self) -> Version | None:
         """Take in what other writers have appended. Returns the store's version."""
@@ -278,7 +276,6 @@ class SessionHistory(History):
         return not self.wire.thinks_in_fields or self.wants_reasoning(position)
 
     def _is_less(self, position: int) -> bool:
-        """Whether less is shown of the message than was said."""
         if position in self._put_aside:
             return True
         return self[position].has_reasoning and not self.sends_reasoning(position)
@@ -303,16 +300,16 @@ class SessionHistory(History):
         """Tokens of the message as it was said. The message's own count is ignored: another
         tokenizer may have made it.
         """
-        known = self._tokens.get(position)
-        if known is None:
+        tokens = self._tokens.get(position)
+        if tokens is None:
             message = self[position]
-            known = self._tokens.get(position)  # the store may know
-        if known is None:
-            known = self.counter.message(message)
+            tokens = self._tokens.get(position)  # the store may know
+        if tokens is None:
+            tokens = self.counter.message(message)
             if position in self._instead:
-                known = max(known, self._instead[position][1])
-            self._tokens[position] = known
-        return known
+                tokens = max(tokens, self._instead[position][1])
+            self._tokens[position] = tokens
+        return tokens
 
     def recount(self) -> None:
         """Drop all counts: the tokenizer now counts the same text differently."""
@@ -339,7 +336,6 @@ class SessionHistory(History):
             before = position
 
     def _person_before(self, position: int) -> int | None:
-        """The position of a person's newest message before a position."""
         with self._lock:
             while not (at := bisect.bisect_left(self._person_positions, position)):
                 older = self._store.marked(
@@ -434,8 +430,8 @@ class Record(SessionHistory):
     def __getitem__(self, position: slice) -> list[Message]: ...
 
     def __getitem__(self, position: int | slice) -> Message | list[Message]:
-        found = super().__getitem__(position)
-        return found if isinstance(found, list) else copied_message(found)
+        item = super().__getitem__(position)
+        return item if isinstance(item, list) else copied_message(item)
 
     def shown(self, position: int) -> Message:
         """As in the history, as a copy."""
@@ -451,5 +447,5 @@ def _as_marked(entry: Entry) -> Message:
         return message
     if headed(message.text) not in ("Checkpoint", "Record"):
         return message
-    known = message.metadata.model_copy(update={"source": "checkpoint"})
-    return message.model_copy(update={"metadata": known})
+    metadata = message.metadata.model_copy(update={"source": "checkpoint"})
+    return message.model_copy(update={"metadata": metadata})

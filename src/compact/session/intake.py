@@ -78,7 +78,6 @@ def parsed_all(
 
 
 def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Message]:
-    """What stands before a message, newest first."""
     yield from reversed(made)
     yield from map(history.__getitem__, range(at)[::-1])
 
@@ -137,10 +136,10 @@ def _progressed(
     since, fits = state.log.goals_at(at), _room(state, window)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
     for position, message in enumerate(messages, at):
-        markers, told = _said(state, message, position)
+        markers, repeated = _said(state, message, position)
         goals, changed, left = progress(goals, markers, fits=fits)
         changes += changed
-        left_out += (*told, *left)
+        left_out += (*repeated, *left)
     if goals != since.goals or at - since.at > NOTED_AFTER:
         state.track_goals(goals, since, at + len(messages))
     return GoalProgress(goals, tuple(changes), tuple(left_out))
@@ -185,29 +184,28 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
     if message.role != "assistant" or speaker_of(message) != "assistant":
         return []
     text = message.text
-    found = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
-    if not found:
+    lines = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
+    if not lines:
         return []
     taught = markers_in(how_to_mark())
-    return [(line, marker) for line, marker in found if marker not in taught]
+    return [(line, marker) for line, marker in lines if marker not in taught]
 
 
 def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
     """The markers of the message itself, and the lines that only repeat a tool's output, with the
     reason.
     """
-    found, own, told = _marked(message), list[Marker](), list[str]()
-    texts = list(_told_by_tools(state, at)) if found else []
-    for line, marker in found:
+    lines, own, repeated = _marked(message), list[Marker](), list[str]()
+    texts = list(_told_by_tools(state, at)) if lines else []
+    for line, marker in lines:
         if any(stands_in(line, text) for text in texts):
-            told.append(f"{line.strip()} (a tool said it, and the answer says it over)")
+            repeated.append(f"{line.strip()} (a tool said it, and the answer says it over)")
         else:
             own.append(marker)
-    return own, told
+    return own, repeated
 
 
 def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
-    """Output of tools in the messages before a position."""
     for position in range(max(0, at - MOST_TOLD), at):
         message = state.history[position]
         if message.role == "user" and speaker_of(message) == "observation":

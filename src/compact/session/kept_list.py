@@ -112,13 +112,13 @@ class KeptList:
         view.refresh()
         length = self._go_to(self._end())
         there = self._read(state.branch_id, length, length + len(items))
-        known = 0
-        while known < len(there) and there[known] == items[known]:
-            known += 1
-        if known < len(items):
-            if length + known < len(state.history):
-                time_travel.branch_off(state, view, length + known)
-            taken_in(state, self._parsed(items[known:], length + known), view.window)
+        same = 0
+        while same < len(there) and there[same] == items[same]:
+            same += 1
+        if same < len(items):
+            if length + same < len(state.history):
+                time_travel.branch_off(state, view, length + same)
+            taken_in(state, self._parsed(items[same:], length + same), view.window)
         self._keep(End(state.branch_id, length + len(items)))
 
     def _go_to(self, end: End) -> int:

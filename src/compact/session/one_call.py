@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from compact.messages.protocols import ChatModel, Summarizer, TokenEstimator
     from compact.models.profiles import ModelBook
     from compact.secrets.redactor import Redactor
+    from compact.session.compress import Task
 
 
 class Options(TypedDict, total=False):
@@ -48,8 +49,8 @@ class Options(TypedDict, total=False):
     default lasts for this process. Give your own if other processes continue with the result, or if
     the same messages must give the same bytes everywhere."""
     redactor: Redactor | None
-    """What is a secret beside what always is one: taken out of what a summarizer is shown, and of
-    summaries."""
+    """Which texts are secrets, beside those that always are. They are taken out of what a
+    summarizer is shown, and out of summaries."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
 
@@ -75,8 +76,8 @@ def compress(
         BlockingCallInLoop: the summarizer waits, and this thread runs an event loop: await
             `acompress`.
     """
-    done: list[Any] = _engine().compress(messages, max_tokens=max_tokens, **options)
-    return done
+    task = _task(messages, max_tokens, options)
+    return task.render(task.run(instead="acompress(…)"))
 
 
 @taking(Options)
@@ -84,8 +85,8 @@ async def acompress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
     """`compress` for async callers."""
-    done: list[Any] = await _engine().acompress(messages, max_tokens=max_tokens, **options)
-    return done
+    task = _task(messages, max_tokens, options)
+    return task.render(await task.work())
 
 
 @taking(Options)
@@ -96,16 +97,15 @@ def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Option
     Raises:
         CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
     """
-    done: Plan = _engine().plan(messages, max_tokens=max_tokens, **options)
-    return done
+    return _task(messages, max_tokens, options).run(instead="aplan(…)")
 
 
 @taking(Options)
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`plan` for async callers."""
-    done: Plan = await _engine().aplan(messages, max_tokens=max_tokens, **options)
-    return done
+    return await _task(messages, max_tokens, options).work()
 
 
-def _engine() -> Any:  # noqa: ANN401 - a module
-    return import_module("compact.session.compress")
+def _task(messages: Sequence[Given], max_tokens: int, options: Options) -> Task:
+    made: Task = import_module("compact.session.compress").Task(messages, max_tokens, options)
+    return made

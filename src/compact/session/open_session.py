@@ -219,8 +219,8 @@ class OpenSession:
             state.serve(model, view.size)
             state.asks(key)
             self.breaker.follow()
-            for each in self._views.values():
-                each.corrected()
+            for other in self._views.values():
+                other.corrected()
             view.refresh()
             self.view = view
             self.sender.serve(view)

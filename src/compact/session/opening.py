@@ -140,8 +140,8 @@ def opened(
         book=options.get("models") or shipped(), model=model, tiers=options.get("tiers") or {}
     )
     least = LEAST_WINDOW
-    given = None if window is None else checked_size("window", window, least=least)
-    window = found_for(setting) if given is None else given
+    given_size = None if window is None else checked_size("window", window, least=least)
+    window = found_for(setting) if given_size is None else given_size
     size = setting.size(window)
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
     asked = format_named(options.get("format") or format_for(model))

@@ -66,7 +66,7 @@ def _is_schema(tool: Mapping[str, Any]) -> bool:
         return False
     properties = schema.get("properties") or {}
     return isinstance(properties, Mapping) and all(
-        isinstance(each.get("enum", ()), Sequence)
-        for each in properties.values()
-        if isinstance(each, Mapping)
+        isinstance(field.get("enum", ()), Sequence)
+        for field in properties.values()
+        if isinstance(field, Mapping)
     )

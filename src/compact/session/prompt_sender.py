@@ -115,9 +115,9 @@ class PromptSender:
         with state.lock:
             history = self._wanted.counted.history
             most = tokens or shown_of_aside(self._wanted, position)
-            said = history.said_tokens(position)
-            if said > most and history.as_aside(position, most)[1] >= said:
-                raise CannotFit({"this message": said}, most)
+            whole = history.said_tokens(position)
+            if whole > most and history.as_aside(position, most)[1] >= whole:
+                raise CannotFit({"this message": whole}, most)
             state.record(PutAside(tokens=most), position)
             self._main.reload()
             return copied_message(history.shown(position))
@@ -177,10 +177,10 @@ class PromptSender:
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
         counted = self._main.counted
-        known = counted.calibration
+        calibration = counted.calibration
         self._state.asks(model.name)
         self._settle_tools(model)
-        context, taken = await self._checked()
+        context, taken = await off_loop(self._counted_afresh())
         try:
             while True:
                 try:
@@ -199,10 +199,10 @@ class PromptSender:
                         raise
                     self._refused_tools[model.name] = str(error)
                     self._settle_tools(model)
-                context, taken = await self._checked()
+                context, taken = await off_loop(self._counted_afresh())
         finally:
             if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
-                counted.learn(known)
+                counted.learn(calibration)
                 self._main.corrected()
 
     async def _floor(
@@ -216,7 +216,7 @@ class PromptSender:
             ContextOverflow: the same, for a prompt that was made smaller already.
         """
         try:
-            await self._made_smaller(refusal, taken, again=again)
+            await off_loop(self._refitted(refusal, taken, again=again))
         except CannotFit as floor:
             if not refusal.others:
                 raise (refusal if again else floor) from None
@@ -260,10 +260,10 @@ class PromptSender:
         except ModelFailed:
             limits = Limits()
         self._known.add((model.name, view.size))
-        told = [size for size in (limits.window, limits.trained) if size is not None]
-        if told and min(told) < view.window.size:
+        sizes = [size for size in (limits.window, limits.trained) if size is not None]
+        if sizes and min(sizes) < view.window.size:
             counted = view.counted
-            counted.learn(counted.calibration.after_word(min(told), size=view.size))
+            counted.learn(counted.calibration.after_word(min(sizes), size=view.size))
             capped = counted.window(view.size).size
             self._state.emit(WindowCapped(asked=view.size, size=capped))
             view.corrected()
@@ -280,22 +280,19 @@ class PromptSender:
         left = window.size - self._expected(context)
         most = max(own, int(left * ANSWER_SHARE), min(left, window.output_reserve), 1)
         room = wanted.max_tokens or own or (window.output_reserve and self._state.setting.answer)
-        told = {"window": window.size, "refused_by": refused_by}
-        return wanted.model_copy(update={**told, "max_tokens": min(room, most) or None})
+        facts = {"window": window.size, "refused_by": refused_by}
+        return wanted.model_copy(update={**facts, "max_tokens": min(room, most) or None})
 
     def _expected(self, context: ActiveContext) -> int:
         """Tokens of a prompt as a provider is expected to count it."""
         return int(context.tokens * max(1.0, self._main.window.ratio))
 
-    async def _checked(self) -> tuple[ActiveContext, Taken]:
+    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
         """The active context, with every message counted afresh.
 
         Raises:
             CannotFit: it is still larger than the usable window.
         """
-        return await off_loop(self._counted_afresh())
-
-    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
         view = self._main
         context = await self.fitted(view, view.context)
         if (counted := self.count(context)) > view.window.usable:
@@ -310,7 +307,6 @@ class PromptSender:
         return context, self._taken
 
     def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
-        """The error of a prompt that was counted as too large, with its parts."""
         parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, limit or self._main.window.usable)
@@ -345,24 +341,21 @@ class PromptSender:
         """
         taken = self._taken or Taken(self._main, self._main.tokens_now)
         again, self._was_refused = self._was_refused, True
-        return await self._made_smaller(error, taken, again=again)
-
-    async def _made_smaller(self, error: object, taken: Taken, *, again: bool) -> Plan:
         return await off_loop(self._refitted(error, taken, again=again))
 
     async def _refitted(self, error: object, taken: Taken, *, again: bool) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
-            reason = f"this error says nothing of a context that is too large: {got(error)}"
+            reason = f"this error does not say that a context is too large: {got(error)}"
             raise InvalidArgument("error", reason)
         state, (view, tokens) = self._state, taken
         counted = view.counted
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
-        known, exact = counted.calibration, counted.counter.exact
-        counted.learn(known.after_overflow(tokens, refusal, size=view.size, exact=exact))
+        calibration, exact = counted.calibration, counted.counter.exact
+        counted.learn(calibration.after_overflow(tokens, refusal, size=view.size, exact=exact))
         if (size := counted.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
-        self._tell(taken, known.ratio, refusal.tokens or 0)
+        self._tell(taken, calibration.ratio, refusal.tokens or 0)
         if again:
             with view.alone():
                 needed = max(1, min(tokens // 2, view.window.usable))

@@ -43,10 +43,10 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
     """
     if limit < 0:
         raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
-    found, sought = list[Recalled](), Sought(query)
+    results, sought = list[Recalled](), Sought(query)
     for position, score in _search(state, query, limit):
         message = state.history[position]
-        found.append(
+        results.append(
             Recalled(
                 id=message.id,
                 position=position,
@@ -56,7 +56,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
                 score=score,
             )
         )
-    return found
+    return results
 
 
 def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
@@ -151,7 +151,6 @@ def _part(message: Message, most: int | None, start: int, counter: TokenCounter)
 
 
 def _texts(message: Message) -> Iterator[tuple[Part, str]]:
-    """The parts of a message that have text, each with its text."""
     for part in message.parts:
         if isinstance(part, ToolCall):
             yield part, f"{part.name} {part.id} {part.arguments}"
@@ -208,14 +207,14 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
         if move.projection_id is None or move.at <= checkpoint.span.last:
             continue
         live = state.store.projection(move.projection_id).checkpoints
-        if checkpoint.id not in [each.id for each in live]:
+        if checkpoint.id not in [c.id for c in live]:
             continue
         if state.covers(move.branch_id, move.at):
             break
         branch = state.store.branch(move.branch_id)
-        found = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
-        found.own = state.own
-        return found
+        history = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        history.own = state.own
+        return history
     return state.history
 
 
@@ -225,21 +224,21 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
     """
     results: list[int] = []
     calls: dict[int, bool] = {}
-    seen = 0
+    looked_at = 0
     for most in MOST_HITS:
         before = len(results) + len(calls)
         hits = _search(state, call_id, most)
-        for position, _ in hits[seen:]:
+        for position, _ in hits[looked_at:]:
             message = state.history[position]
             if any(result.call_id == call_id for result in message.tool_results):
                 results.append(position)
             sizes = [len(call.arguments) for call in message.tool_calls if call.id == call_id]
             if sizes:
                 calls[position] = max(sizes) > shorten.LONG_ARGUMENT_CHARS
-        seen = len(hits)
+        looked_at = len(hits)
         was_used_again = max(len(results), len(calls)) > 1
         goes_on = was_used_again and len(results) + len(calls) > before
-        if seen < most or (results and not goes_on):
+        if looked_at < most or (results and not goes_on):
             break
     wanted = [position for position, long in calls.items() if long or not results]
     return sorted(results, reverse=True) + sorted(wanted, reverse=True)
@@ -265,13 +264,13 @@ def answer_tool(
             the model.
         NotFound: nothing has that id. The text can be shown to the model.
     """
-    given = _arguments(arguments)
+    values = _arguments(arguments)
     room = TOLD_TOKENS if max_tokens is None else max_tokens
-    match name, given:
+    match name, values:
         case "recall", {"query": str(query)}:
             return _told_search(state, query, room, seen)
         case "expand", {"id": str(id)}:
-            start = given.get("start", 0)
+            start = values.get("start", 0)
             if isinstance(start, int) and not isinstance(start, bool):
                 return _told_page(state, id, start, room)
             raise InvalidInput(
@@ -279,7 +278,7 @@ def answer_tool(
                 f"{json.dumps(start, default=str)[:80]}"
             )
     raise InvalidInput(
-        f"no tool {name!r} with {json.dumps(given, default=str)[:80]}: there are "
+        f"no tool {name!r} with {json.dumps(values, default=str)[:80]}: there are "
         f"{RECALL}(query: text) and {EXPAND}(id: text, start: whole number, 0 if left out)"
     )
 
@@ -298,13 +297,13 @@ def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _told_search(state: SessionState, query: str, room: int, seen: Collection[int]) -> str:
-    found = recall(state, query, limit=PAGE + len(seen))
-    found = ([x for x in found if x.position not in seen] or found)[:PAGE]
-    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in found]
+    results = recall(state, query, limit=PAGE + len(seen))
+    results = ([x for x in results if x.position not in seen] or results)[:PAGE]
+    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in results]
 
     def title(shown: int) -> str:
-        more = f"{shown} of " if shown < len(found) else ""
-        return f"{more}{len(found)} messages for: {query[:80]}"
+        more = f"{shown} of " if shown < len(results) else ""
+        return f"{more}{len(results)} messages for: {query[:80]}"
 
     return _fitted(state, title, lines or ["nothing was found"], room)
 

@@ -82,16 +82,17 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     Raises:
         InvalidMessage: one of the messages cannot be stored.
     """
-    known = Once(text for p in _newest(state, view) for text in _summaries(p))
-    asked, kinds, has_ours = without_ours(apart(given, state.own, known), state.own)
-    said = [i for i in leading_system(asked) if kinds[i] not in STANDING]
+    own_texts = Once(text for p in _newest(state, view) for text in _summaries(p))
+    asked, kinds, has_ours = without_ours(apart(given, state.own, own_texts), state.own)
+    system_places = [i for i in leading_system(asked) if kinds[i] not in STANDING]
     leading = len(leading_system(state.history))
-    system = system_said(state, [asked[i] for i in said], leading, has_ours=has_ours)
-    start = said[-1] + 1 if system.messages else 0
+    system = system_said(state, [asked[i] for i in system_places], leading, has_ours=has_ours)
+    start = system_places[-1] + 1 if system.messages else 0
     words = {i: _link(asked, i) for i in range(start, len(asked)) if kinds[i] not in STANDING}
-    left = leading if system.messages or not said else 0  # fewer of them are an edited past
+    # fewer system messages are an edited past
+    left = leading if system.messages or not system_places else 0
     match, summaries = _known(state, view, asked, words, left)
-    if not match.used and not said and len(state.history) > leading:
+    if not match.used and not system_places and len(state.history) > leading:
         match = _Match(0, 0)  # another conversation: it has no part of the system prompt either
     new = [i for i in words if i not in summaries][match.used :]
     if _digests(system.messages) == _digests(state.history[: len(system.messages)]):
@@ -284,14 +285,14 @@ def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
         InvalidMessage: an item is no message, or the list is empty. An empty list does not begin a
             conversation again.
     """
-    found = messages_given(messages)
-    if not found:
+    items = messages_given(messages)
+    if not items:
         raise InvalidMessage("messages", "the list is empty; open another session to begin again")
     rest = [
         each if isinstance(each, Message) else plain(each, f"messages[{i}]")
-        for i, each in enumerate(found[known:], known)
+        for i, each in enumerate(items[known:], known)
     ]
-    return [*found[:known], *rest]
+    return [*items[:known], *rest]
 
 
 def take(
@@ -346,16 +347,16 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         return time_travel.forked(view, parent, known)
 
     view.go("restore", there)
-    said = len(state.history) - known
+    stored = len(state.history) - known
     event = BranchTaken(
         branch_id=state.branch_id,
         known=known,
         left=left,
-        new=len(found.new) - said,
+        new=len(found.new) - stored,
         reason="unknown" if unknown else "edited",
     )
     state.emit(event)
-    if said:
+    if stored:
         raise Superseded("another branch says more of the list")
 
 

@@ -70,7 +70,7 @@ class SessionLog:
         """Append an entry at a position of the open branch."""
         change = Change(branch_id=self.lineage[-1][0], at=at, what=what)
         self._store.record(self._session, [change], instead_of=instead_of)
-        self._changes = [each for each in self._changes if each.number not in instead_of]
+        self._changes = [entry for entry in self._changes if entry.number not in instead_of]
 
     def goals_at(self, position: int, tracked: int = EVER) -> KnownGoals:
         """The goals when the session had `position` messages. Changes by a model's markers count up
@@ -79,18 +79,18 @@ class SessionLog:
         Progress counts after the goals that it continues, and before the next goals that were set.
         Of two writers, the one that looked further counts.
         """
-        found: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
+        candidates: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
         for branch_id, end in reversed(self.lineage):
             for change in self._changes:
                 what, last = change.what, min(position, end)
                 if change.branch_id != branch_id:
                     continue
                 if isinstance(what, GoalsSet) and change.at <= last:
-                    found.append(((change.number, -1, 0), change, what))
+                    candidates.append(((change.number, -1, 0), change, what))
                 elif isinstance(what, GoalsTracked) and change.at <= min(last, tracked):
-                    found.append(((what.since, change.at, change.number), change, what))
-            if found:
-                (since, _, _), change, what = max(found, key=lambda row: row[0])
+                    candidates.append(((what.since, change.at, change.number), change, what))
+            if candidates:
+                (since, _, _), change, what = max(candidates, key=lambda row: row[0])
                 return KnownGoals(what.goals, change.at, since)
         return KnownGoals()
 
@@ -136,14 +136,14 @@ class SessionLog:
         """The entries of recall for the prompts of a window that continue a projection, by the
         message that they stand before.
         """
-        found: dict[int, Change] = {}
+        entries: dict[int, Change] = {}
         for change in self._recalled_for(window):
             what = change.what
             assert isinstance(what, TurnsRecalled)
             if what.projection == projection and self.covers(change.branch_id, change.at + 1):
-                found = {at: each for at, each in found.items() if at >= what.first}
-                found[change.at] = change
-        return found
+                entries = {at: entry for at, entry in entries.items() if at >= what.first}
+                entries[change.at] = change
+        return entries
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
         """The numbers of such entries that no longer count on this branch: of other projections, or
@@ -153,7 +153,7 @@ class SessionLog:
         numbers = {change.number for change in shown}
         rows = self._recalled_for(window)
         return [
-            each.number for each in rows if each.branch_id == own and each.number not in numbers
+            entry.number for entry in rows if entry.branch_id == own and entry.number not in numbers
         ]
 
     def _recalled_for(self, window: int) -> list[Change]:
@@ -174,11 +174,11 @@ class SessionLog:
 
 def lineage_of(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
     """The branches that a branch consists of, oldest first, each with its end."""
-    known = {b.id: b for b in branches}
+    by_id = {b.id: b for b in branches}
     rows = [(branch.id, EVER)]
     end = branch.fork
     while branch.parent is not None:
-        branch = known[branch.parent]
+        branch = by_id[branch.parent]
         rows.append((branch.id, end))
         end = min(end, branch.fork)
     return tuple(rows[::-1])

@@ -194,17 +194,18 @@ class SessionState:
                     history.put_aside(at, what.tokens)
 
     def _take_notes(self) -> None:
-        found = {
+        notes = {
             name: value
             for name, value in self.store.notes(self.id).items()
             if name.startswith((CALIBRATION, COUNTED))
         }
-        if found != self._noted:
-            self._noted = found
-            for name in filter(lambda name: name.startswith(CALIBRATION), found):
-                tokenizer, known = name[len(CALIBRATION) :], Calibration.model_validate(found[name])
-                if known != self._calibrations.get(tokenizer):
-                    self._calibrations[tokenizer] = known
+        if notes != self._noted:
+            self._noted = notes
+            for name in filter(lambda name: name.startswith(CALIBRATION), notes):
+                tokenizer = name.removeprefix(CALIBRATION)
+                calibration = Calibration.model_validate(notes[name])
+                if calibration != self._calibrations.get(tokenizer):
+                    self._calibrations[tokenizer] = calibration
 
     def calibration(self, tokenizer: str) -> Calibration:
         """A tokenizer's calibration. It is the same object until it changes."""
@@ -233,8 +234,8 @@ class SessionState:
         policy, model = self.policy_for(decision.window), self.setting.model or ""
         if guidance:
             policy = policy.model_copy(update={"guidance": guidance})
-        told = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
-        return decision.model_copy(update=told)
+        facts = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
+        return decision.model_copy(update=facts)
 
     def trust(self, projection: Projection | None) -> Reliability | None:
         """How far a context can be trusted. None if the model is not known."""
@@ -345,9 +346,9 @@ class SessionState:
 
     def projection(self, projection_id: str) -> Projection:
         """A projection of the session, with its checkpoints at the levels that they had in it."""
-        found = self.store.projection(projection_id)
-        live = tuple(aged(c, found.number) for c in found.checkpoints)
-        return found.model_copy(update={"checkpoints": live})
+        projection = self.store.projection(projection_id)
+        live = tuple(aged(c, projection.number) for c in projection.checkpoints)
+        return projection.model_copy(update={"checkpoints": live})
 
     def give_tools(self, given: bool) -> None:
         """Send the caller's tools from now on, or none."""

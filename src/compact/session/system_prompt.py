@@ -63,13 +63,12 @@ def _own_words(message: Given, own: OwnText) -> Given | None:
     left = [_own_block(block, own) for block in blocks]
     if all(a is b for a, b in zip(left, blocks, strict=True)):
         return message
-    said = [block for block in left if block.get("text") != ""]
-    content = said[0]["text"] if said and isinstance(content_of(message), str) else said
-    return {**fields_of(message), "content": content} if said else None
+    rest = [block for block in left if block.get("text") != ""]
+    content = rest[0]["text"] if rest and isinstance(content_of(message), str) else rest
+    return {**fields_of(message), "content": content} if rest else None
 
 
 def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
-    """A block without own text. The same object if there was none."""
     text = block.get("text")
     left = own.without(text, STANDING) if isinstance(text, str) else text
     return block if left is text else {**block, "text": left}
@@ -213,11 +212,11 @@ class RepeatedSystemPrompt:
         if self._said is None:
             return repeated
         for number, raw in enumerate(given, self._said):
-            said = parsed(self._state.wire, raw, number)
-            position = self._place(said, number) if said.role in SYSTEM_ROLES else None
+            message = parsed(self._state.wire, raw, number)
+            position = self._place(message, number) if message.role in SYSTEM_ROLES else None
             if position is None:
                 break
-            repeated.append(Repeated(position, said))
+            repeated.append(Repeated(position, message))
         return repeated
 
     def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:

@@ -71,7 +71,6 @@ async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) 
 
 
 async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draft:
-    """A draft within the limit, else within the usable window."""
     try:
         return await view.propose(limit, before, rung)
     except (CannotFit, SummaryRejected):

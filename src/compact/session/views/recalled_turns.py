@@ -212,14 +212,14 @@ class RecalledTurns:
         quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
         own = [(state.id, place) for place in (*in_view, position)]
         message = state.history[position]
-        found: list[FoundTurn] = []
+        turns: list[FoundTurn] = []
         try:
-            found, failed = recall.found(message, state.id, without=[*quoted, *own])
+            turns, failed = recall.found(message, state.id, without=[*quoted, *own])
             if failed:
                 state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
-        self._looked = _Looked(position, _id(projection), found)
+        self._looked = _Looked(position, _id(projection), turns)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
         """Store what was found, within the free tokens and those of earlier entries. Returns
@@ -277,15 +277,15 @@ class RecalledTurns:
         """The best turns whose message takes at most `room` tokens, and the message."""
         counter, total = self._counted.counter, 0
         chosen: list[FoundTurn] = []
-        for each in found:
-            tokens = counter.text(each.quote.text) + TURN_TOKENS
+        for candidate in found:
+            tokens = counter.text(candidate.quote.text) + TURN_TOKENS
             if total + tokens <= room:
-                chosen.append(each)
+                chosen.append(candidate)
                 total += tokens
         while chosen:
-            message = memory_message([each.quote for each in chosen], self._state.own)
+            message = memory_message([candidate.quote for candidate in chosen], self._state.own)
             if message is not None and counter.message(message) <= room:
-                return [each.turn for each in chosen], message
+                return [candidate.turn for candidate in chosen], message
             chosen.pop()
         return [], None
 

@@ -63,7 +63,7 @@ class CompressionProposal:
     @property
     def messages(self) -> tuple[int, ...]:
         """Positions of the messages that the new checkpoints would stand in for, in order."""
-        return tuple(sorted({each for made in self.checkpoints for each in made.messages}))
+        return tuple(sorted({position for made in self.checkpoints for position in made.messages}))
 
     @property
     def freed(self) -> int:
@@ -93,15 +93,15 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
             wanted, before = min(wanted, view.window.usable), view.tokens
             if before <= wanted:
                 return _nothing(view, wanted, why)
-        told = {"tokens": before, "trigger": view.window.trigger}
-        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **told)
+        counts = {"tokens": before, "trigger": view.window.trigger}
+        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **counts)
         draft = await view.propose(wanted, before, guidance=guidance)
         end_draft(counted.state, view.size)  # nobody writes while a person reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, reporting.why_no_more(plan.floor, before))
-    rooms, known = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
-    made = (c for c in draft.proposal.checkpoints if c.id not in known)
+    rooms, live_ids = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
+    made = (c for c in draft.proposal.checkpoints if c.id not in live_ids)
     return CompressionProposal(
         session_id=counted.state.id,
         window=view.size,
@@ -171,20 +171,14 @@ def _is_for(view: View, proposal: CompressionProposal) -> bool:
 
 
 def _edited(proposal: CompressionProposal, texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts that differ from those proposed.
-
-    Raises:
-        InvalidArgument: one is empty.
-        NotFound: the proposal has no checkpoint of that id.
-    """
-    known = {each.id: each.text for each in proposal.checkpoints}
+    originals = {checkpoint.id: checkpoint.text for checkpoint in proposal.checkpoints}
     edited = dict[str, str]()
     for id, text in texts.items():
-        if id not in known:
-            raise NotFound(f"this proposal has no checkpoint {id!r}: it has {sorted(known)}")
+        if id not in originals:
+            raise NotFound(f"this proposal has no checkpoint {id!r}: it has {sorted(originals)}")
         if not (words := text.strip().removeprefix(REFERENCE_LINE).strip()):
             reason = f"the summary given for {id} is empty: to refuse a proposal, do not accept it"
             raise InvalidArgument("summaries", reason)
-        if words != known[id]:
+        if words != originals[id]:
             edited[id] = words
     return edited

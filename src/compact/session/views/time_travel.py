@@ -53,11 +53,12 @@ def _let_go(state: SessionState, newest: Snapshot) -> None:
     """Delete snapshots beyond the policy's number: those without a note, the automatic ones first,
     then the oldest.
     """
-    known = state.store.snapshots(state.id)
-    excess = len(known) - state.policy.snapshots_kept
+    snapshots = state.store.snapshots(state.id)
+    excess = len(snapshots) - state.policy.snapshots_kept
     if excess <= 0:
         return
-    unnamed = [x for x in known if x.id != newest.id and (x.purpose != "recovery" or not x.note)]
+    others = (x for x in snapshots if x.id != newest.id)
+    unnamed = [x for x in others if x.purpose != "recovery" or not x.note]
     unnamed.sort(key=lambda x: x.purpose == "recovery")
     state.store.delete_snapshots(state.id, [x.id for x in unnamed[:excess]])
 
@@ -66,8 +67,8 @@ def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
     """A snapshot that differs only in its id and time."""
     own = {"id": "", "created_at": snapshot.created_at}
     wanted = snapshot.model_copy(update=own)
-    known = reversed(state.store.snapshots(state.id))
-    return next((each for each in known if each.model_copy(update=own) == wanted), None)
+    snapshots = reversed(state.store.snapshots(state.id))
+    return next((other for other in snapshots if other.model_copy(update=own) == wanted), None)
 
 
 def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
@@ -76,11 +77,11 @@ def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
     Raises:
         NotFound: there is none; the text names the newest ones.
     """
-    known = state.store.snapshots(state.id)
-    for snapshot in known:
+    snapshots = state.store.snapshots(state.id)
+    for snapshot in snapshots:
         if snapshot.id == snapshot_id:
             return snapshot
-    names = ", ".join(s.id for s in known[-5:]) or "none"
+    names = ", ".join(s.id for s in snapshots[-5:]) or "none"
     raise NotFound(f"no snapshot {snapshot_id!r} in session {state.id!r}; the newest: {names}")
 
 
@@ -110,8 +111,8 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
 
 def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
     try:
-        said = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
-        policy = CompactPolicy.model_validate(said)  # they were called so in early snapshots
+        fields = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
+        policy = CompactPolicy.model_validate(fields)  # they were called so in early snapshots
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(("policy", *map(str, first["loc"])))
@@ -136,7 +137,6 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 
 
 def _projection_at(state: SessionState, window: int, length: int) -> Projection | None:
-    """The projection that was in force for a window when the session had `length` messages."""
     moves = (move for move in state.moves(window, most=ALL_MOVES) if move.at <= length)
     move = next(moves, None)
     return _projection(state, move.projection_id if move else None)
@@ -204,7 +204,6 @@ def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move
 
 
 def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
-    """The destination of an undo or a redo."""
     done, undone = _places(state, view)
     places = done[:-1] if what == "undo" else undone
     if not places:
@@ -215,11 +214,11 @@ def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> De
 
 
 def _nothing(what: str, state: SessionState, view: View) -> str:
-    said = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
+    text = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
     last = state.store.moves(state.id, most=1)
     if last and last[0].window != view.size:
-        return f"{said}; its last {last[0].kind} was for a window of {last[0].window:,}"
-    return said
+        return f"{text}; its last {last[0].kind} was for a window of {last[0].window:,}"
+    return text
 
 
 Place = tuple[str, str | None]

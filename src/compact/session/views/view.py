@@ -69,7 +69,7 @@ def standing_in(
         return standing_of(projection, caps, tokens=tokens)
     before = _start_of_tail(counted.history, window.target - overhead_tokens)
     projections = _others(counted.state, size, before)
-    others = (adopted(each, caps, before=before, tokens=tokens) for each in projections)
+    others = (adopted(other, caps, before=before, tokens=tokens) for other in projections)
     bare = standing_of(None, caps, tokens=tokens)
     return max(others, key=lambda standing: standing.cut, default=bare)
 
@@ -187,8 +187,8 @@ class View:
         """
         return all_carried(
             [
-                {k: v for k, v in each.items() if k not in META} if "metadata" in each else each
-                for each in self._fold.rendered()
+                {k: v for k, v in wire.items() if k not in META} if "metadata" in wire else wire
+                for wire in self._fold.rendered()
             ]
         )
 
@@ -206,7 +206,8 @@ class View:
         with state.lock:
             state.catch_up()
             moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
-            move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
+            own = (m for m in moves if state.covers(m.branch_id, m.at))
+            move = next(own, None)
             projection = None
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)
@@ -248,7 +249,6 @@ class View:
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Show a projection, with what was recalled since."""
         recalled = self.recalled.shown(projection)
         self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
         self.projection = projection
@@ -343,7 +343,6 @@ class View:
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _left(self, limit: int, tokens: int, why: str) -> Plan:
-        """Leave the context as it is, and say why."""
         self._decided(tokens, why or "within what was asked for")
         return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
 
@@ -412,9 +411,9 @@ class View:
 
     def _show_again(self) -> None:
         """Show the same messages, with the recalled turns that count by now."""
-        seen = self._fold.seen
+        position = self._fold.seen
         self._show(self.projection)
-        self._fold.follow(seen)
+        self._fold.follow(position)
 
     def _look(self) -> None:
         """Search memory for the newest message, without the session's lock."""
@@ -478,8 +477,8 @@ class View:
             overhead = counted.preamble(self.size, state.goals).parts
             overhead_tokens = sum(overhead.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
-            given = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
-            standing = standing_in(counted, self.projection, self.window, **given)
+            sizes = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
+            standing = standing_in(counted, self.projection, self.window, **sizes)
             standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
         if rung is not None:
@@ -577,9 +576,9 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _decided(self, tokens: int, reason: str, **told: Any) -> None:  # noqa: ANN401 - fields
-        told = {"tokens": tokens, "trigger": self._trigger, **told}
-        self.counted.report_decision(self.size, reason, **told)
+    def _decided(self, tokens: int, reason: str, **fields: Any) -> None:  # noqa: ANN401 - fields
+        fields = {"tokens": tokens, "trigger": self._trigger, **fields}
+        self.counted.report_decision(self.size, reason, **fields)
 
 
 # --- where the tokens are ------------------------------------------------------------------------
@@ -604,13 +603,13 @@ def use_of(view: View) -> WindowUse:
     goals = min(goals, beside)
     parts = _of_messages(context, counted.counter)
     system = min(used, beside - goals + parts["system"])
-    known = system + goals + parts["checkpoint"] + parts["recalled"]
+    others = system + goals + parts["checkpoint"] + parts["recalled"]
     return WindowUse(
         system=system,
         goals=goals,
         checkpoints=parts["checkpoint"],
         recalled=parts["recalled"],
-        recent=max(0, used - known),
+        recent=max(0, used - others),
         usable=view.window.usable,
         exact=counted.counter.exact,
     )
