@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHARE, MOST_TOKENS = 0.1, 1_000
-"""Of a window, and tokens, that recall may take for one message unless it is told otherwise."""
+"""The default limit of recall for one message: a share of the window, and tokens."""
 ASKED_CHARS = 2_000
-"""Characters of a message that are looked for: of a longer one the first."""
+"""Characters of a message that are searched for, from its beginning."""
 CANDIDATES = 32
-"""Turns that are found, of which as many are quoted as fit."""
+"""Turns that are found. As many of them are quoted as fit."""
 HERE = "earlier in this conversation"
-"""What stands for the title of the session itself."""
+"""Stands for the title of the session itself."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
-"""Roles of what is quoted: results of tools are not."""
+"""Roles that are quoted. Results of tools are not."""
 
 
 def turn_recall(
@@ -48,7 +48,7 @@ def turn_recall(
     redactor: Redactor,
 ) -> TurnRecall:
     """What a session of that scope recalls old turns with. `memory` is a `MemoryManager`, or True
-    for one of the session's own store. `tokens` is the most that recall may take for one message.
+    for one over the session's own store. `tokens` is the most that recall may take for one message.
 
     Raises:
         InvalidArgument: the store keeps no index, or the memory is none or of another scope.
@@ -123,7 +123,7 @@ class _MemoryRecall:
             yield FoundTurn(turn, _quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """What a person or a model said there, without secrets; nothing of anybody else."""
+        """What a person or a model said there, without secrets. Other parts are left out."""
         text = person_text(message) if message.role == "user" else message.text
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
@@ -145,7 +145,7 @@ class _MemoryRecall:
         return self._memory._index.told((), sorted(sessions))[1]
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
-        """The message, if it is the one that was found."""
+        """The message, if it is still the one that was found."""
         at = turn.position
         try:
             entries = self._memory.store.read(turn.branch_id, at, at + 1)
@@ -168,7 +168,7 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
-    """Where messages stand in the table that are not among these."""
+    """A mask of the table's messages that leaves these out."""
     import numpy as np
 
     may = np.ones(len(turns), bool)

@@ -61,13 +61,13 @@ Place = tuple[str, int]
 class ContextManager:
     """A session: its whole history, and the active context for any window.
 
-    `model` is a model, or the key of one, that gives a window and a tokenizer; `window` is the size
-    in tokens and overrides the model's. Without either, the window is 8,192 tokens. For an unknown
-    model, its server is asked (not within a running event loop); where it does not say, give the
-    window. Its tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too.
-    Prompts are compressed when they pass the policy's trigger. The model writes the summaries where
-    it can be asked and is fit (docs/guides/summaries.md); `summarizer="extractive"` leaves them to
-    code.
+    `model` is a model, or its key. It gives a window and a tokenizer. `window` is the size in
+    tokens and overrides the model's. Without either, the window is 8,192 tokens. For an unknown
+    model, its server is asked, but not within a running event loop. If the server does not say,
+    give the window. Tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer
+    too. Prompts are compressed when they pass the policy's trigger. The model writes the summaries
+    if it can be asked and is fit (docs/guides/summaries.md). With `summarizer="extractive"` code
+    writes them.
 
     `store` is a file's name, an open store, or None for a session in memory only. A message is
     durable when `add_message` returns.

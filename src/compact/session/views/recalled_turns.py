@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from compact.session.counted_session import CountedSession
 
 KIND = "Memory"
-"""The kind in its heading."""
+"""The kind of own text that the heading names."""
 TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
-"""Its heading, without the digest."""
+"""The heading, without the digest."""
 SOURCE = "ours"
 """The source of the message: own text that is no checkpoint (`text.speakers`)."""
 MOST_NAME = 60
