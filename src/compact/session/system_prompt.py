@@ -7,7 +7,7 @@ key, the shown system prompt by its exact text (decision 046).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -229,7 +229,7 @@ class RepeatedSystemPrompt:
             return []
         history = self._state.history
         if any(not _says(history[position], said) for position, said in repeated):
-            leading = {i: history[i] for i in self._leading()}
+            leading = {i: history[i] for i in leading_system(history)}
             with self._state.lock:
                 show_system(self._state, list((leading | dict(repeated)).values()))
         return [history[position] for position, _ in repeated]
@@ -241,14 +241,10 @@ class RepeatedSystemPrompt:
     def _place(self, said: Message, number: int) -> int | None:
         """The session's position of the repeated system message of that number."""
         history = self._state.history
-        if leading := list(self._leading()):
+        if leading := leading_system(history):
             return number if number < len(leading) else None
         stand = (i for i in history.fixed if history[i].role in SYSTEM_ROLES)
         return next((i for i in stand if _says(history[i], said)), None)
-
-    def _leading(self) -> Iterator[int]:
-        history = self._state.history
-        return takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
 
 
 def _says(one: Message, other: Message) -> bool:
