@@ -8,13 +8,13 @@ session, its history and its log are the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from compact.engine.fold import Fold
 from compact.messages.budget import ContextWindow
 from compact.messages.events import TriggerDecision
-from compact.messages.messages import Message
-from compact.session.system_prompt import leading_system
+from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.wiring import nobody
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ class CountedSession:
     def report_prompt(self, size: int) -> None:
         """Report once what has no room in the system prompt of the window of that size."""
         state, history = self.state, self.history
-        own = sum(map(history.tokens, leading_system(history)))
+        leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
+        own = sum(map(history.tokens, leading))
         mode = state.policy.mode
         for event in state.prompting.over_budget(self.counter, mode, size, own):
             if (found := (size, event.part, event.tokens)) not in self._reported:
