@@ -193,7 +193,7 @@ def test_an_error_that_says_nothing_of_size_is_not_an_overflow() -> None:
     ctx.add_message(role="user", content="hello")
     before = ctx.get_context_for_model()
     for error in ("rate limit of 200000 tokens per minute", "invalid api key", {"error": "?"}):
-        with pytest.raises(ValueError, match="says nothing"):
+        with pytest.raises(ValueError, match="does not say that a context is too large"):
             ctx.report_overflow(error)
     assert ctx.get_context_for_model() == before
     assert ctx.snapshots() == []
