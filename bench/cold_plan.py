@@ -17,7 +17,7 @@ from bench.histories import SIZES, Record, history
 from bench.measuring import WINDOWS, Check, Setting, Spread, Table, in_turn
 from compact.engine.plan import Plan
 from compact.messages.formats.known import format_named
-from compact.session.compress import plan
+from compact.session.one_call import plan
 
 MOST = 1.5
 PEERS = ("langchain exact", "langchain approximate", "litellm")

@@ -21,8 +21,8 @@ from bench.histories import Record, history
 from bench.measuring import REPO_ROOT, WINDOWS, CannotMeasure, Spread, Table, Work, cpu_ms
 from bench.session import session
 from bench.whole import LIMIT, load
-from compact.session.compress import compress
 from compact.session.context_manager import ContextManager
+from compact.session.one_call import compress
 
 TURNS, SUMMARIZED = 3_000, 1_000
 OPENINGS = 5

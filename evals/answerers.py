@@ -23,7 +23,7 @@ from compact.messages.messages import Message
 from compact.messages.protocols import ChatModel
 from compact.messages.tokens import TokenCounter
 from compact.models.profiles import shipped
-from compact.session.running import blocking
+from compact.session import running
 from evals.questions import Probe, words_of
 
 NEAR = 1 / 3
@@ -185,7 +185,7 @@ def _said(model: ChatModel, prompt: ActiveContext, ask: Ask) -> str | None:
         return undressed(text_of(await model.complete(prompt, ask)))
 
     try:
-        return blocking.run(completed(), waits=True, instead="a thread without an event loop")
+        return running.run(completed(), waits=True, instead="a thread without an event loop")
     except ModelRefused:
         raise
     except (ModelFailed, ContextOverflow):
@@ -202,5 +202,5 @@ def _window_of(key: str, model: ChatModel) -> int:
         limits = await model.limits()
         return [size for size in (limits.window, limits.trained) if size is not None]
 
-    known = blocking.run(asked(), waits=True, instead="a thread without an event loop")
+    known = running.run(asked(), waits=True, instead="a thread without an event loop")
     return min(known, default=UNSAID_WINDOW)

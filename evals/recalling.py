@@ -22,7 +22,7 @@ from typing import Any
 from compact import ContextManager
 from compact.memory.memory_manager import MemoryManager
 from compact.messages.messages import Message
-from compact.session.remembered import KIND
+from compact.session.views.recalled_turns import KIND
 from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
 

@@ -24,7 +24,7 @@ from compact.messages.messages import Message
 from compact.messages.protocols import Summarizer
 from compact.messages.tokens import TokenCounter
 from compact.secrets.redaction import redact
-from compact.session.running import blocking
+from compact.session import running
 from evals import data, stats
 
 WINDOWS = (8_192, 32_768, 131_072)
@@ -126,7 +126,7 @@ def summarized(
         return await summarizer.summarize(request)
 
     try:
-        summary = blocking.run(
+        summary = running.run(
             summarizing(), waits=summarizer.waits, instead="a thread without an event loop"
         )
     except ModelRefused:

@@ -39,6 +39,8 @@ from compact.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from compact.config import CompactConfig
+    from compact.memory.memory_manager import MemoryManager as MemoryManager
+    from compact.memory.turn_recall import turn_recall as turn_recall
     from compact.models.providers.clients import check_package as check_package
     from compact.models.providers.clients import how_to_install as how_to_install
     from compact.models.providers.clients import is_here as is_here
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     repair_store, write_transcript = repair, writing.write
 
 _ADAPTERS = {
+    "MemoryManager": "memory.memory_manager:MemoryManager",
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
     "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
     "check_package": "models.providers.clients:check_package",
@@ -78,9 +81,11 @@ _ADAPTERS = {
     "read_file": "transcripts.documents:bytes_of",
     "read_stream": "transcripts.documents:all_of",
     "repair_store": "store.sqlite.repair:repair",
+    "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
 }
-"""Names that adapters offer unchanged, with their places. Each is loaded at the first use."""
+"""What adapters and the memory offer as it is, and where. Each is loaded when it is first used. The
+memory stands above the sessions that open it, so it is named here and not imported."""
 
 
 def __getattr__(name: str) -> object:

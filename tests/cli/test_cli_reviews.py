@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from compact import ContextManager
-from compact.session.views.manual_compression import FLOOR_ALONE
+from compact.session.views.fitting import FLOOR_ALONE
 
 WORDS = "The keeper counted the oars twice and found one missing."
 SECRET = "ghp_" + "a1B2c3D4e5" * 4

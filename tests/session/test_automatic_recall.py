@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from compact import CompactConfig, CompactManager, ContextManager, MemoryManager
 from compact.errors import InvalidArgument, ModelUnavailable, StoreFailed
+from compact.memory import turn_recall
 from compact.messages.formats.known import format_named
 from compact.messages.provider_rules import violations
-from compact.session import recalling
-from compact.session.lists.merged import apart
+from compact.session.merged import apart
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
 from tests import checker
@@ -80,7 +80,7 @@ def test_it_is_off_by_default_and_then_asks_nothing(file, monkeypatch):
     def refused(*_, **__):
         raise AssertionError("nobody asked for it")
 
-    monkeypatch.setattr(recalling, "is_about", refused)
+    monkeypatch.setattr(turn_recall, "is_about", refused)
     with ContextManager(window=4_000, store=file, session_id="new") as ctx:
         ctx.add_message(role="user", content=ASKED)
         assert shown(ctx) == said(ASKED)

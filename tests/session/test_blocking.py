@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from compact.errors import BlockingCallInLoop
-from compact.session.running import blocking
+from compact.session import running
 
 
 async def at_once() -> int:
@@ -29,18 +29,18 @@ async def fails() -> None:
 
 def test_what_does_not_wait_runs_in_this_thread():
     """FR-5: without any loop, and inside a running one too."""
-    assert blocking.run(at_once(), waits=False, instead="x") == 7
+    assert running.run(at_once(), waits=False, instead="x") == 7
 
     async def inside() -> int:
-        return blocking.run(at_once(), waits=False, instead="x")
+        return running.run(at_once(), waits=False, instead="x")
 
     assert asyncio.run(inside()) == 7
 
 
 def test_what_waits_runs_on_the_one_background_loop():
     """FR-5: the same for every caller."""
-    assert blocking.run(waits(), waits=True, instead="x") == "compact-loop"
-    assert blocking.run(waits(), waits=True, instead="x") == "compact-loop"
+    assert running.run(waits(), waits=True, instead="x") == "compact-loop"
+    assert running.run(waits(), waits=True, instead="x") == "compact-loop"
     assert sum(t.name == "compact-loop" for t in threading.enumerate()) == 1
 
 
@@ -48,7 +48,7 @@ def test_inside_a_running_loop_the_async_form_is_named():
     """FR-5: rather than to block the loop."""
 
     async def inside() -> None:
-        blocking.run(waits(), waits=True, instead="acompress(…)")
+        running.run(waits(), waits=True, instead="acompress(…)")
 
     with pytest.raises(BlockingCallInLoop, match=r"await acompress\(…\)"):
         asyncio.run(inside())
@@ -58,13 +58,13 @@ def test_inside_a_running_loop_the_async_form_is_named():
 def test_errors_come_through(waiting):
     """FR-6: as they were raised."""
     with pytest.raises(LookupError, match="inside"):
-        blocking.run(fails(), waits=waiting, instead="x")
+        running.run(fails(), waits=waiting, instead="x")
 
 
 def test_a_summarizer_that_waits_unannounced_is_told():
     """FR-6: it must say so, or nobody could run it."""
     with pytest.raises(RuntimeError, match="never waits has waited"):
-        blocking.run(waits(), waits=False, instead="x")
+        running.run(waits(), waits=False, instead="x")
 
 
 def test_an_interrupt_ends_the_work_too():
@@ -81,7 +81,7 @@ def test_an_interrupt_ends_the_work_too():
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            blocking.run(works_on(), waits=True, instead="x")
+            running.run(works_on(), waits=True, instead="x")
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.wait(60)
@@ -91,8 +91,8 @@ ENDS_EARLY = """
 import atexit, time
 atexit.register(time.sleep, 1.0)  # runs after those of compact: what is begun late is begun in it
 import re2
-from compact.session.running import blocking
-from compact.session.running.off_loop import in_thread
+from compact.session import running
+from compact.session.running import in_thread
 
 async def search():
     until = time.monotonic() + 3.0
@@ -100,8 +100,8 @@ async def search():
         re2.compile(rb"(?:[a-z] [a-z]|x)+[0-9]").search(b"a b c d e f g " * 2_000_000)
 
 busy = {busy}
-blocking._background_loop().call_soon_threadsafe(time.sleep, busy)
-blocking.BackgroundJob(in_thread(search()))
+running._background_loop().call_soon_threadsafe(time.sleep, busy)
+running.BackgroundJob(in_thread(search()))
 time.sleep(0.3 - busy)
 """
 

@@ -14,8 +14,7 @@ from compact.engine import pipeline
 from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
 from compact.messages.events import BranchTaken, ErrorRaised, Event, TriggerDecision
 from compact.messages.formats.known import FORMATS, format_named
-from compact.session import compact_manager
-from compact.session.lists import last_list
+from compact.session import compact_manager, resent_list
 from compact.store.inmemory import InMemoryStore
 from compact.telemetry.event_privacy import without_content
 from compact.testing.fakes import ScriptedSummarizer
@@ -183,7 +182,7 @@ def test_a_list_with_nothing_new_is_neither_counted_nor_stored_again(
             sent = manager.preflight("s", messages)
             before, kept = counted, stored()
             with monkeypatch.context() as without:
-                without.delattr(last_list, "recognized")
+                without.delattr(resent_list, "recognized")
                 for _ in range(5):
                     assert manager.preflight("s", messages) == sent
             assert (counted, stored()) == (before, kept)

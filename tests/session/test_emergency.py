@@ -13,7 +13,7 @@ from compact.errors import ContextOverflow, WrongLayer
 from compact.messages.context import ActiveContext
 from compact.messages.events import EmergencyRung, RatioLearned
 from compact.messages.replies import Usage
-from compact.session.views.emergency_ladder import tried
+from compact.session.views.fitting import tried
 from compact.store.inmemory import InMemoryStore
 from compact.testing import ScriptedModel
 from tests import checker
@@ -193,7 +193,7 @@ def test_an_error_that_says_nothing_of_size_is_not_an_overflow() -> None:
     ctx.add_message(role="user", content="hello")
     before = ctx.get_context_for_model()
     for error in ("rate limit of 200000 tokens per minute", "invalid api key", {"error": "?"}):
-        with pytest.raises(ValueError, match="says nothing"):
+        with pytest.raises(ValueError, match="does not say that a context is too large"):
             ctx.report_overflow(error)
     assert ctx.get_context_for_model() == before
     assert ctx.snapshots() == []

@@ -7,7 +7,7 @@ import pytest
 from compact import ContextManager, SQLiteManager, compress
 from compact.messages.checkpoints import Checkpoint, Span
 from compact.messages.own_text import headed, keyed
-from compact.session.lists.merged import apart
+from compact.session.merged import apart
 from compact.session.state import KEY
 from compact.store.inmemory import InMemoryStore
 from tests import checker

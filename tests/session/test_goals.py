@@ -9,7 +9,7 @@ from compact.errors import StoreFailed, Superseded
 from compact.messages.events import ErrorRaised, Event, GoalsChanged
 from compact.messages.goals import MODELS, Goal
 from compact.messages.protocols import SessionStore
-from compact.session import goal_tracking
+from compact.session import intake
 from compact.session.session_log import MOST_TRACKED
 from compact.store.inmemory import InMemoryStore
 from compact.telemetry.plain_words import sentence
@@ -279,7 +279,7 @@ def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
     """FR-1, FR-7: also where the notes of its time are too many by now, and only some messages are
     looked through.
     """
-    monkeypatch.setattr(goal_tracking, "MOST_BEHIND", 16)
+    monkeypatch.setattr(intake, "MOST_BEHIND", 16)
     ctx = session(store)
     ctx.set_goals(["Mend the roof."])
     for i in range(2 * MOST_TRACKED):

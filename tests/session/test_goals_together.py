@@ -15,7 +15,7 @@ from compact.messages.events import Event, GoalsChanged
 from compact.messages.goals import Goal, Subtask
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
-from compact.session.goal_tracking import goals_by, track
+from compact.session.intake import goals_by, track
 from tests.session.asking import STORES, opened, session
 from tests.sizes import size
 

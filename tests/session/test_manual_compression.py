@@ -32,15 +32,17 @@ TALK = [
 
 
 @pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
-@pytest.mark.parametrize("share", [0.6, 0.8, 0.98])
-def test_a_request_at_half_full_frees_forty_percent_above_the_floor(window, share):
-    """(K-16) Of what may be shortened at all."""
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.45, 0.6, 0.8, 0.98])
+def test_a_request_frees_forty_percent_above_the_floor(window, share):
+    """(K-16) Of what may be shortened at all. Below half full it may be a little less, and the plan
+    says why."""
     ctx = filled(share, window, TALK)
     before = ctx._session.view.tokens_now
     floor = Ladder(ctx.history, ctx.policy).floor() + ctx._session.view.overhead_tokens
-    ctx.compress_conversation()
+    plan = ctx.compress_conversation()
     after = ctx.active_context().tokens
-    assert (before - after) / (before - floor) >= FREED
+    least = FREED * (0.9 if plan.why and share < 0.5 else 1)
+    assert (before - after) / (before - floor) >= least
 
 
 @pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
@@ -93,18 +95,6 @@ def test_what_a_person_wants_kept_reaches_the_summarizer():
             ctx.add_message(message)
     ctx.compress_conversation(0.3)
     assert summarizer.requests[-1].guidance == ""
-
-
-@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
-@pytest.mark.parametrize("share", [0.2, 0.3, 0.45])
-def test_a_request_below_half_full_frees_forty_percent_as_well(window, share):
-    """(K-16)"""
-    ctx = filled(share, window, TALK)
-    before = ctx._session.view.tokens_now
-    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._session.view.overhead_tokens
-    plan = ctx.compress_conversation()
-    after = ctx.active_context().tokens
-    assert (before - after) / (before - floor) >= (0.9 if plan.why else 1) * FREED
 
 
 def test_where_little_can_be_freed_the_plan_says_why():

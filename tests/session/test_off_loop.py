@@ -15,7 +15,7 @@ import pytest
 from compact import ContextManager, acompress
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import Event
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
 
 LINES = "The harbour opens at nine and closes at five, said the keeper.\n" * 40
 

@@ -11,7 +11,7 @@ from compact.messages.checkpoints import is_checkpoint_text
 from compact.messages.events import BranchTaken, Event
 from compact.messages.messages import Text, ToolCall, ToolResult
 from compact.messages.own_text import headed
-from compact.session.lists.merged import apart
+from compact.session.merged import apart
 from compact.store.inmemory import InMemoryStore
 
 Dict = dict[str, Any]

@@ -10,7 +10,7 @@ from compact import ContextManager
 from compact.messages.messages import Message
 from compact.messages.own_text import headed
 from compact.messages.protocols import SessionStore
-from compact.session.lists.merged import apart
+from compact.session.merged import apart
 from compact.session.state import KEY
 from compact.store.inmemory import InMemoryStore
 from tests import checker

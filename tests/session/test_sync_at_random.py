@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.messages.events import BranchTaken, Event
-from compact.session.lists import syncing
-from compact.session.lists.last_list import LastList, ListDigest, understood
-from compact.session.lists.recognition import Recognized, recognized
-from compact.session.methods import adding
+from compact.session import context_manager
+from compact.session.resent_list import (
+    LastList,
+    ListDigest,
+    Recognized,
+    checked,
+    recognized,
+    understood,
+)
 from compact.session.state import SessionState
 from compact.session.views.view import View
 from tests.session.test_recognition import Dict, stored
@@ -84,12 +89,12 @@ def understood_both_ways(
     """
     messages, found = understood(state, view, last, listed)
     if not found.ours:
-        again = recognized(state, view, syncing.checked(listed.messages))
+        again = recognized(state, view, checked(listed.messages))
         assert found == again
     return messages, found
 
 
-@patch.object(adding, "understood", understood_both_ways)
+@patch.object(context_manager, "understood", understood_both_ways)
 @given(steps=STEPS, has_system=st.booleans())
 @settings(max_examples=size(15, 150), deadline=None)
 def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(

@@ -17,8 +17,8 @@ from compact.errors import InvalidMessage
 from compact.messages.events import BranchTaken, Event
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
-from compact.session.lists.last_list import understood
-from compact.session.methods import adding
+from compact.session import context_manager
+from compact.session.resent_list import understood
 from compact.store.inmemory import InMemoryStore
 from tests.session.test_recognition import Dict, compressed, found_text, stored, talk
 
@@ -57,7 +57,7 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
             barrier.wait(60)
         return given, found
 
-    monkeypatch.setattr(adding, "understood", both_first)
+    monkeypatch.setattr(context_manager, "understood", both_first)
     known = talk(0, 2) if edited else talk(0, 3)
     wanted = [*known, {"role": "user", "content": "Charge my card."}]
     at_once(lambda: one.sync(wanted), lambda: two.sync(wanted))

@@ -13,7 +13,7 @@ from compact.errors import CannotFit, StoreFailed
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import StageStarted
 from compact.messages.protocols import SessionStore
-from compact.session.views.emergency_ladder import make_fit
+from compact.session.views.fitting import make_fit
 from compact.store.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker

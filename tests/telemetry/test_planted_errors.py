@@ -27,8 +27,7 @@ from compact.errors import StoreFailed
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import Event, SummaryReplaced, TriggerDecision
 from compact.messages.protocols import SessionStore
-from compact.session.running.blocking import BackgroundJob
-from compact.session.running.off_loop import in_thread, on_loop
+from compact.session.running import BackgroundJob, in_thread, on_loop
 from compact.session.views.view import View
 from compact.store.inmemory import InMemoryStore
 from compact.telemetry.plain_words import LONGEST

@@ -30,7 +30,7 @@ from compact.exchange import session_file
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
-from compact.session.compress import plan
+from compact.session.one_call import plan
 
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")

@@ -11,7 +11,7 @@ from compact.cli.told import PARTS, Shown, Styled, Table
 from compact.cli.words import counted, one_line, whole
 from compact.messages.context import render_text
 from compact.messages.messages import Message
-from compact.session.remembered import KIND
+from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 if TYPE_CHECKING:

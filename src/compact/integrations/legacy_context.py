@@ -28,7 +28,7 @@ from compact.exchange.migrating import migrate_data
 from compact.models.profiles import ModelBook
 from compact.models.resolving import DEFAULT_WINDOW
 from compact.session.compact_manager import CompactManager
-from compact.session.compress import acompress, compress
+from compact.session.one_call import acompress, compress
 
 PREFIXES = ("COMPACT_NEW_", "OLLM_NEW_")
 """Prefixes of the variables. The first one that is set counts."""

@@ -37,7 +37,7 @@ from compact.models.profiles import ModelBook
 from compact.secrets.redaction import redact
 from compact.session.compact_manager import CompactManager
 from compact.session.kept_list import KeptList
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
 
 try:
     from agents import Agent, AgentOutputSchema, FunctionTool, Handoff, RunConfig

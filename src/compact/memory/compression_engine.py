@@ -29,7 +29,7 @@ from compact.messages.events import Event
 from compact.messages.messages import Message
 from compact.messages.protocols import ChatModel, SessionStore, Summarizer
 from compact.messages.sessions import Session
-from compact.session.running import blocking
+from compact.session import running
 from compact.text.conversation import Conversation
 from compact.text.digests import (
     CompressedConversation,
@@ -181,7 +181,7 @@ class CompressionEngine:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
         work = self.acompress(conversation, level)
-        return blocking.run(work, waits=self.waits, instead="acompress()")
+        return running.run(work, waits=self.waits, instead="acompress()")
 
     async def acompress(
         self, conversation: Conversation, level: CompressionLevel
@@ -229,7 +229,7 @@ class CompressionEngine:
             raise InvalidArgument("target_ratio", reason)
         tokens = self.tokens_of(conversation.messages)
         work = self._digester.written(conversation.messages, tokens, target_ratio)
-        written = blocking.run(work, waits=self.waits, instead="acompress()")
+        written = running.run(work, waits=self.waits, instead="acompress()")
         return ConversationSummary(
             conversation_id=conversation.id, target_ratio=target_ratio, **dict(written)
         )
@@ -286,7 +286,7 @@ def digest_of(
         BlockingCallInLoop: a model writes, and this thread runs an event loop.
     """
     work = engine.awritten(original_of(store, session_id), level)
-    return blocking.run(work, waits=engine.waits, instead="it off the event loop")
+    return running.run(work, waits=engine.waits, instead="it off the event loop")
 
 
 class _Pages:

@@ -1,4 +1,6 @@
-"""A session that never overflows (`context_manager`), and one call (`one_call`).
+"""A session that never overflows (`context_manager`), one call (`one_call`), and the middleware for
+programs that keep their own list of messages (`compact_manager`).
 
-`compact_manager` is the middleware for programs that keep their own list of messages.
+`open_session` holds an open session: its state (`state`), its history and its views (`views`).
+`intake` takes messages in, and `prompt_sender` sends prompts.
 """

@@ -1,9 +1,12 @@
-"""Archiving: what a compression leaves behind is kept outside of the session's store as well, as a
-copy without secrets: the history as it was before, what the compression said, and the events.
+"""Archiving: copies, without secrets, of what a compression leaves behind.
 
-A thread writes it, so that no call of a model waits for a disk or a server. Where that fails, the
-event `compact.error` says so, it is not tried again, and the session goes on: it has everything in
-its own store. A program that ends waits until it is written, closed or not.
+They are kept outside of the session's store: the history before the compression, the summaries, and
+the events.
+
+A thread writes them, so that no call of a model waits for a disk or a server. If that fails, the
+event `compact.error` says so. It is not tried again, and the session goes on: it has everything in
+its own store. A program waits at its end until everything is written, whether the session is closed
+or not.
 """
 
 from __future__ import annotations
@@ -32,25 +35,24 @@ from compact.messages.message_redaction import redact_messages, redact_text
 from compact.messages.messages import Message
 from compact.messages.own_text import below
 from compact.messages.protocols import Emit, SessionStore, StorageAdapter
-from compact.messages.sessions import CheckpointRef, Move, Projection, Shown
+from compact.messages.sessions import CheckpointRef, Projection, Shown
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted
 
-PAGE = 256
-"""Messages that are read from the store at once."""
+PAGE = 256  # messages read from the store at once
 LONGEST_CLOSE = 30.0
-"""Seconds that closing waits for what is still to be written."""
+"""Seconds that closing waits for the rest to be written."""
 KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)
-"""The events that are kept: those that tell of a compression."""
+"""The events that are archived: those of a compression."""
 STAGE = "archive"
-"""What an error names as the stage that failed."""
+"""The stage that errors name."""
 SOURCE = "checkpoint"
-"""Whose messages in a projection are texts of a summary."""
+"""The source of messages whose text is a summary."""
 
 
 class Archive:
-    """Keeps what the compressions of a session leave behind."""
+    """Writes copies of what the compressions of a session leave behind."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Archive:
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
-        """Hand the event on, and keep what it tells of, where it is one of a compression."""
+        """Hand the event on, and archive it if it belongs to a compression."""
         self._tell(event)
         if isinstance(event, KEPT):
             self._later(lambda: self._save("event", lambda: self._event(event)))
@@ -78,8 +80,8 @@ class Archive:
             self._later(lambda: self._compression(event))
 
     def close(self, until: float | None = None) -> None:
-        """Wait until everything is written, but until no later than this time by the monotonic
-        clock, or for `LONGEST_CLOSE`; an event tells what is not.
+        """Wait until everything is written, at most until this time of the monotonic clock or for
+        `LONGEST_CLOSE`. An event reports what is left.
         """
         if self._lock.is_inherited:
             return
@@ -115,20 +117,17 @@ class Archive:
             self._left.popleft()
 
     def _compression(self, event: Committed) -> None:
-        found = next(self._moves(event), None)
-        if found is None or found.projection_id is None:
+        moves = self._store.moves(self._session_id, event.window, most=PAGE)
+        move = next((move for move in moves if move.number == event.move), None)
+        if move is None or move.projection_id is None:
             return
-        projection = self._store.projection(found.projection_id)
-        known = Known(redactor=self._redactor)
-        history = redact_messages(self._messages(found.branch_id, projection.at), known)
+        projection = self._store.projection(move.projection_id)
+        secrets = Known(redactor=self._redactor)
+        history = redact_messages(self._messages(move.branch_id, projection.at), secrets)
         self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
-        words = redact_text(said_by(projection), known)
+        words = redact_text(said_by(projection), secrets)
         step = projection.number
         self._save("summary", lambda: self._adapter.save_summary(self._session_id, step, words))
-
-    def _moves(self, event: Committed) -> Iterator[Move]:
-        moves = self._store.moves(self._session_id, event.window, most=PAGE)
-        return (move for move in moves if move.number == event.move)
 
     def _messages(self, branch_id: str, stop: int) -> Iterator[Message]:
         for start in range(0, stop, PAGE):
@@ -136,8 +135,8 @@ class Archive:
                 yield entry.message
 
     def _event(self, event: Event) -> str:
-        told = event.model_copy(update={"session_id": self._session_id})
-        return self._adapter.save_event(self._session_id, redacted(told, self._redactor))
+        named = event.model_copy(update={"session_id": self._session_id})
+        return self._adapter.save_event(self._session_id, redacted(named, self._redactor))
 
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:
@@ -160,8 +159,8 @@ class Archive:
 
 
 def said_by(projection: Projection) -> str:
-    """What stands in a prompt for the messages that are not in it: its checkpoints and its record,
-    in order.
+    """The texts that stand in a prompt for messages: the checkpoints and the record of a
+    projection, in order.
     """
     texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
     words: list[str] = []
@@ -171,23 +170,23 @@ def said_by(projection: Projection) -> str:
                 words.append(texts[checkpoint_id])
             case Shown(message, None) if message.metadata.source == SOURCE:
                 words.append(below(message.text))
-    return "\n\n".join(each.replace(REFERENCE_LINE, "").strip() for each in words)
+    return "\n\n".join(text.replace(REFERENCE_LINE, "").strip() for text in words)
 
 
 @cache
 def _writing() -> WeakSet[Archive]:
-    """Those that may have something to write. The first one registers the end: later than exporters
-    do, and so before theirs, which are to hear of it.
+    """The archives that may have something to write. The first one registers the wait at the end.
+    That is later than exporters do, so it runs before theirs, and they receive its events.
     """
-    found: WeakSet[Archive] = WeakSet()
+    archives: WeakSet[Archive] = WeakSet()
 
     @atexit.register
     def finish() -> None:
-        """Wait before the interpreter ends: a thread that it ends within a search aborts the
+        """Wait before the interpreter ends. A thread that it ends within a search aborts the
         process.
         """
         until = time.monotonic() + LONGEST_CLOSE
-        for each in list(found):
-            each.close(until)
+        for archive in list(archives):
+            archive.close(until)
 
-    return found
+    return archives

@@ -1,5 +1,6 @@
 """`CompactManager`: middleware. It takes the list that a program is about to send, and returns the
-one to send: the same, or compressed. Each session is a `ContextManager` of the manager's store.
+list to send: the same one, or a compressed one. Each session is a `ContextManager` of the manager's
+store.
 """
 
 from __future__ import annotations
@@ -27,53 +28,52 @@ from compact.messages.protocols import (
 )
 from compact.messages.sessions import DEFAULT_SCOPE
 from compact.secrets.redactor import Redactor
+from compact.session import running
 from compact.session.context_manager import ContextManager
-from compact.session.lists.system_prompt import MOST_TRIES
 from compact.session.one_call import acompress
-from compact.session.running import blocking
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
+from compact.session.system_prompt import MOST_TRIES
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
     from compact.session.state import SessionState
 
 MOST_OPEN = 64
-"""Sessions that stay open; one that was used longer ago is opened again when it is next used. Each
-holds what is in its window."""
+"""Sessions that stay open, each with what is in its window. The one that was used longest ago is
+closed, and opened again at its next use."""
 System = str | Sequence[Mapping[str, Any]] | None
-"""A system prompt in a field of its own, as text or as the provider's blocks."""
+"""A system prompt in its own field, as text or as the provider's blocks."""
 Tools = Sequence[Mapping[str, Any]] | None
-"""Schemas of tools."""
 
 
 class ManagerOptions(TypedDict, total=False):
-    """What a `CompactManager` takes beside its settings."""
+    """Options of a `CompactManager`, beside its settings."""
 
     store: str | Path | SessionStore | None
-    """Where sessions are kept: a file, an open store, or None for the settings' file; without one,
+    """Where sessions are kept: a file, an open store, or None for the settings' file. Without one,
     in memory."""
     scope: str
-    """The user, tenant or project that all its sessions belong to; `default` where none is
-    given."""
+    """The user, tenant or project that all its sessions belong to. Default: `default`."""
     tokenizer: str | TokenEstimator | None
-    """A tokenizer that counts instead of the settings' or the model's."""
+    """A tokenizer, instead of the settings' or the model's."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """A summarizer that writes instead of the settings'."""
+    """A summarizer, instead of the settings'."""
     archive: str | Path | StorageAdapter | None
-    """Where what compressions leave behind is kept, instead of the settings' `archive`."""
+    """Where copies of what compressions leave behind are kept, instead of the settings' `archive`.
+    """
     redactor: Redactor | None
-    """What is a secret beside what always is one, with validators of yours, instead of the
-    settings'."""
+    """Which texts are secrets, beside those that always are, instead of the settings'. It may have
+    validators of yours."""
     on_event: Callable[[Event], None] | None
-    """Is called with each event, in the order they happen."""
+    """Called with each event, in order."""
 
 
 class CompactManager:
     """Middleware before each call of a model.
 
-    `config` says for which model and window, and what is kept; without one, the defaults hold. The
+    `config` says for which model and window, and what is kept. Without it, the defaults hold. The
     window is the settings' `max_context_tokens`, else that of their `model`, else that of the model
-    a session is first used with, else 8,192 tokens.
+    that a session is first used with, else 8,192 tokens.
     """
 
     @taking(ManagerOptions)
@@ -92,18 +92,15 @@ class CompactManager:
             chosen = ":memory:"  # plain memory keeps no index
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
-        """The store of all its sessions."""
         archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
-        """Of all its sessions."""
+        """The scope of all its sessions."""
         self._memory: MemoryManager | None = None
         if self.config.memory:
-            from compact.memory.memory_manager import MemoryManager
-
-            self._memory = MemoryManager(self.store, scope=self.scope, settings=self.config)
+            self._memory = wiring.MemoryManager(self.store, scope=self.scope, settings=self.config)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
-        """The sessions that are open, the one that was used last at the end."""
+        """The open sessions. The one used last is at the end."""
         self._lock = forks.Lock()
         self._is_closed = False
 
@@ -138,7 +135,10 @@ class CompactManager:
             UnknownModel: nothing is known of the model, and the settings give no window.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        waits = bool(messages) and self._waits(session_id, model, format)
+        waits = (
+            bool(messages)
+            and self.session(session_id, model=model, format=format)._session.state.waits
+        )
         work = self.apreflight(
             session_id,
             messages,
@@ -147,7 +147,7 @@ class CompactManager:
             model=model,
             format=format,
         )
-        return blocking.run(work, waits=waits, instead="apreflight()")
+        return running.run(work, waits=waits, instead="apreflight()")
 
     async def apreflight(
         self,
@@ -182,22 +182,19 @@ class CompactManager:
                 format=format,
             )
 
-    def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
-        return self.session(session_id, model=model, format=format)._session.state.waits
-
     def manual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""
     ) -> list[Any]:
-        """Compress now, whatever the trigger says; the messages to send. `note` says what a
-        summarizing model should keep, in plain words. Where nothing can be freed, they stay as they
-        are, and the event `compact.trigger_decision` says why.
+        """Compress now, whatever the trigger says. Returns the messages to send. `note` says in
+        plain words what a summarizing model should keep. If nothing can be freed, the messages stay
+        as they are, and the event `compact.trigger_decision` says why.
 
         Raises:
             As `preflight`; StoreFailed: what is compressed must be stored.
         """
         waits = bool(messages) and self.session(session_id)._session.state.waits
         work = self.amanual_compact(session_id, messages, note)
-        return blocking.run(work, waits=waits, instead="amanual_compact()")
+        return running.run(work, waits=waits, instead="amanual_compact()")
 
     async def amanual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""
@@ -213,9 +210,9 @@ class CompactManager:
     def session(
         self, session_id: str, *, model: str | None = None, format: str | None = None
     ) -> ContextManager:
-        """The session of that id, opened when it is first asked for: to look at it, pin messages,
-        set goals or recall. The manager closes it. `format` is the wire format of one that is
-        opened; without it, a session takes on that of its messages.
+        """The session of that id, opened at its first use: to look at it, pin messages, set goals
+        or recall. The manager closes it. `format` is the wire format of a session that is opened.
+        Without it, a session takes on the format of its messages.
 
         Raises:
             InvalidConfig: it belongs to another scope, or is in another format.
@@ -230,15 +227,15 @@ class CompactManager:
                 self._open[session_id] = self._opened(session_id, model, format)
             self._open.move_to_end(session_id)
             left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
-            found = self._open[session_id]
+            ctx = self._open[session_id]
         if left is not None:
             left.close()
-        if model and found._session.models.own is None and not self.config.max_context_tokens:
-            found.set_model(model)  # the first that it is used with
-        return found
+        if model and ctx._session.models.own is None and not self.config.max_context_tokens:
+            ctx.set_model(model)  # the first that it is used with
+        return ctx
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call the function with each event of its sessions from now on; returns a function that
+        """Call the function with each event of its sessions from now on. Returns a function that
         ends it.
         """
         return self._bus.subscribe(listener)
@@ -289,7 +286,7 @@ class CompactManager:
 async def _prompt_of(
     ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
 ) -> list[Any]:
-    """What to send of a list that is resent whole.
+    """The prompt for a list that is resent whole.
 
     Raises:
         Superseded: other processes took the session elsewhere meanwhile, again and again.
@@ -306,7 +303,6 @@ async def _prompt_of(
 
 
 async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> list[Any]:
-    """What to send of a list that is compressed now."""
     with ctx._session.turn:
         ctx.sync(given)
         await ctx.acompress_conversation(guidance=note)
@@ -314,15 +310,15 @@ async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> 
 
 
 class _WantedPrompt(NamedTuple):
-    """Of which list a prompt is to be."""
+    """The list that a prompt is wanted for."""
 
     place: tuple[str, int]
-    """The branch that the list is, and its length."""
+    """The list's branch and its length."""
     beside: RequestExtras
-    """What is sent beside it."""
+    """What is sent beside the list."""
 
     def is_still(self, state: SessionState) -> bool:
-        """Whether the session is where the list has taken it."""
+        """Whether the session still stands at this list."""
         now = (state.branch_id, len(state.history))
         return now == self.place and state.prompting.has(self.beside)
 
@@ -333,8 +329,8 @@ async def _shown(
     model: str | None,
     wanted: _WantedPrompt | None = None,
 ) -> list[Any] | None:
-    """The prompt, of messages as they were given: values, or a provider's dictionaries. None where
-    the session is elsewhere than at the list that is wanted.
+    """The prompt, in the form of the given messages: values, or a provider's dictionaries. None if
+    the session stands elsewhere than at the wanted list.
     """
     session = ctx._session
     view = session.view if model is None else session.view_for(model)

@@ -1,4 +1,4 @@
-"""Compress in one call, with no set-up and no key: what the functions of `one_call` load."""
+"""Compress in one call, with no set-up and no key. `one_call` loads this module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Unpack
+from typing import Any
 
 from compact import wiring
 from compact.engine import pipeline
@@ -28,52 +28,25 @@ from compact.messages.own_text import OwnText, keyed
 from compact.messages.policy import CompactPolicy
 from compact.models.profiles import shipped
 from compact.secrets.redactor import NOTHING_ELSE
-from compact.session.lists.merged import apart
+from compact.session import running
+from compact.session.merged import apart
 from compact.session.one_call import Options
 from compact.session.prompt_parts import checked_size, parts_beside
-from compact.session.running import blocking
-from compact.session.running.off_loop import delivered_on_loop, off_loop
-from compact.session.running.timeout_summarizer import TimeoutSummarizer
+from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
 
 SHORTEST_KEY = 16
-"""Bytes of a key, at least: 128 bits are too many to guess. Who knows the key can write what is
-taken for our own text."""
+"""Bytes of a key, at least: 128 bits are too many to guess. Whoever knows the key can write text
+that is taken for compact's own."""
 MOST_FOR_WORDS = 8_192
-"""Largest ceiling of which the newest messages of a person take their share first (FR-8): in a
-larger one there is room for them anyway."""
+"""Largest ceiling in which a person's newest messages take their share first (FR-8). A larger one
+has room for them anyway."""
 SHRINKS = 3
 """How often a result that is too large as it is sent is made again, smaller."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
-def compress(
-    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
-) -> list[Any]:
-    """`one_call.compress`."""
-    return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
-
-
-async def acompress(
-    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
-) -> list[Any]:
-    """`one_call.acompress`."""
-    task = _Task(messages, max_tokens, options)
-    return task.render(await task.work())
-
-
-def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """`one_call.plan`."""
-    task = _Task(messages, max_tokens, options)
-    return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
-
-
-async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """`one_call.aplan`."""
-    return await _Task(messages, max_tokens, options).work()
-
-
-class _Task:
-    """One call, its options resolved."""
+class Task:
+    """One call, with its options resolved."""
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
         self._given = messages_given(given)
@@ -116,7 +89,7 @@ class _Task:
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
-        """The plan; in an event loop it is made off the loop."""
+        """The plan. In an event loop it is made off the loop."""
         return await off_loop(self._planned())
 
     async def _planned(self) -> Plan:
@@ -146,8 +119,8 @@ class _Task:
         )
 
     def _joining_adds(self, context: ActiveContext) -> int:
-        """Tokens that texts take more together than alone, where messages are sent as one: some
-        tokenizers count so.
+        """Tokens that texts take more when they are joined into one message. Some tokenizers count
+        so.
         """
         more = 0
         for message in context.sent if context.seams else ():
@@ -157,10 +130,12 @@ class _Task:
                 more += max(0, self._counter.text("\n\n".join(texts)) - alone)
         return more
 
-    def rendered(self, *, instead: str) -> list[Any]:
-        return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
+    def run(self, *, instead: str) -> Plan:
+        """The plan, for a blocking caller. `instead` is the async form to name in an error."""
+        return running.run(self.work(), waits=self.waits, instead=instead)
 
     def render(self, done: Plan) -> list[Any]:
+        """The plan's messages, in the form of the given ones."""
         if done.unchanged and len(self._history) > len(self._given):
             return list(self._given)  # what was joined stays so
         messages = done.context.sent
@@ -180,14 +155,14 @@ def _own_text(key: bytes | None) -> OwnText:
     if key is None:
         return keyed(_PROCESS_KEY)
     if not isinstance(key, bytes) or len(key) < SHORTEST_KEY:
-        said = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
-        raise InvalidArgument("key", f"key must be at least {SHORTEST_KEY} bytes, got {said}")
+        size = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
+        raise InvalidArgument("key", f"key must be at least {SHORTEST_KEY} bytes, got {size}")
     return keyed(key)
 
 
 def _pins_of(given: Iterable[int] | None, pieces: Sequence[int]) -> list[int]:
-    """The positions to pin, among messages each of which was given as so many pieces: the last of
-    them is what was said.
+    """The positions to pin. `pieces` says into how many messages each given message was split. The
+    last of them has its words.
     """
     if given is None:
         return []

@@ -1,8 +1,8 @@
 """A session as one tokenizer counts it.
 
 A session has one tokenizer of its own. A prompt for a model with another tokenizer is made by that
-one's counts: what fits by one tokenizer may be far too large by another. Only counts differ; the
-session, with its history and its log, is the same.
+tokenizer's counts: what fits by one may be far too large by the other. Only the counts differ. The
+session, its history and its log are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_RESERVED = 0.5
-"""Share of a window that an answer may keep free, where a provider's is smaller than was said."""
+"""Largest share of a window that is kept free for an answer, if the provider's window is smaller
+than was said."""
 
 
 class CountedSession:
@@ -37,7 +38,8 @@ class CountedSession:
         self.state = state
         self.counter = counter
         self._reported: set[tuple[int, str, int]] = set()
-        """Of which parts of which window's system prompt it was said that they have no room."""
+        """Parts of system prompts without room that were reported already: window, part and tokens.
+        """
 
     @property
     def tokenizer(self) -> str:
@@ -51,7 +53,7 @@ class CountedSession:
 
     @property
     def calibration(self) -> Calibration:
-        """What the counts are corrected by."""
+        """The correction of the counts."""
         return self.state.calibration(self.tokenizer)
 
     def learn(self, calibration: Calibration) -> None:
@@ -60,24 +62,24 @@ class CountedSession:
 
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
-        policy, known = self.state.policy_for(size), self.calibration
-        borne_out, reserve = known.window(size), policy.output_reserve
-        if borne_out < size:  # what was reserved in a larger window may be all that there is
-            reserve = min(reserve, int(borne_out * MOST_RESERVED))
+        policy, calibration = self.state.policy_for(size), self.calibration
+        proven, reserve = calibration.window(size), policy.output_reserve
+        if proven < size:  # what was reserved in a larger window may be all that there is
+            reserve = min(reserve, int(proven * MOST_RESERVED))
         return ContextWindow(
-            size=borne_out,
+            size=proven,
             output_reserve=reserve,
             trigger_ratio=policy.trigger_ratio,
             target_ratio=policy.target_ratio,
             trigger_tokens=policy.trigger_tokens,
-            ratio=known.ratio,
+            ratio=calibration.ratio,
         )
 
     def preamble(
         self, size: int, goals: Sequence[Goal] = (), *, mode: str | None = None
     ) -> Preamble:
-        """What stands before the history in the window of that size, these goals with it; in the
-        session's mode where none is given.
+        """What stands before the history in a window of that size, with these goals. The mode is
+        the session's if none is given.
         """
         state = self.state
         wanted = mode or state.policy.mode
@@ -103,8 +105,8 @@ class CountedSession:
         *,
         settled: bool,
     ) -> Fold:
-        """A context that goes on from a projection, with what was recalled before which messages.
-        `settled` is for one that was gone back to.
+        """A context that goes on from a projection. `recalled` are the recalled messages by the
+        position that they stand before. `settled` is for a projection that was gone back to.
         """
         goals = self.state.goals_shown(projection, len(self.history))
         fold = self.fold(self.preamble(size, goals))
@@ -114,11 +116,11 @@ class CountedSession:
         return fold
 
     def has_counted(self, projection: Projection) -> bool:
-        """Whether a projection's tokens were counted by this tokenizer."""
+        """Whether this tokenizer counted a projection's tokens."""
         return self.state.counted_by(projection) == self.tokenizer
 
     def noted(self, projection: Projection) -> dict[str, Mapping[str, Any]]:
-        """The note that says that a projection's tokens were counted by this tokenizer."""
+        """A note that this tokenizer counted a projection's tokens."""
         return self.state.counted_noted(projection, self.tokenizer)
 
     def report_decision(
@@ -130,7 +132,7 @@ class CountedSession:
         guidance: str = "",
         **told: Any,  # noqa: ANN401 - the event's fields
     ) -> None:
-        """Tell whether the window of that size is compressed, if anybody listens."""
+        """Report whether the window of that size is compressed, if anybody listens."""
         state = self.state
         if state.emit is ignore_event:  # asked at every turn
             return
@@ -139,7 +141,7 @@ class CountedSession:
         state.emit(state.with_policy(event, guidance))
 
     def report_prompt(self, size: int) -> None:
-        """Say once what has no room in the system prompt of the window of that size."""
+        """Report once what has no room in the system prompt of the window of that size."""
         state, history = self.state, self.history
         leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
         own = sum(map(history.tokens, leading))

@@ -1,4 +1,4 @@
-"""How what somebody gives becomes an entry of a session's log: read, scored, counted and marked."""
+"""How a given message becomes an entry of a session's log: read, scored, counted and marked."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from compact.text.speakers import may_be_persons
 WIRE = "chat_completions"
 """The format of sessions that memory makes."""
 MOST_TRIES = 100
-"""Writers that may be faster, one after the other."""
+"""Tries to append, if other writers are faster."""
 OURS = (*META, "importance_score")
-"""Fields of a message that no provider is sent."""
+"""Fields of a message that are compact's own. No provider is sent them."""
 
 
 def parsed(
@@ -32,7 +32,7 @@ def parsed(
     position: int,
     before: Before = (),
 ) -> Message:
-    """A message that somebody gave, in a session of that wire format; `before` is what it follows.
+    """A given message, in a session of that wire format. `before` are the messages that it follows.
 
     Raises:
         InvalidMessage: it is malformed; the text names the field.
@@ -45,8 +45,8 @@ def parsed(
     if raw.keys().isdisjoint(OURS):
         return message
     sent = {k: v for k, v in (message.wire or {}).items() if k not in OURS}
-    given = {"role": message.role, "importance_score": raw.get("importance_score")}
-    score = Message.of(given, path=f"messages[{position}]").importance_score
+    fields = {"role": message.role, "importance_score": raw.get("importance_score")}
+    score = Message.of(fields, path=f"messages[{position}]").importance_score
     return message.model_copy(update={"wire": sent, "importance_score": score})
 
 
@@ -65,14 +65,14 @@ def entry_of(
     before: Callable[[], Message | None],
     never_pruned: Collection[str],
 ) -> Entry:
-    """The entry of a message; `before` gives the one that it follows."""
+    """The entry of a message. `before` gives the message that it follows."""
     fixed = message.role in never_pruned or message.is_pinned
     person = may_be_persons(message, before)
     return Entry(message, counter.message(message), FIXED * fixed | PERSON * person)
 
 
 def new_branch(store: SessionStore, session_id: str) -> Branch:
-    """The next branch of a session, or its first one, by an id that no branch of the store has."""
+    """The next branch of a session, or its first one, with an id that is new to the store."""
 
     def is_taken(name: str) -> bool:
         try:
@@ -86,7 +86,7 @@ def new_branch(store: SessionStore, session_id: str) -> Branch:
 
 
 def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Message:
-    """Append a message to a session of a scope, which is made where there is none.
+    """Append a message to a session of a scope. The session is made if there is none.
 
     Raises:
         InvalidMessage: it is malformed.

@@ -1,8 +1,8 @@
 """`SessionHistory`: the full record of a session, kept in a store. It only grows.
 
-The third of the three layers: an active context is made from it, and it is never sent to a model
-itself. What is in view and what is new is in memory, the rest stays in the store and is read by
-pages where somebody looks; so a session costs its window, whatever its length.
+An active context is made from it. The history itself is never sent to a model. The messages in view
+and new messages are in memory. The rest stays in the store, and is read by pages when it is needed.
+So a session costs its window, whatever its length.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from compact.session.entering import entry_of, scored
 from compact.text.speakers import marked, may_be_persons
 
 PAGE = 32
-"""Messages that are read from the store at once."""
+"""Messages read from the store at once."""
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 SLACK = 32
-"""Tokens that a system prompt may be shorter than the one before and count the same."""
+"""Tokens by which a system prompt may be shorter than the one before and still count the same. So
+no count changes if only the time in it does."""
 MOST_PERSONS = 200
 """Positions of a person's newest messages that stay in memory."""
 
 
 class SessionHistory(History):
-    """One branch of a session. Reads like a sequence of messages; only `append` adds to it."""
+    """One branch of a session. It reads like a sequence of messages. Only `append` adds to it."""
 
     def __init__(
         self,
@@ -58,18 +59,18 @@ class SessionHistory(History):
         self._length = branch.messages
         self._versioned = store if isinstance(store, Versioned) else None
         self._appended = 0
-        """Transactions that appended to it here."""
+        """Transactions that this object appended."""
         self._seen: Version | None = None
-        """The store's version when the messages of other writers were taken in last."""
+        """The store's version when other writers' messages were last read."""
         self._counts = counts
         """Whether the store's counts were made with this counter."""
         self._lock = forks.Lock()
         self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
         """This history as each tokenizer counts it."""
         self._instead: dict[int, tuple[Message, int]] = {}
-        """Other words for the leading system messages, and the least that they count."""
+        """Other words shown for the leading system messages, and the least that they count."""
         self.own_system: str | None = None
-        """What of them is the client's own words, where others stand around them."""
+        """The client's own words in them, if others stand around those."""
         self._put_aside: dict[int, int] = {}
         """Tokens that may be shown of messages that were put aside."""
         self._aside: dict[int, tuple[Message, int]] = {}
@@ -109,7 +110,7 @@ class SessionHistory(History):
                 self._tokens.setdefault(position, entry.tokens)
 
     def _as_said(self, entry: Entry) -> Message:
-        """The stored message, as one of this session's format where it says the same in it."""
+        """The stored message, in this session's format if it says the same in it."""
         message = _as_marked(entry)
         if message.wire_format in (self.wire.name, None) or not self.wire.reads_the_same(message):
             return message
@@ -118,10 +119,10 @@ class SessionHistory(History):
     def append(
         self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
     ) -> list[Message]:
-        """Append the messages that `make` gives for the position of the first, or rather copies of
-        them; durable when this returns.
+        """Append copies of the messages that `make` returns for the position of the first one. They
+        are durable when this returns.
 
-        Another writer may be faster: then its messages are taken in, and `make` is asked again.
+        If another writer is faster, its messages are taken in, and `make` is called again.
 
         Raises:
             Superseded: the branch does not have `expected` messages any more; nothing was stored.
@@ -145,8 +146,6 @@ class SessionHistory(History):
         raise Superseded("other writers were faster a hundred times in a row")
 
     def _entry(self, message: Message, new: Sequence[Entry]) -> Entry:
-        """The entry of a message that follows new ones."""
-
         def before() -> Message | None:
             if new:
                 return new[-1].message
@@ -155,7 +154,6 @@ class SessionHistory(History):
         return entry_of(message, self.counter, before, self._never_pruned)
 
     def _take(self, entries: Sequence[Entry]) -> None:
-        """Go on with entries that the store has."""
         self._keep(self._length, entries)
         for position, (_, _, marks) in enumerate(entries, self._length):
             if marks & FIXED:
@@ -167,10 +165,10 @@ class SessionHistory(History):
     def as_shown(
         self, messages: Sequence[Message], own: str | None = None
     ) -> tuple[SystemShown, int]:
-        """These words in the place of the leading system messages, `own` of them the client's own,
-        and how many tokens more they are.
+        """A change that shows these words for the leading system messages, and how many tokens more
+        they are. `own` are the client's own words in them.
 
-        A few tokens less count as none: where only the time changes, no count does.
+        A few tokens less count as none (`SLACK`).
         """
         before = [self.tokens(position) for position in range(len(messages))]
         counts = [
@@ -186,8 +184,8 @@ class SessionHistory(History):
         return shown, sum(counts) - sum(before)
 
     def take_system(self, shown: SystemShown) -> None:
-        """Show a system prompt if it stands for the one of this branch. Its counts are the
-        least that each tokenizer counts.
+        """Show a system prompt, if it stands for the one of this branch. Each tokenizer counts at
+        least the change's tokens.
         """
         count = len(shown.messages)
         if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
@@ -197,11 +195,11 @@ class SessionHistory(History):
             for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
                 message = self._messages[position] = self.wire.parse(wire, position)
                 self._instead[position] = (message, said)
-                for known in self._known_of_messages():
-                    known.pop(position, None)
+                for by_position in self._known_of_messages():
+                    by_position.pop(position, None)
 
     def _known_of_messages(self) -> Iterator[dict[int, Any]]:
-        """What is remembered of messages by their positions, but for the messages."""
+        """What is kept in memory by position, except the messages."""
         yield from (self._importance, self._redacted)
         for column in self._columns.values():
             yield from (column._tokens, column._instructions, column._aside)
@@ -221,15 +219,15 @@ class SessionHistory(History):
         return made
 
     def version(self) -> Version | None:
-        """What changes when anything is stored but by `append` here; None where the store cannot
-        tell.
+        """Changes when anything is stored, except by `append` of this object. None if the store has
+        no versions.
         """
         with self._lock:
-            told = self._versioned.version() if self._versioned else None
-            return told and (told[0], told[1] - self._appended)
+            version = self._versioned.version() if self._versioned else None
+            return version and (version[0], version[1] - self._appended)
 
     def catch_up(self) -> Version | None:
-        """Take in what other writers have appended; up to which version of the store."""
+        """Take in what other writers have appended. Returns the store's version."""
         with self._lock:
             version = self.version()
             if version is None or version != self._seen:
@@ -239,7 +237,7 @@ class SessionHistory(History):
             return version
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Leave what stands before a position to the store, but for some positions."""
+        """Drop from memory what stands before a position, except some positions."""
         with self._lock:
             for kept in (self._messages, *self._known_of_messages()):
                 gone = [i for i in list(kept) if i < before and i not in keep]
@@ -253,8 +251,8 @@ class SessionHistory(History):
                 self._persons_from = self._person_positions[0]
 
     def put_aside(self, position: int, most: int) -> None:
-        """Show of the message there no more than head and tail from now on, about so many tokens;
-        what was said stays.
+        """Show no more than head and tail of the message from now on, about `most` tokens. The
+        stored message stays.
         """
         with self._lock:
             self._put_aside[position] = most
@@ -262,22 +260,21 @@ class SessionHistory(History):
                 column._aside.pop(position, None)
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
-        """What would be shown of the message there, and its tokens."""
+        """What would be shown of the message, and its tokens."""
         short = put_aside(self[position], most, self.counter)
         return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:
-        """The message there as a model is shown it: as it was said, or what is shown of it where it
-        was put aside, or where its reasoning is not wanted any more.
+        """The message as a model is shown it: as it was said, shortened if it was put aside, or
+        without reasoning that is not sent again.
         """
         return self._known_aside(position)[0] if self._is_less(position) else self[position]
 
     def sends_reasoning(self, position: int) -> bool:
-        """Whether the reasoning of the message there is sent again."""
+        """Whether the reasoning of the message is sent again."""
         return not self.wire.thinks_in_fields or self.wants_reasoning(position)
 
     def _is_less(self, position: int) -> bool:
-        """Whether less is shown of the message there than was said."""
         if position in self._put_aside:
             return True
         return self[position].has_reasoning and not self.sends_reasoning(position)
@@ -293,30 +290,28 @@ class SessionHistory(History):
         return self._aside[position]
 
     def tokens(self, position: int) -> int:
-        """Tokens of the message there as sent."""
+        """Tokens of the message as it is sent."""
         if self._is_less(position):
             return self._known_aside(position)[1]
         return self.said_tokens(position)
 
     def said_tokens(self, position: int) -> int:
-        """Tokens of the message there as it was said. What the message itself says of them counts
-        for nothing: another tokenizer may have said so.
+        """Tokens of the message as it was said. The message's own count is ignored: another
+        tokenizer may have made it.
         """
-        known = self._tokens.get(position)
-        if known is None:
+        tokens = self._tokens.get(position)
+        if tokens is None:
             message = self[position]
-            known = self._tokens.get(position)  # the store may know
-        if known is None:
-            known = self.counter.message(message)
+            tokens = self._tokens.get(position)  # the store may know
+        if tokens is None:
+            tokens = self.counter.message(message)
             if position in self._instead:
-                known = max(known, self._instead[position][1])
-            self._tokens[position] = known
-        return known
+                tokens = max(tokens, self._instead[position][1])
+            self._tokens[position] = tokens
+        return tokens
 
     def recount(self) -> None:
-        """Believe no count that was made before: the tokenizer has another one for the same text
-        now.
-        """
+        """Drop all counts: the tokenizer now counts the same text differently."""
         with self._lock:
             self._counts = False
             self._tokens.clear()
@@ -325,22 +320,21 @@ class SessionHistory(History):
             self.forms = None
 
     def counted(self) -> int:
-        """How many messages have been counted: all, as the store keeps their sums."""
+        """How many messages have been counted: all, because the store keeps their sums."""
         return self._length
 
     def total(self) -> int:
-        """Tokens of all messages by the session's own tokenizer, as the store keeps their sum."""
+        """Tokens of all messages by the session's own tokenizer, from the store's sum."""
         return self._store.branch(self.branch_id).tokens
 
     def persons(self) -> Iterator[int]:
-        """Positions of messages a person wrote, newest first; asks the store by pages."""
+        """Positions of a person's messages, newest first. Reads the store by pages."""
         before = self._length
         while (position := self._person_before(before)) is not None:
             yield position
             before = position
 
     def _person_before(self, position: int) -> int | None:
-        """Where a person's newest message before a position stands."""
         with self._lock:
             while not (at := bisect.bisect_left(self._person_positions, position)):
                 older = self._store.marked(
@@ -353,29 +347,29 @@ class SessionHistory(History):
             return self._person_positions[at - 1]
 
     def is_person(self, position: int) -> bool:
-        """Whether a person wrote the message there."""
+        """Whether a person wrote the message."""
         if position >= self._persons_from:
             at = bisect.bisect_left(self._person_positions, position)
             return self._person_positions[at : at + 1] == [position]
         return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def first_request(self) -> int | None:
-        """The position of the first message a person wrote."""
+        """The position of a person's first message."""
         if self._first is None:
             self._first = self._store.first_marked(self.branch_id, PERSON)
         return self._first
 
     def link(self, length: int) -> str:
-        """The chain's hash after so many messages."""
+        """The chain's hash after `length` messages."""
         return self._store.chain(self.branch_id, length).hex()
 
     def position_of(self, message_id: str) -> int | None:
-        """Where the newest message of that id stands."""
+        """The position of the newest message of that id."""
         return self._store.position_of(self.branch_id, message_id)
 
     def place_of(self, message: Message | str | int | None) -> int:
-        """Where a message stands, by itself, its id or its position; without one, the newest of a
-        person.
+        """The position of a message, by itself, its id or its position. None stands for a person's
+        newest message.
 
         Raises:
             NotFound: there is none.
@@ -396,9 +390,7 @@ class SessionHistory(History):
     def known_prefix(
         self, messages: Sequence[Message | Mapping[str, Any]], *, after: int = 0
     ) -> int:
-        """How many of these messages, from the first on, are this branch's own, from a position
-        on.
-        """
+        """How many of these messages, from the first one, the branch has after position `after`."""
         links = [self._store.chain(self.branch_id, after)]
         for message in messages[: self._length - after]:
             links.append(chain.link(links[-1], message))
@@ -413,7 +405,7 @@ class SessionHistory(History):
 
 
 class _CountedHistory(SessionHistory):
-    """A history as another tokenizer counts it: the same messages, and counts of its own."""
+    """A history as another tokenizer counts it: the same messages, and its own counts."""
 
     __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "forms")
 
@@ -425,7 +417,7 @@ class _CountedHistory(SessionHistory):
 
 
 class Record(SessionHistory):
-    """A session's history as others read it: the same, but what they get of it is theirs."""
+    """A session's history for readers. What they get are copies."""
 
     def __init__(self, history: SessionHistory) -> None:
         self.__dict__ = history.__dict__
@@ -437,22 +429,22 @@ class Record(SessionHistory):
     def __getitem__(self, position: slice) -> list[Message]: ...
 
     def __getitem__(self, position: int | slice) -> Message | list[Message]:
-        found = super().__getitem__(position)
-        return found if isinstance(found, list) else copied_message(found)
+        item = super().__getitem__(position)
+        return item if isinstance(item, list) else copied_message(item)
 
     def shown(self, position: int) -> Message:
-        """As in the history."""
+        """As in the history, as a copy."""
         return copied_message(super().shown(position))
 
 
 def _as_marked(entry: Entry) -> Message:
-    """The stored message. One that was recognized as ours when headings carried no key is told by
-    its mark: no person wrote it.
+    """The stored message. One that was recognized as compact's own when headings had no key is
+    known by its missing mark: no person wrote it.
     """
     message = entry.message
     if entry.marks & PERSON or message.role != "user" or message.metadata.source is not None:
         return message
     if headed(message.text) not in ("Checkpoint", "Record"):
         return message
-    known = message.metadata.model_copy(update={"source": "checkpoint"})
-    return message.model_copy(update={"metadata": known})
+    metadata = message.metadata.model_copy(update={"source": "checkpoint"})
+    return message.model_copy(update={"metadata": metadata})

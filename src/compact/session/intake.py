@@ -1,18 +1,35 @@
-"""Intake: how what somebody gives becomes messages of a session's history."""
+"""Intake: how given messages become messages of a session's history, and change its goals (FR-7).
+
+Markers change goals only in what an assistant says itself. Tools, users and quotes set no goal. Nor
+does what a model thinks before it speaks, or repeats of its instructions or of a tool's output.
+Progress is noted at the position it was said at, so that branches, undo and `context_at` see the
+goals of their time.
+
+The history is the record of every step. A note says what its messages said up to a position. So a
+writer also takes in what others said before it and have not noted yet, and no step is lost. A
+branch that begins between two notes begins with what its messages say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.engine.history import History
 from compact.messages.budget import ContextWindow
+from compact.messages.events import ErrorRaised, Event, GoalsChanged
 from compact.messages.formats.wire import WireFormat
+from compact.messages.goals import Goal, goals_message
 from compact.messages.messages import Message
-from compact.session import goal_tracking
+from compact.patterns import regex
 from compact.session.entering import parsed
+from compact.session.session_log import EVER, KnownGoals
 from compact.session.state import SessionState
-from compact.text.speakers import marked
+from compact.text.markers import Marker, marked_lines, markers_in, stands_in
+from compact.text.progress import GoalProgress, progress
+from compact.text.prompts import how_to_mark
+from compact.text.speakers import marked, speaker_of
 
 Given = Message | Mapping[str, Any]
 
@@ -20,10 +37,10 @@ Given = Message | Mapping[str, Any]
 def taken_in(
     state: SessionState, messages: Sequence[Given], window: ContextWindow
 ) -> list[Message]:
-    """Append messages to the history, all of them or none, and track what they say of the goals.
+    """Append messages to the history, all of them or none, and follow their markers in the goals.
 
-    The history is the record of what was said: where it cannot be noted as well, that is told, and
-    the next progress makes up for it.
+    If the goals cannot be noted, an event says so. The next progress makes up for it, because the
+    messages are in the history.
 
     Raises:
         InvalidMessage, StoreFailed: nothing was appended.
@@ -37,8 +54,8 @@ def taken_in(
 
     with state.lock:  # so that they are noted on the branch that they are on
         added = state.history.append(made)
-        news = goal_tracking.noted(state, added, first, window)
-    goal_tracking.tell(state, news)
+        news = noted(state, added, first, window)
+    tell(state, news)
     return added
 
 
@@ -48,8 +65,8 @@ def parsed_all(
     history: History,
     at: int,
 ) -> list[Message]:
-    """Messages that somebody gave, each with its place for errors, as they go on from the first
-    `at` messages of a history.
+    """Messages from the given ones, each with its place for errors. They follow the first `at`
+    messages of a history.
 
     Raises:
         InvalidMessage: as `parsed`.
@@ -61,6 +78,136 @@ def parsed_all(
 
 
 def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Message]:
-    """What stands before a message, newest first."""
     yield from reversed(made)
     yield from map(history.__getitem__, range(at)[::-1])
+
+
+# --- goals ---------------------------------------------------------------------------------------
+
+SHARE = 1 / 8
+"""Largest share of the usable window that goals may take when a model adds to them."""
+MOST_BEHIND = 1_000
+"""Messages before a marker that are searched for markers not noted yet."""
+MOST_TOLD = 100
+"""Messages before a marker that are searched for the same line in a tool's output."""
+NOTED_AFTER = 100
+"""Messages without progress after which a note says that they were searched."""
+Fits = Callable[[Sequence[Goal]], bool]
+_THOUGHTS = regex(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""Thoughts at an answer's beginning, from servers that do not separate them."""
+
+
+def track(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> None:
+    """Take in the markers of messages that the history has just got at that position."""
+    with state.lock:
+        news = noted(state, messages, at, window)
+    tell(state, news)
+
+
+def track_others(state: SessionState, window: ContextWindow) -> None:
+    """Take in what other writers said that whoever set the goals did not know of."""
+    with state.lock:
+        state.catch_up()
+        _progressed(state, (), len(state.history), window)
+
+
+def noted(
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
+) -> Event | None:
+    """Note the markers of these messages. Returns the event to report, if anything changed."""
+    if not any(map(_marked, messages)):
+        return None
+    try:
+        state.catch_up()
+        done = _progressed(state, messages, at, window)
+    except Exception as error:  # noqa: BLE001 - whatever a store raises, the messages are in it
+        return ErrorRaised.of(error, "track", serves="what the goals were before")
+    if not done.changes and not done.left_out:
+        return None
+    return GoalsChanged(changes=done.changes, left_out=done.left_out)
+
+
+def _progressed(
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
+) -> GoalProgress:
+    """Note the goals after these messages: the goals noted before, changed by all that was said
+    since. Returns what these messages changed.
+    """
+    since, fits = state.log.goals_at(at), _room(state, window)
+    goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
+    for position, message in enumerate(messages, at):
+        markers, repeated = _said(state, message, position)
+        goals, changed, left = progress(goals, markers, fits=fits)
+        changes += changed
+        left_out += (*repeated, *left)
+    if goals != since.goals or at - since.at > NOTED_AFTER:
+        state.track_goals(goals, since, at + len(messages))
+    return GoalProgress(goals, tuple(changes), tuple(left_out))
+
+
+def goals_by(
+    state: SessionState, position: int, window: ContextWindow, *, tracked: int = EVER
+) -> tuple[Goal, ...]:
+    """The goals when the session had `position` messages: those noted, changed by the messages
+    since. Changes by a model's markers count up to the position `tracked`.
+    """
+    since = state.log.goals_at(position, tracked)
+    return _gone_on(state, since, min(position, tracked), _room(state, window))
+
+
+def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
+    """Noted goals, changed by the messages up to a position."""
+    goals = since.goals
+    for i in range(max(since.at, at - MOST_BEHIND), at):
+        goals = progress(goals, _said(state, state.history[i], i)[0], fits=fits).goals
+    return goals
+
+
+def _room(state: SessionState, window: ContextWindow) -> Fits:
+    """A check that goals leave enough of a window to everything else."""
+
+    def fits(goals: Sequence[Goal]) -> bool:
+        shown = goals_message(goals, state.own)
+        return shown is None or state.counter.message(shown) <= SHARE * window.usable
+
+    return fits
+
+
+def tell(state: SessionState, news: Event | None) -> None:
+    """Emit the event, if there is one."""
+    if news is not None:
+        state.emit(news)
+
+
+def _marked(message: Message) -> list[tuple[str, Marker]]:
+    """The markers that an assistant wrote in a message, each with its line."""
+    if message.role != "assistant" or speaker_of(message) != "assistant":
+        return []
+    text = message.text
+    lines = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
+    if not lines:
+        return []
+    taught = markers_in(how_to_mark())
+    return [(line, marker) for line, marker in lines if marker not in taught]
+
+
+def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
+    """The markers of the message itself, and the lines that only repeat a tool's output, with the
+    reason.
+    """
+    lines, own, repeated = _marked(message), list[Marker](), list[str]()
+    texts = list(_told_by_tools(state, at)) if lines else []
+    for line, marker in lines:
+        if any(stands_in(line, text) for text in texts):
+            repeated.append(f"{line.strip()} (a tool said it, and the answer says it over)")
+        else:
+            own.append(marker)
+    return own, repeated
+
+
+def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
+    for position in range(max(0, at - MOST_TOLD), at):
+        message = state.history[position]
+        if message.role == "user" and speaker_of(message) == "observation":
+            yield message.text
+        yield from (result.text for result in message.tool_results)

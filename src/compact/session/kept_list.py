@@ -1,10 +1,10 @@
-"""A list of items that a framework keeps by itself, on a session of ours: items are read, added and
-taken off its end, and come back as they were given.
+"""A list of items that a framework keeps, on a session. Items are read, added and taken off its
+end. They come back exactly as they were given.
 
-The list is the first items of a branch. Which branch, and how many, is a note of the session; so
-taking off the last item or all of them moves an end and loses nothing. Other items behind an end
-that was moved back begin a branch. A call of a model may have stored items before the framework
-adds them: these are known and not stored twice.
+The list is the first items of a branch. A note of the session says which branch, and how many
+items. So taking off the last item, or all items, moves an end and loses nothing. Other items behind
+an end that was moved back begin a branch. A model's call may have stored items before the framework
+adds them. They are recognized, and not stored twice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from compact.messages.sessions import Destination
 from compact.session.context_manager import ContextManager
 from compact.session.entering import OURS
 from compact.session.intake import parsed_all, taken_in
-from compact.session.lists.syncing import in_force
+from compact.session.resent_list import in_force
 from compact.session.state import SessionState
 from compact.session.views import time_travel
 
 NOTE = "kept list"
 """The name of the note that says where the list ends."""
 AS_GIVEN = "as_given"
-"""The mark that holds what of an item is ours alone, where it could not be told from the others."""
+"""The mark that keeps compact's own fields of an item that cannot be told from others."""
 _FLAGS = ("pinned", "protected", "important")
 
 Item = dict[str, Any]
@@ -37,7 +37,7 @@ class End(NamedTuple):
 
     branch_id: str
     length: int
-    """Items of the branch that are the list's."""
+    """Items of the branch that belong to the list."""
 
 
 class KeptList:
@@ -53,13 +53,13 @@ class KeptList:
         return self._session.state
 
     def items(self, limit: int | None = None) -> list[Item]:
-        """The list's items, or the last ones, so many at most; the caller's own copies."""
+        """The list's items, or the last `limit` ones. They are the caller's own copies."""
         end = self._end()
         start = 0 if limit is None or limit < 0 else max(0, end.length - limit)
         return self._read(end.branch_id, start, end.length)
 
     def add(self, items: Sequence[Given]) -> None:
-        """Add items at the end, durably; all of them or none.
+        """Add items at the end, durably: all of them or none.
 
         Raises:
             InvalidMessage: one is malformed; the text names its place among these.
@@ -74,7 +74,7 @@ class KeptList:
                 self._add(added)
 
     def pop(self) -> Item | None:
-        """Take the last item off the list; None where there is none. It stays on its branch."""
+        """Take the last item off the list. None if it is empty. The item stays on its branch."""
         with self._session.turn:
             branch_id, length = self._end()
             if not length:
@@ -91,7 +91,7 @@ class KeptList:
     # --- where it ends ----------------------------------------------------------------------------
 
     def _end(self) -> End:
-        """As noted; at first, the end of the branch that is open."""
+        """The end as noted. Before the first note, the end of the open branch."""
         noted = self._state.store.notes(self._state.id).get(NOTE)
         if noted is not None:
             return End(noted["branch"], noted["length"])
@@ -112,18 +112,18 @@ class KeptList:
         view.refresh()
         length = self._go_to(self._end())
         there = self._read(state.branch_id, length, length + len(items))
-        known = 0
-        while known < len(there) and there[known] == items[known]:
-            known += 1
-        if known < len(items):
-            if length + known < len(state.history):
-                time_travel.branch_off(state, view, length + known)
-            taken_in(state, self._parsed(items[known:], length + known), view.window)
+        same = 0
+        while same < len(there) and there[same] == items[same]:
+            same += 1
+        if same < len(items):
+            if length + same < len(state.history):
+                time_travel.branch_off(state, view, length + same)
+            taken_in(state, self._parsed(items[same:], length + same), view.window)
         self._keep(End(state.branch_id, length + len(items)))
 
     def _go_to(self, end: End) -> int:
-        """Open the branch that the list is on; how many items the list has. A branch that a call
-        has begun behind the list's end holds the list too.
+        """Open the branch that the list is on. Returns the list's length. A branch that a call has
+        begun behind the list's end holds the list too.
         """
         state, view = self._state, self._session.view
         there = state.store.branch(state.branch_id)
@@ -150,7 +150,6 @@ def _exact(message: Message, item: Item) -> Message:
 
 
 def _item_of(message: Message) -> Item:
-    """The item that a message was stored from."""
     item = copied(dict(message.wire or {"role": message.role, "content": message.text}))
     extra = message.metadata.model_extra or {}
     if AS_GIVEN in extra:

@@ -5,12 +5,10 @@ is loaded at the first call, so that importing them costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
 from importlib import import_module
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from compact.messages.options import show_options
+from compact.messages.options import taking
 
 if TYPE_CHECKING:
     from compact.engine.plan import Plan
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
     from compact.messages.protocols import ChatModel, Summarizer, TokenEstimator
     from compact.models.profiles import ModelBook
     from compact.secrets.redactor import Redactor
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from compact.session.compress import Task
 
 
 class Options(TypedDict, total=False):
@@ -52,8 +49,8 @@ class Options(TypedDict, total=False):
     default lasts for this process. Give your own if other processes continue with the result, or if
     the same messages must give the same bytes everywhere."""
     redactor: Redactor | None
-    """What is a secret beside what always is one: taken out of what a summarizer is shown, and of
-    summaries."""
+    """Which texts are secrets, beside those that always are. They are taken out of what a
+    summarizer is shown, and out of summaries."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
 
@@ -62,6 +59,7 @@ DEFAULTS: Mapping[str, object] = {"summarizer": "extractive"}
 """Defaults of options, other than None."""
 
 
+@taking(Options)
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
@@ -78,18 +76,20 @@ def compress(
         BlockingCallInLoop: the summarizer waits, and this thread runs an event loop: await
             `acompress`.
     """
-    done: list[Any] = _engine().compress(messages, max_tokens=max_tokens, **options)
-    return done
+    task = _task(messages, max_tokens, options)
+    return task.render(task.run(instead="acompress(…)"))
 
 
+@taking(Options)
 async def acompress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
     """`compress` for async callers."""
-    done: list[Any] = await _engine().acompress(messages, max_tokens=max_tokens, **options)
-    return done
+    task = _task(messages, max_tokens, options)
+    return task.render(await task.work())
 
 
+@taking(Options)
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """Each step that `compress` takes with these messages, and why. The plan contains the new
     context.
@@ -97,37 +97,15 @@ def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Option
     Raises:
         CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
     """
-    done: Plan = _engine().plan(messages, max_tokens=max_tokens, **options)
-    return done
+    return _task(messages, max_tokens, options).run(instead="aplan(…)")
 
 
+@taking(Options)
 async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`plan` for async callers."""
-    done: Plan = await _engine().aplan(messages, max_tokens=max_tokens, **options)
-    return done
+    return await _task(messages, max_tokens, options).work()
 
 
-def _engine() -> Any:  # noqa: ANN401 - a module
-    return import_module("compact.session.compress")
-
-
-def _loading(function: F) -> F:
-    """The function, which hands on whatever it is given: the engine's own refuses what is wrong."""
-    name = function.__name__
-    if iscoroutinefunction(function):
-
-        @wraps(function)
-        async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            return await getattr(_engine(), name)(*args, **given)
-    else:
-
-        @wraps(function)
-        def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            return getattr(_engine(), name)(*args, **given)
-
-    show_options(run, Options)
-    return cast("F", run)
-
-
-compress, acompress = _loading(compress), _loading(acompress)
-plan, aplan = _loading(plan), _loading(aplan)
+def _task(messages: Sequence[Given], max_tokens: int, options: Options) -> Task:
+    made: Task = import_module("compact.session.compress").Task(messages, max_tokens, options)
+    return made

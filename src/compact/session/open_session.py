@@ -1,5 +1,6 @@
-"""The handle of an open session: its state, its views by tokenizer and window, and the models it
-speaks to. `ContextManager` holds one.
+"""An open session in this process: its state, its views by tokenizer and window, and its models.
+
+`ContextManager` holds one.
 """
 
 from __future__ import annotations
@@ -10,20 +11,78 @@ from pathlib import Path
 from typing import Any
 
 from compact import forks, wiring
-from compact.errors import InvalidMessage
-from compact.messages.asking import PATIENCE
+from compact.errors import InvalidMessage, UnknownModel
+from compact.messages.asking import PATIENCE, Patience
 from compact.messages.given import Given, messages_given
 from compact.messages.messages import Message
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import ChatModel, SessionStore
+from compact.session import running
 from compact.session.counted_session import CountedSession
-from compact.session.lists.last_list import LastList
-from compact.session.lists.repeated_system_prompt import RepeatedSystemPrompt
-from compact.session.models import Models
 from compact.session.opening import SessionOptions, found_for, may_be_in, opened, other_format
 from compact.session.prompt_sender import PromptSender
+from compact.session.resent_list import LastList
+from compact.session.state import SessionState
+from compact.session.system_prompt import RepeatedSystemPrompt
 from compact.session.views import drafts
 from compact.session.views.breaker import Breaker
 from compact.session.views.view import View
+from compact.wiring import Model, key_of
+
+CLOSING = 2.0
+"""Seconds that closing a model's connections may take."""
+
+
+class Models:
+    """The models of a session by their keys. Each is made at its first use, and kept while the
+    session is open.
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        own: Model | None,
+        *,
+        fallbacks: Sequence[Model],
+        patience: Patience,
+    ) -> None:
+        self._state = state
+        self._fallbacks = fallbacks
+        self._patience = patience
+        self.own = own
+        """The session's own model."""
+        self._made: dict[str, ChatModel] = {}
+
+    def of(self, given: ChatModel | str | None) -> ChatModel:
+        """The model of that key, or the session's own model. A model object is returned as it is.
+
+        Raises:
+            UnknownModel: no model is known by that key, or the session has none of its own.
+            ModelRefused: the package for asking it is missing, and there is no other model to ask.
+        """
+        own = self.own if given is None else given
+        if own is None:
+            raise UnknownModel(
+                "this session has no model of its own: give one, such as send('ollama:qwen3:8b'), "
+                "or open it with model="
+            )
+        if not isinstance(own, str) and given is not None:
+            return own
+        key = key_of(own)
+        if key not in self._made:
+            row = [own, *(other for other in self._fallbacks if key_of(other) != key)]
+            state = self._state
+            made = wiring.asked_model(row, state.emit, self._patience, state.setting.book)
+            if len(row) == 1 and isinstance(own, str):
+                wiring.check_package(own)
+            self._made[key] = made
+        return self._made[key]
+
+    def close(self) -> None:
+        """Close the models' connections."""
+        for model in self._made.values():
+            if (close := getattr(model, "aclose", None)) is not None:
+                running.BackgroundJob(close()).wait(CLOSING)
+        self._made.clear()
 
 
 class OpenSession:
@@ -39,8 +98,7 @@ class OpenSession:
         self._model, self._window, self._options = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
         self.turn = forks.Lock()
-        """Held, also while a summarizer writes, by whoever takes in a list and wants a prompt of
-        that very list."""
+        """Held from taking in a list until its prompt is made, also while a summarizer writes."""
         self._open(store)
 
     def _open(self, store: str | Path | SessionStore | None) -> None:
@@ -67,11 +125,11 @@ class OpenSession:
             patience=options.get("patience") or PATIENCE,
         )
         self._of_own_model = self._tokenizer_of(self._model)
-        """The tokenizer that the session's first model has: where another one was given for it,
-        that one counts for all models of its kind."""
+        """The tokenizer of the session's first model. If another tokenizer was given, it counts for
+        all models of that tokenizer."""
 
     def close(self) -> None:
-        """Give up what is being drafted, and close what was opened here."""
+        """Give up background drafts, and close what was opened here."""
         if self.turn.is_inherited:
             return
         self._stop()
@@ -86,11 +144,11 @@ class OpenSession:
             self.state.archive.close()
 
     def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
-        """The messages as given, after opening the session again in a format that can hold them,
-        where its own cannot. `at` is the place of the first of them, for errors.
+        """The given messages. If the session's format cannot hold them, it is first opened again in
+        one that can. `at` is the place of the first message, for errors.
 
         Raises:
-            InvalidMessage: one is no message, or in a format that the session cannot be in.
+            InvalidMessage: one is no message, or in a format that the session cannot take on.
         """
         given = messages_given(messages)
         other = other_format(self.state, given)
@@ -121,7 +179,7 @@ class OpenSession:
         return profile.tokenizer if profile else None
 
     def view_of(self, size: int, tokenizer: str | None = None) -> View:
-        """The view for a window of that size, by the session's own tokenizer or another one."""
+        """The view for a window of that size, by this tokenizer or the session's own."""
         tokenizer = tokenizer or self._own_tokenizer
         with self.state.lock:
             if tokenizer not in self._columns:
@@ -133,19 +191,18 @@ class OpenSession:
             return self._views[tokenizer, size]
 
     def view_for(self, model: wiring.Model, window: int | None = None) -> View:
-        """The view for a model's window, or for a size that is given, by its tokenizer. A model of
-        which nothing is known is counted as the session itself is.
+        """The view for a model's window, or for a given size, by the model's tokenizer. An unknown
+        model is counted by the session's tokenizer.
 
         Raises:
-            UnknownModel: nothing is known of its window, and no size is given.
+            UnknownModel: its window is not known, and no size is given.
         """
         size = replace(self.state.setting, model=wiring.key_of(model)).size(window)
         tokenizer = self._tokenizer_of(model)
         return self.view_of(size, None if tokenizer == self._of_own_model else tokenizer)
 
     def go_on_with(self, model: wiring.Model, window: int | None) -> None:
-        """Have the session be for another model: its counts and view, what it is reserved and told
-        from now on.
+        """Switch the session to another model: its counts, its view and its reserve.
 
         Raises:
             UnknownModel: as `view_for`; the session stays with the model it has.
@@ -162,8 +219,8 @@ class OpenSession:
             state.serve(model, view.size)
             state.asks(key)
             self.breaker.follow()
-            for each in self._views.values():
-                each.corrected()
+            for other in self._views.values():
+                other.corrected()
             view.refresh()
             self.view = view
             self.sender.serve(view)

@@ -1,7 +1,7 @@
-"""Opening a session: what a caller says in words becomes an open `SessionState`.
+"""Opening a session: from options to an open `SessionState`.
 
-Whatever can be wrong is looked at before the store is touched, and what was opened here is closed
-again when opening fails.
+Options are checked before the store is touched. If opening fails, what was opened here is closed
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from compact import wiring
 from compact.engine.fold import RequestExtras
 from compact.errors import (
     BlockingCallInLoop,
-    InvalidArgument,
     InvalidConfig,
     ModelFailed,
     NotFound,
@@ -24,7 +23,6 @@ from compact.errors import (
 )
 from compact.messages import clock_and_ids
 from compact.messages.asking import PATIENCE, Patience
-from compact.messages.calls import got
 from compact.messages.events import Event
 from compact.messages.formats.known import format_instead, format_named
 from compact.messages.formats.wire import WireFormat
@@ -45,86 +43,83 @@ from compact.models.model_keys import format_for
 from compact.models.profiles import ModelBook, shipped
 from compact.models.resolving import Setting
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.session import running
 from compact.session.entering import new_branch
 from compact.session.prompt_parts import checked_size, parts_beside
 from compact.session.prompting import Prompting, mode_in
-from compact.session.running import blocking
-from compact.session.running.off_loop import delivered_on_loop
+from compact.session.running import delivered_on_loop
 from compact.session.state import SessionState
 from compact.text.prompts import PromptParts
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
-    from compact.session.recalling import TurnRecall
+    from compact.session.views.recalled_turns import TurnRecall
 
 LEAST_WINDOW = 64
-"""Tokens of a window that could hold a message at all."""
+"""Tokens of the smallest window that can hold a message at all."""
 SOON = 5.0
-"""Seconds within which a server says what a model's window is, before a session is opened."""
+"""Seconds to wait for a server to say a model's window before a session is opened."""
 FORMAT_NOTE = "format"
-"""The name of the note that says which format a session has taken on that began with texts."""
+"""The name of the note with the format that a session of texts alone has taken on."""
 PAGE = 256
-"""Messages that are looked at at once."""
+"""Messages read at once."""
 
 
 class SessionOptions(TypedDict, total=False):
-    """What a `ContextManager` takes beside model, window and store."""
+    """Options of a `ContextManager`, beside model, window and store."""
 
     system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in a field of its own: counted, never changed."""
+    """A system prompt that is sent in its own field: counted, never changed."""
     tools: Sequence[Mapping[str, Any]] | None
     """Tool schemas that are sent along: counted, never changed."""
     tokenizer: str | TokenEstimator | None
-    """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own; else the model's."""
+    """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer. Default: the model's."""
     format: str | None
     """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
-    `ollama`. A session has one for life, but for one that has texts alone: where none is given,
-    it takes on the format of the first message that can only be in one."""
+    `ollama`. A session keeps its format. Only a session of texts alone may change it: without this
+    option, it takes on the format of the first message that can only be in one."""
     prompt: PromptParts | None
-    """What a system prompt is assembled of, for the mode and within the budget of the window's
-    tier; it stands before the history's own."""
+    """The parts of an assembled system prompt, for the mode and within the budget of the window's
+    tier. It stands before the history's own system messages."""
     user_mode: str | Path | None
-    """The file that the texts of the mode `user` are read from."""
+    """The file with the texts of the mode `user`."""
     tiers: Mapping[int, TierSettings] | None
-    """What is set for single tiers, by number."""
+    """Settings of single tiers, by number."""
     models: ModelBook | None
-    """What is known of models; the shipped book where none is given."""
+    """The known facts about models. Default: the built-in book."""
     policy: CompactPolicy | None
-    """What is kept, and when and how far to compress; `CompactPolicy()` where none is given."""
+    """What is kept, and when and how far to compress. Default: `CompactPolicy()`."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """Who writes the summaries: `model` (the default), the session's own model, where it can be
-    asked and is fit, else code; `extractive`, code; a model by its key (`ollama:qwen3:8b`) or
-    itself; several that are asked in this order; an object of yours; or None for a receipt
-    alone."""
+    """The summarizer: `model` (the default) is the session's own model if it can be asked and is
+    fit, else code; `extractive` is code; a model by its key (`ollama:qwen3:8b`) or itself; several
+    to ask in this order; your own object; or None for a receipt only."""
     fallbacks: Sequence[str | ChatModel] | None
-    """The models that answer where the one that is asked does not, in this order."""
+    """Models that answer if the asked one does not, in this order."""
     patience: Patience | None
-    """How long models that are given by their keys are asked, for answers and for summaries."""
+    """How long models given by key are asked, for answers and for summaries."""
     memory: bool | MemoryManager | None
     """Whether old turns that a person's newest message is about are quoted before it: from the
-    session's own store (True), or a memory of the same scope."""
+    session's own store (True), or from a memory of the same scope."""
     recall_tokens: int | None
-    """Tokens that they may take for one message; a tenth of the window and no more than 1,000 where
-    none are given."""
+    """Tokens that they may take for one message. Default: a tenth of the window, at most 1,000."""
     archive: str | Path | StorageAdapter | None
-    """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
-    `s3://BUCKET/PREFIX`, or an adapter of yours."""
+    """Where copies, without secrets, of what a compression leaves behind are kept: a folder,
+    `s3://BUCKET/PREFIX`, or your own adapter."""
     redactor: Redactor | None
-    """What is a secret beside what always is one, in all copies that are made of the session."""
+    """Which texts are secrets, beside those that always are, in all copies made of the session."""
     on_event: Callable[[Event], None] | None
-    """Is called with each event, in the order they happen; the `emit` of an `EventBus` hands them
-    to exporters."""
+    """Called with each event, in order. The `emit` of an `EventBus` hands them to exporters."""
     session_id: str
-    """Opens the session of that id where the store has one, else makes it."""
+    """Opens the session of that id if the store has it, else makes it."""
     scope: str
-    """The user, tenant or project that the session belongs to; `default` where one person uses the
-    store. No session of another one is opened."""
+    """The user, tenant or project that the session belongs to. Default: `default`, for one person.
+    A session of another scope is never opened."""
     title: str | None
-    """What a new session is called."""
+    """The title of a new session."""
 
 
 DEFAULTS: Mapping[str, object] = {"summarizer": wiring.OWN, "scope": DEFAULT_SCOPE}
-"""Of the options that are not None where they are left out."""
+"""Defaults of options, other than None."""
 
 
 def opened(
@@ -133,7 +128,7 @@ def opened(
     store: str | Path | SessionStore | None,
     options: SessionOptions,
 ) -> tuple[SessionState, int]:
-    """The session that is asked for, made where the store has none, and the tokens of its window.
+    """The requested session, made if the store has none, and the tokens of its window.
 
     Raises:
         InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the session that
@@ -145,8 +140,8 @@ def opened(
         book=options.get("models") or shipped(), model=model, tiers=options.get("tiers") or {}
     )
     least = LEAST_WINDOW
-    given = None if window is None else checked_size("window", window, least=least)
-    window = found_for(setting) if given is None else given
+    given_size = None if window is None else checked_size("window", window, least=least)
+    window = found_for(setting) if given_size is None else given_size
     size = setting.size(window)
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
     asked = format_named(options.get("format") or format_for(model))
@@ -171,10 +166,10 @@ def opened(
 
 
 async def found_window(model: str) -> int | None:
-    """Tokens of a model's window as its server says; None where it does not say.
+    """Tokens of a model's window as its server says. None if it does not say.
 
     Raises:
-        UnknownModel: the key means nothing.
+        UnknownModel: the key names no provider.
         ModelFailed: the server cannot be asked.
     """
     asked = wiring.chat_model(model, timeout=SOON)
@@ -187,8 +182,8 @@ async def found_window(model: str) -> int | None:
 
 
 def found_for(setting: Setting) -> int | None:
-    """The window of a setting's model as its server says, where nothing else is known of it; None
-    where it is known, or the server cannot be asked here and now.
+    """The window of a setting's model as its server says. None if the window is known already, or
+    the server cannot be asked here and now.
     """
     if setting.model is None:
         return None
@@ -196,7 +191,7 @@ def found_for(setting: Setting) -> int | None:
     if profile is not None and profile.window is not None:
         return None
     with suppress(UnknownModel, ModelFailed, BlockingCallInLoop):
-        return blocking.run(found_window(setting.model), waits=True, instead="…")
+        return running.run(found_window(setting.model), waits=True, instead="…")
     return None
 
 
@@ -214,10 +209,10 @@ def _session_in(
     counter: TokenCounter,
     model: str | None,
 ) -> Session:
-    """The store's session of that id, made where there is none.
+    """The store's session of that id, made if there is none.
 
     Raises:
-        InvalidConfig: the one that is there is in another format, or of another scope.
+        InvalidConfig: it has another format, or belongs to another scope.
     """
     session_id = options.get("session_id") or clock_and_ids.new_id()
     scope = options.get("scope") or DEFAULT_SCOPE
@@ -244,8 +239,8 @@ def _session_in(
 
 
 def _in_format(store: SessionStore, session: Session, asked: str | None) -> Session:
-    """The session in the format that it is in by now: the one that is asked for, where everything
-    in it reads the same in that one, as texts do.
+    """The session in its present format, or in the requested one if everything in it reads the same
+    there, as texts do.
 
     Raises:
         InvalidConfig: it does not.
@@ -266,7 +261,7 @@ def _in_format(store: SessionStore, session: Session, asked: str | None) -> Sess
 
 
 def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bool:
-    """Whether another format reads all that a branch says the same: texts, and parts of text."""
+    """Whether another format reads everything on a branch the same."""
     return all(
         wire.reads_the_same(message)
         for start in range(0, branch.messages, PAGE)
@@ -278,7 +273,7 @@ class OtherFormat(NamedTuple):
     """A message that cannot be in a session's format."""
 
     place: int
-    """Its place in the list that was given."""
+    """Its place in the given list."""
     name: str
     """The format that it is in."""
 
@@ -295,7 +290,7 @@ def other_format(
 
 
 def may_be_in(state: SessionState, name: str) -> bool:
-    """Whether all that a session says reads the same in another format."""
+    """Whether everything in a session reads the same in another format."""
     branch = state.store.branch(state.branch_id)
     return _reads_the_same(state.store, branch, format_named(name))
 
@@ -355,7 +350,9 @@ def _choosing(
     policy: CompactPolicy,
     emit: Emit,
 ) -> Callable[[wiring.Model | None, int], tuple[wiring.Writers, Summarizer]]:
-    """What finds who writes summaries, for a session's own model and the tokens of its window."""
+    """A function that finds who writes summaries, for a session's own model and the tokens of its
+    window.
+    """
 
     def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
         writers = _writers(options, own, setting)
@@ -375,29 +372,11 @@ def _choosing(
 def _recall(
     store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
 ) -> TurnRecall | None:
-    """What is recalled from, where that is asked for; a session without it knows no memory.
-
-    Raises:
-        InvalidArgument: the store keeps no index, or the memory is of another scope.
-    """
     memory, tokens = options.get("memory"), options.get("recall_tokens")
     tokens = None if tokens is None else checked_size("recall_tokens", tokens)
     if memory is None or memory is False:
         return None
-    from compact.memory.memory_manager import MemoryManager
-    from compact.session.recalling import TurnRecall
-
-    if memory is True:
-        if not hasattr(store, "holding"):
-            raise InvalidArgument(
-                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
-            )
-        memory = MemoryManager(store, scope=scope)
-    if not isinstance(memory, MemoryManager):
-        raise InvalidArgument(
-            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
-        )
-    return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
+    return wiring.turn_recall(memory, store, scope=scope, tokens=tokens, redactor=redactor)
 
 
 def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:

@@ -1,4 +1,4 @@
-"""What a prompt takes beside its messages, and sizes in tokens that a caller gives."""
+"""Tokens of a prompt beside its messages, and checks of given sizes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parts_beside(
 
 
 def _is_schema(tool: Mapping[str, Any]) -> bool:
-    """Whether it describes a tool, as far as it is counted by its parts."""
+    """Whether it describes a tool, as far as its parts are counted."""
     body = tool.get("function", tool)
     if not isinstance(body, Mapping):
         return False
@@ -66,7 +66,7 @@ def _is_schema(tool: Mapping[str, Any]) -> bool:
         return False
     properties = schema.get("properties") or {}
     return isinstance(properties, Mapping) and all(
-        isinstance(each.get("enum", ()), Sequence)
-        for each in properties.values()
-        if isinstance(each, Mapping)
+        isinstance(field.get("enum", ()), Sequence)
+        for field in properties.values()
+        if isinstance(field, Mapping)
     )

@@ -1,8 +1,8 @@
-"""Sending: a prompt that fits, counted before it goes out, and what comes back of it.
+"""Sending: a prompt that fits is counted before it goes out, and its answer comes back.
 
-What providers report corrects our counts. Where a provider refuses a prompt as too large, the
-session acts first: the ladder is triggered once, and the same model is asked once more. Only where
-that does not help, other models are asked that are known to hold what it refused.
+Providers' reports correct the counts. If a provider refuses a prompt as too large, the session acts
+first: it compresses by the ladder once, and asks the same model once more. Only if that does not
+help, it asks other models that are known to hold the refused prompt.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from compact.messages.overflow import refusal_of
 from compact.messages.protocols import ChatModel
 from compact.messages.replies import Delta, Reply, promised
 from compact.session.prompt_parts import overhead_of
-from compact.session.running.off_loop import off_loop
+from compact.session.running import off_loop
 from compact.session.state import SessionState
-from compact.session.views.emergency_ladder import make_fit
-from compact.session.views.manual_compression import shown_of_aside
+from compact.session.views.fitting import make_fit, shown_of_aside
 from compact.session.views.time_travel import take_snapshot
 from compact.session.views.view import View
 
@@ -51,48 +50,48 @@ _TOOLLESS: Mapping[ToolSource, str] = {
         "with tool_support: true"
     ),
 }
-"""Why a model is given no tools, by who says it."""
+"""Why a model is sent no tools, by the source of that knowledge."""
 
 
 ANSWER_SHARE = 0.75
-"""Share of what a prompt leaves of the window that an answer may take."""
+"""Largest share of the tokens left in the window that an answer may take."""
 
 
 class Taken(NamedTuple):
-    """A prompt that somebody took."""
+    """A prompt that was taken."""
 
     view: View
     tokens: int
-    """As they were counted."""
+    """Its tokens as they were counted."""
 
 
 class PromptSender:
-    """What goes to models and comes back from them."""
+    """Sends prompts to models, and learns from the answers."""
 
     def __init__(self, state: SessionState, view: View) -> None:
         self._state = state
         self._main = view
         self._known: set[tuple[str, int]] = set()
-        """The models that were asked for their limits, and for a window of which size."""
+        """Models that were asked for their limits, each with the window's size."""
         self._refused_tools: dict[str, str] = {}
-        """The models that refused tools, and with which words."""
+        """Models that refused tools, with their error texts."""
         self._withdrawn: set[str] = set()
-        """The models of which was said that they are asked without tools."""
+        """Models for which the withdrawal of tools was reported."""
         self._taken: Taken | None = None
-        """The prompt that was taken last."""
+        """The last prompt that was taken."""
         self._was_refused = False
-        """Whether the prompt before was reported as too large, and nothing as served since."""
+        """Whether the last prompt was reported as too large, and none was served since."""
         self._wanted = view
-        """The view that somebody asked for last, whether it fitted or not."""
+        """The view that was asked for last, whether it fitted or not."""
 
     def serve(self, view: View) -> None:
-        """Send what is in that view from now on."""
+        """Send prompts of that view from now on."""
         self._main = self._wanted = view
         self._known.clear()
 
     async def fitted(self, view: View, take: Callable[[], T]) -> T:
-        """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
-        else helps.
+        """What `take` returns when the view is up to date and fits. If nothing else helps,
+        emergency rungs make it fit.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -106,25 +105,25 @@ class PromptSender:
         return await view.fit(taken, partial(make_fit, self._state, view))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
-        """Show head and tail of a message from now on, so many tokens, or as many as let the view
-        that was asked for last fit; the message as it is shown.
+        """Show head and tail of a message from now on, in so many tokens, or in as many as let the
+        last asked view fit. Returns the message as it is shown.
 
         Raises:
-            CannotFit: nothing of it can be left out, and it is larger than that.
+            CannotFit: it is larger than that, and nothing of it can be left out.
         """
         state = self._state
         with state.lock:
             history = self._wanted.counted.history
             most = tokens or shown_of_aside(self._wanted, position)
-            said = history.said_tokens(position)
-            if said > most and history.as_aside(position, most)[1] >= said:
-                raise CannotFit({"this message": said}, most)
+            whole = history.said_tokens(position)
+            if whole > most and history.as_aside(position, most)[1] >= whole:
+                raise CannotFit({"this message": whole}, most)
             state.record(PutAside(tokens=most), position)
             self._main.reload()
             return copied_message(history.shown(position))
 
     async def sent(self, model: ChatModel, wanted: Ask = ASK) -> Reply:
-        """The model's answer to the active context, as it is wanted.
+        """The model's answer to the active context.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -139,10 +138,10 @@ class PromptSender:
         return reply
 
     async def streamed(self, model: ChatModel, wanted: Ask = ASK) -> AsyncGenerator[Delta, None]:
-        """The model's answer as it is written; the last piece carries the whole.
+        """The model's answer as it is written. The last piece carries the whole answer.
 
         Raises:
-            As `sent`; ModelFailed where the answer breaks off.
+            As `sent`; ModelFailed if the answer breaks off.
         """
 
         async def begun(context: ActiveContext, ask: Ask) -> tuple[Delta, AsyncIterator[Delta]]:
@@ -166,9 +165,11 @@ class PromptSender:
         wanted: Ask,
         deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
     ) -> tuple[T, Taken]:
-        """What comes of the prompt, and the prompt: made smaller where it was refused as too large,
-        and once more by the emergency ladder, then for any model that holds it, and without tools
-        where the model cannot call any.
+        """The result of `deliver`, and the prompt that was sent.
+
+        A prompt that was refused as too large is made smaller, a second time by the emergency
+        ladder. If that is impossible, it is sent to any model that holds it. If the model refuses
+        tools, it is sent without them.
         """
         wanted = wanted.model_copy(update={"waited": await self._introduced(model)})
         refusal: ContextOverflow | None = None
@@ -176,10 +177,10 @@ class PromptSender:
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
         counted = self._main.counted
-        known = counted.calibration
+        calibration = counted.calibration
         self._state.asks(model.name)
         self._settle_tools(model)
-        context, taken = await self._checked()
+        context, taken = await off_loop(self._counted_afresh())
         try:
             while True:
                 try:
@@ -198,24 +199,24 @@ class PromptSender:
                         raise
                     self._refused_tools[model.name] = str(error)
                     self._settle_tools(model)
-                context, taken = await self._checked()
+                context, taken = await off_loop(self._counted_afresh())
         finally:
             if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
-                counted.learn(known)
+                counted.learn(calibration)
                 self._main.corrected()
 
     async def _floor(
         self, refusal: ContextOverflow, taken: Taken, *, again: bool
     ) -> CannotFit | None:
-        """Make a refused prompt smaller, by every means where that one was refused `again`; why
-        that cannot be, where there are others to ask for it as it is.
+        """Make a refused prompt smaller; by every means if it was refused `again`. Returns the
+        error if that is impossible and there are other models to ask.
 
         Raises:
-            CannotFit: it cannot be, and there is nobody else; ContextOverflow, where it was made
-                smaller already.
+            CannotFit: it is impossible, and there are no other models.
+            ContextOverflow: the same, for a prompt that was made smaller already.
         """
         try:
-            await self._made_smaller(refusal, taken, again=again)
+            await off_loop(self._refitted(refusal, taken, again=again))
         except CannotFit as floor:
             if not refusal.others:
                 raise (refusal if again else floor) from None
@@ -223,11 +224,11 @@ class PromptSender:
         return None
 
     def _is_toolless_now(self, model: ChatModel) -> bool:
-        """Whether a refusal has just taught that the model calls no tools."""
+        """Whether a refusal has just shown that the model calls no tools."""
         return model.abilities.tools is False and model.name not in self._refused_tools
 
     def _settle_tools(self, model: ChatModel) -> None:
-        """Send tools along where the model calls them; say once where it does not."""
+        """Send tools along if the model calls them. Report once if it does not."""
         if not self._state.prompting.has_tools:
             return
         why = self._toolless(model)
@@ -237,15 +238,15 @@ class PromptSender:
         self._state.give_tools(not why)
 
     def _toolless(self, model: ChatModel) -> str:
-        """Why a model is given no tools, as far as that is known now; empty where it is."""
+        """Why a model is sent no tools, as far as known. Empty if it is."""
         if why := self._refused_tools.get(model.name):
             return why
         support = self._state.setting.tools(model.name, model.abilities.tools)
         return _TOOLLESS[support.source] if support.value is False else ""
 
     async def _introduced(self, model: ChatModel) -> float:
-        """Ask a model that is new here what its window is: a server may be set up for less than
-        was asked for, and not every server refuses what is too large. The seconds that it took.
+        """Ask a new model for its window: a server may be set up for less, and not every server
+        refuses what is too large. Returns the seconds that it took.
         """
         view = self._main
         if (model.name, view.size) in self._known:
@@ -259,10 +260,10 @@ class PromptSender:
         except ModelFailed:
             limits = Limits()
         self._known.add((model.name, view.size))
-        told = [size for size in (limits.window, limits.trained) if size is not None]
-        if told and min(told) < view.window.size:
+        sizes = [size for size in (limits.window, limits.trained) if size is not None]
+        if sizes and min(sizes) < view.window.size:
             counted = view.counted
-            counted.learn(counted.calibration.after_word(min(told), size=view.size))
+            counted.learn(counted.calibration.after_word(min(sizes), size=view.size))
             capped = counted.window(view.size).size
             self._state.emit(WindowCapped(asked=view.size, size=capped))
             view.corrected()
@@ -271,30 +272,27 @@ class PromptSender:
     def _ask(
         self, wanted: Ask, context: ActiveContext, refused_by: Mapping[str, int] | None
     ) -> Ask:
-        """How the answer is wanted: within what a person keeps free for it; else as long as is
-        wanted, or as the model's answers are, who may think first. Of what the prompt leaves of the
-        window a share stays free: the counts may differ, and the conversation goes on.
+        """The limits of the answer: what a person reserved for it, else what is asked for, else
+        what the model's answers usually take with their thoughts. A share of the free window stays
+        free, because counts may differ and the conversation goes on.
         """
         window, own = self._main.window, self._state.policy.output_reserve
         left = window.size - self._expected(context)
         most = max(own, int(left * ANSWER_SHARE), min(left, window.output_reserve), 1)
         room = wanted.max_tokens or own or (window.output_reserve and self._state.setting.answer)
-        told = {"window": window.size, "refused_by": refused_by}
-        return wanted.model_copy(update={**told, "max_tokens": min(room, most) or None})
+        facts = {"window": window.size, "refused_by": refused_by}
+        return wanted.model_copy(update={**facts, "max_tokens": min(room, most) or None})
 
     def _expected(self, context: ActiveContext) -> int:
         """Tokens of a prompt as a provider is expected to count it."""
         return int(context.tokens * max(1.0, self._main.window.ratio))
 
-    async def _checked(self) -> tuple[ActiveContext, Taken]:
-        """The active context, every message of it counted afresh.
+    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
+        """The active context, with every message counted afresh.
 
         Raises:
-            CannotFit: it is larger than the usable window after all that could be done.
+            CannotFit: it is still larger than the usable window.
         """
-        return await off_loop(self._counted_afresh())
-
-    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
         view = self._main
         context = await self.fitted(view, view.context)
         if (counted := self.count(context)) > view.window.usable:
@@ -309,7 +307,6 @@ class PromptSender:
         return context, self._taken
 
     def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
-        """The error of a prompt that was counted as too large, by what it consists of."""
         parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, limit or self._main.window.usable)
@@ -321,7 +318,7 @@ class PromptSender:
         return beside + sum(map(counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:
-        """Learn from what a provider counted for the prompt that was taken last."""
+        """Learn from a provider's count of the last prompt."""
         self._was_refused = False
         if self._taken:
             self._learn(self._taken, tokens)
@@ -336,32 +333,29 @@ class PromptSender:
         self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
-        """Make the context fit after a provider refused it as too large; what was done.
+        """Make the context fit after a provider refused it as too large. Returns the plan.
 
         Raises:
-            InvalidArgument: the error says nothing of a context that is too large.
-            CannotFit: what may not be shortened exceeds what the provider allows.
+            InvalidArgument: the error does not say that a context is too large.
+            CannotFit: the floor exceeds what the provider allows.
         """
         taken = self._taken or Taken(self._main, self._main.tokens_now)
         again, self._was_refused = self._was_refused, True
-        return await self._made_smaller(error, taken, again=again)
-
-    async def _made_smaller(self, error: object, taken: Taken, *, again: bool) -> Plan:
         return await off_loop(self._refitted(error, taken, again=again))
 
     async def _refitted(self, error: object, taken: Taken, *, again: bool) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
-            reason = f"this error says nothing of a context that is too large: {got(error)}"
+            reason = f"this error does not say that a context is too large: {got(error)}"
             raise InvalidArgument("error", reason)
         state, (view, tokens) = self._state, taken
         counted = view.counted
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
-        known, exact = counted.calibration, counted.counter.exact
-        counted.learn(known.after_overflow(tokens, refusal, size=view.size, exact=exact))
+        calibration, exact = counted.calibration, counted.counter.exact
+        counted.learn(calibration.after_overflow(tokens, refusal, size=view.size, exact=exact))
         if (size := counted.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
-        self._tell(taken, known.ratio, refusal.tokens or 0)
+        self._tell(taken, calibration.ratio, refusal.tokens or 0)
         if again:
             with view.alone():
                 needed = max(1, min(tokens // 2, view.window.usable))

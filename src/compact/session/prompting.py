@@ -1,8 +1,8 @@
-"""What stands before everything else in a session's prompts: the assembled system prompt of a mode
-and a window's tier, and what the caller sends beside the messages (FR-16).
+"""What stands before the history in a session's prompts (FR-16): the assembled system prompt of a
+mode and a window's tier, and what the caller sends beside the messages.
 
-Where a format has a field of its own for the system prompt it stands there, before the caller's own
-words; else it is the first message. Goals end the system prompt, in the same field or as a message.
+If the format has a field for the system prompt, it stands there, before the caller's own words.
+Otherwise it is the first message. Goals end the system prompt, in the same field or as a message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compact.text.modes import Mode, mode_named, user_mode
 from compact.text.prompts import PromptParts, SystemPrompt, assemble, prompt_message
 
 System = str | tuple[Mapping[str, Any], ...] | None
-"""A system prompt in a field of its own, as text or as the provider's blocks."""
+"""A system prompt in its own field, as text or as the provider's blocks."""
 
 
 class Preamble(NamedTuple):
@@ -42,7 +42,7 @@ class Preamble(NamedTuple):
     goals: Message | None = None
     """The active goals, in such formats."""
     prompt: SystemPrompt | None = None
-    """How it was assembled; None where nothing is."""
+    """How the system prompt was assembled. None without the option `prompt`."""
 
     @property
     def tokens(self) -> int:
@@ -50,12 +50,12 @@ class Preamble(NamedTuple):
         return sum(self.parts.values())
 
     def with_part(self, name: str, tokens: int) -> Mapping[str, int]:
-        """The parts, of which that one has so many tokens more."""
+        """The parts, with more tokens for one of them."""
         return {**self.parts, name: self.parts.get(name, 0) + tokens}
 
 
 class Prompting:
-    """A session's preambles, by tokenizer, mode and window; each is made once."""
+    """A session's preambles, by tokenizer, mode and window. Each is made once."""
 
     def __init__(
         self,
@@ -75,19 +75,19 @@ class Prompting:
         self._bare: dict[tuple[str, bool], Preamble] = {}
         self._made: dict[tuple[str, str, int, bool], Preamble] = {}
         self.own = NOBODYS
-        """By which the prompt's heading is made."""
+        """Makes the heading of the prompt."""
 
     @property
     def has_tools(self) -> bool:
-        """Whether the caller sends tools along."""
+        """Whether the caller sends tools."""
         return bool(self._given.tools)
 
     def has(self, given: RequestExtras) -> bool:
-        """Whether this is what the caller sends."""
+        """Whether the caller sends exactly this."""
         return given == self._given
 
     def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
-        """Take what the caller sends from now on; whether it is something else.
+        """Take what the caller sends from now on. Returns whether it is something else.
 
         Raises:
             InvalidArgument: one of the tools is not a tool schema.
@@ -101,7 +101,7 @@ class Prompting:
         return True
 
     def mode(self, name: str) -> Mode:
-        """The mode of that name, `user` by the person's own file.
+        """The mode of that name. `user` is read from the person's own file.
 
         Raises:
             InvalidConfig: there is no such mode.
@@ -111,8 +111,8 @@ class Prompting:
         return mode_named(name)
 
     def asked(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy as a summarizer is asked by it: what a person's own mode says a summary keeps
-        is guidance like any other.
+        """The policy as a summarizer gets it. The focus of a person's own mode is added to the
+        guidance.
         """
         if policy.mode != "user" or self._own_mode is None:
             return policy
@@ -122,8 +122,8 @@ class Prompting:
     def preamble(
         self, counter: TokenCounter, mode: str, size: int, *, tools: bool = True
     ) -> Preamble:
-        """What stands before the history in a window of that size, the caller's tools with it or
-        not.
+        """What stands before the history in a window of that size, with the caller's tools or
+        without.
         """
         given = self._given_by(counter, tools=tools)
         if self._parts is None:
@@ -135,7 +135,6 @@ class Prompting:
         return self._made[asked]
 
     def _given_by(self, counter: TokenCounter, *, tools: bool = True) -> Preamble:
-        """What the caller sends, with its tools or not."""
         asked = (counter.estimator.name, tools)
         if asked not in self._bare:
             sent = self._given if tools else self._given._replace(tools=())
@@ -163,8 +162,8 @@ class Prompting:
     def over_budget(
         self, counter: TokenCounter, mode: str, size: int, own: int
     ) -> Iterator[PromptOverBudget]:
-        """What has no room in the system prompt of a window of that size, the caller's own words
-        among it, of which so many tokens stand in the history.
+        """What has no room in the system prompt of a window of that size. The caller's own words
+        count too: `own` tokens of them stand in the history.
         """
         budget = tier_of(size, self._tiers).prompt_tokens
         prompt = self.preamble(counter, mode, size).prompt
@@ -185,7 +184,7 @@ class Prompting:
     def with_goals(
         self, counter: TokenCounter, preamble: Preamble, goals: Sequence[Goal]
     ) -> Preamble:
-        """The preamble with the active goals, which end the system prompt, wherever it stands."""
+        """The preamble with the active goals at the end of the system prompt."""
         message = goals_message(goals, self.own)
         if message is None:
             return preamble
@@ -198,7 +197,7 @@ class Prompting:
 def _in_field(
     counter: TokenCounter, preamble: Preamble, part: str, first: System, second: System
 ) -> Preamble:
-    """The preamble with these two as its system field; what it grows by is that part's."""
+    """The preamble with both texts as its system field. Its growth is counted as that part."""
     system = _joined(first, second)
     before = overhead_of(counter, preamble.extras.system, ())
     parts = preamble.with_part(part, overhead_of(counter, system, ()) - before)
@@ -206,7 +205,7 @@ def _in_field(
 
 
 def _joined(first: System, second: System) -> System:
-    """Two system prompts as one: texts as a text, else as blocks."""
+    """Two system prompts as one: a text if both are texts, else blocks."""
     if not first or not second:
         return first or second
     if isinstance(first, str) and isinstance(second, str):
@@ -219,7 +218,7 @@ def _blocks(system: str | tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, A
 
 
 def mode_in(file: str | Path | None) -> Mode | None:
-    """The mode `user` as a person's file says it; None where no file is named.
+    """The mode `user` from a person's file. None if no file is named.
 
     Raises:
         InvalidConfig: it cannot be read.

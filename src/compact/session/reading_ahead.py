@@ -1,6 +1,6 @@
-"""Reading ahead: notes are taken of new messages between turns, so that the turn which compresses
-has little left to read. What they say is the same, whenever the messages were read. The engine is
-loaded in that thread, too.
+"""Reading ahead: notes are taken of new messages between turns, so that a compressing turn has
+little left to read. The notes are the same, whenever the messages are read. The engine is loaded in
+that thread, too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ReadingAhead:
         self._stops = False
         self._compressing = 0
         self.beginning = forks.Lock()
-        """Whoever begins to read or to compress sees who else has begun."""
+        """Held while a reading or a compression begins, so that each sees the other."""
 
     def begin(self, history: History, since: int) -> None:
-        """Read what the history holds now, unless something is being read, and make the forms of
-        what stands in view from `since` on. For whoever holds the session's lock.
+        """Read the history as it is now, unless a reading runs, and make the forms of the messages
+        in view from `since` on. The session's lock is held.
 
         The first reading of a long history is left to the compression, which knows the record that
         it may begin with.
@@ -45,7 +45,7 @@ class ReadingAhead:
 
     @contextmanager
     def finished(self) -> Iterator[None]:
-        """Wait until what was begun is read, and begin nothing meanwhile: notes have one reader."""
+        """Wait for a running reading, and begin none meanwhile: notes have one reader."""
         with self.beginning:
             self._compressing += 1
         try:
@@ -56,7 +56,7 @@ class ReadingAhead:
                 self._compressing -= 1
 
     def stop(self) -> None:
-        """Leave the rest to be read when it is needed, and wait until nobody reads."""
+        """Leave the rest to be read when it is needed, and wait until no reading runs."""
         self._stops = True
         self._finish()
 
@@ -85,8 +85,8 @@ _READERS: WeakSet[ReadingAhead] = WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop whoever reads before the interpreter ends: a thread that it ends within a search aborts
-    the process.
+    """Stop readings before the interpreter ends. A thread that it ends within a search aborts the
+    process.
     """
     for reader in list(_READERS):
         if not reader.beginning.is_inherited:

@@ -21,32 +21,32 @@ from compact.text.snippets import Sought
 from compact.text.terms import readable, searchable
 
 DIGESTS_DIFFER = 8
-"""Tokens that one digest may take more than another."""
+"""Tokens by which digests may differ in size."""
 TOLD_TOKENS = 1_500
-"""Tokens of what a tool gives back, unless it is asked for more or less."""
+"""Tokens of a tool's answer, if none are requested."""
 WHOLE_SHARE = 0.35
-"""The share of an answer that one message may take whole; of a longer one a part is told."""
+"""Largest share of an answer for one whole message. Of a longer one, an excerpt is shown."""
 HEADING = 64
-"""Tokens that the heading of an answer takes, about."""
+"""Tokens of an answer's heading, about."""
 CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
-"""Characters of a token, at most, by which a page is tried first; the share of its tokens from
-which a page is full; and tries to make room for a heading."""
+"""Most characters of a token, for the first try of a page. The share of its tokens from which a
+page is full. Tries to make room for a heading."""
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
-"""Messages that name a call's id, among which it is looked for: more each time."""
+"""Messages with a call's id that are searched, in steps."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
-    """Messages of the history that share words with the query, the best first.
+    """Messages of the history that share words with the query, best first.
 
     Raises:
         InvalidArgument: the limit is below 0.
     """
     if limit < 0:
         raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
-    found, sought = list[Recalled](), Sought(query)
+    results, sought = list[Recalled](), Sought(query)
     for position, score in _search(state, query, limit):
         message = state.history[position]
-        found.append(
+        results.append(
             Recalled(
                 id=message.id,
                 position=position,
@@ -56,11 +56,11 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
                 score=score,
             )
         )
-    return found
+    return results
 
 
 def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
-    """Where the store finds the query in what the history holds; others may have added to both."""
+    """The store's hits within this history. Other writers may have added to both."""
     hits = state.store.search(state.branch_id, query, most=most)
     state.history.catch_up()
     return [hit for hit in hits if hit[0] < len(state.history)]
@@ -72,14 +72,14 @@ def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float
 def expand(
     state: SessionState, id: str, *, max_tokens: int | None = None, start: int = 0
 ) -> Expansion:
-    """The original messages behind a checkpoint's id, a message's id, or a tool call's id, from the
-    one numbered `start`: as many as fit into `max_tokens`.
+    """The original messages behind a checkpoint's id, a message's id, or a tool call's id: as many
+    as fit into `max_tokens`, from number `start` on.
 
-    Of one message alone that does not fit, `start` counts the characters of its text, and a page is
-    as much of it as fits, to the end of a line where there is one. One among several has a page of
-    its own, on which it is clipped, or left out where that does not help either. A call's id brings
-    back its result, and the call itself where a view may clip its arguments. Ids that were used
-    again bring back all they may mean, the newest first; of messages, the newest.
+    If the id stands for one message that does not fit, `start` counts characters of its text, and a
+    page ends at the end of a line if there is one. A message among several that does not fit has a
+    page of its own. It is clipped there, or left out if that does not help either. A call's id
+    brings back its result, and the call if a view may clip its arguments. An id that was used again
+    brings back all that it may mean, newest first. For a message's id, that is the newest message.
 
     Raises:
         NotFound: nothing in the session has that id.
@@ -125,7 +125,7 @@ def _page(
 
 
 def _part(message: Message, most: int | None, start: int, counter: TokenCounter) -> Expansion:
-    """As much of a message's text from a character on as fits; nothing where none does."""
+    """As much of a message's text from a character on as fits. Empty if nothing fits."""
     total = len(_text(message))
     high = stop = total if most is None else min(total, start + CHARS_PER_TOKEN * most)
     low, tokens = start, 0
@@ -151,7 +151,6 @@ def _part(message: Message, most: int | None, start: int, counter: TokenCounter)
 
 
 def _texts(message: Message) -> Iterator[tuple[Part, str]]:
-    """The parts of a message that have text, each with its text."""
     for part in message.parts:
         if isinstance(part, ToolCall):
             yield part, f"{part.name} {part.id} {part.arguments}"
@@ -160,12 +159,12 @@ def _texts(message: Message) -> Iterator[tuple[Part, str]]:
 
 
 def _text(message: Message) -> str:
-    """The text of which a page shows a part."""
+    """The text that pages show."""
     return "\n".join(text for _, text in _texts(message))
 
 
 def _between(message: Message, start: int, stop: int) -> Message:
-    """The message with no more than some characters of its text."""
+    """The message with only these characters of its text."""
     parts: list[Part] = []
     for part, text in _texts(message):
         piece = text[max(0, start) : max(0, stop)]
@@ -178,7 +177,7 @@ def _between(message: Message, start: int, stop: int) -> Message:
 
 
 def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]]:
-    """Where the originals behind an id stand."""
+    """The history and positions of the originals behind an id."""
     checkpoint = find_checkpoint(state, id)
     if checkpoint is not None:
         return _history_of(state, checkpoint), checkpoint.covered()
@@ -200,7 +199,7 @@ def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
 
 
 def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
-    """The branch that the checkpoint tells of: the open one, or one left before its end."""
+    """The branch of a checkpoint: the open one, or one that was left before its end."""
     forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
     if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
         return state.history
@@ -208,36 +207,38 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
         if move.projection_id is None or move.at <= checkpoint.span.last:
             continue
         live = state.store.projection(move.projection_id).checkpoints
-        if checkpoint.id not in [each.id for each in live]:
+        if checkpoint.id not in [c.id for c in live]:
             continue
         if state.covers(move.branch_id, move.at):
             break
         branch = state.store.branch(move.branch_id)
-        found = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
-        found.own = state.own
-        return found
+        history = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        history.own = state.own
+        return history
     return state.history
 
 
 def _of_call(state: SessionState, call_id: str) -> list[int]:
-    """Where the results of a call stand, newest first; the calls if long or without result."""
+    """Positions of a call's results, newest first, and of the calls that are long or have no
+    result.
+    """
     results: list[int] = []
     calls: dict[int, bool] = {}
-    seen = 0
+    looked_at = 0
     for most in MOST_HITS:
         before = len(results) + len(calls)
         hits = _search(state, call_id, most)
-        for position, _ in hits[seen:]:
+        for position, _ in hits[looked_at:]:
             message = state.history[position]
             if any(result.call_id == call_id for result in message.tool_results):
                 results.append(position)
             sizes = [len(call.arguments) for call in message.tool_calls if call.id == call_id]
             if sizes:
                 calls[position] = max(sizes) > shorten.LONG_ARGUMENT_CHARS
-        seen = len(hits)
+        looked_at = len(hits)
         was_used_again = max(len(results), len(calls)) > 1
         goes_on = was_used_again and len(results) + len(calls) > before
-        if seen < most or (results and not goes_on):
+        if looked_at < most or (results and not goes_on):
             break
     wanted = [position for position, long in calls.items() if long or not results]
     return sorted(results, reverse=True) + sorted(wanted, reverse=True)
@@ -253,22 +254,23 @@ def answer_tool(
     max_tokens: int | None,
     seen: Collection[int] = (),
 ) -> str:
-    """What the tools `recall` and `expand` answer a model, as text under a heading of ours, within
-    so many tokens as far as a heading and a line are. What it sees in its prompt, at the positions
-    `seen`, is not found again, unless nothing else is.
+    """The answer of the tools `recall` and `expand` to a model, as text under a heading of compact.
+    It takes at most so many tokens, but always has the heading and a line. Messages at the
+    positions `seen`, which the prompt shows, are left out of a search, unless it finds nothing
+    else.
 
     Raises:
-        InvalidInput: there is no such tool, or its argument is missing; the text is fit to be shown
-            to the model.
-        NotFound: nothing has the id that was asked for; the same.
+        InvalidInput: there is no such tool, or its argument is missing. The text can be shown to
+            the model.
+        NotFound: nothing has that id. The text can be shown to the model.
     """
-    given = _arguments(arguments)
+    values = _arguments(arguments)
     room = TOLD_TOKENS if max_tokens is None else max_tokens
-    match name, given:
+    match name, values:
         case "recall", {"query": str(query)}:
             return _told_search(state, query, room, seen)
         case "expand", {"id": str(id)}:
-            start = given.get("start", 0)
+            start = values.get("start", 0)
             if isinstance(start, int) and not isinstance(start, bool):
                 return _told_page(state, id, start, room)
             raise InvalidInput(
@@ -276,7 +278,7 @@ def answer_tool(
                 f"{json.dumps(start, default=str)[:80]}"
             )
     raise InvalidInput(
-        f"no tool {name!r} with {json.dumps(given, default=str)[:80]}: there are "
+        f"no tool {name!r} with {json.dumps(values, default=str)[:80]}: there are "
         f"{RECALL}(query: text) and {EXPAND}(id: text, start: whole number, 0 if left out)"
     )
 
@@ -295,21 +297,19 @@ def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _told_search(state: SessionState, query: str, room: int, seen: Collection[int]) -> str:
-    found = recall(state, query, limit=PAGE + len(seen))
-    found = ([x for x in found if x.position not in seen] or found)[:PAGE]
-    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in found]
+    results = recall(state, query, limit=PAGE + len(seen))
+    results = ([x for x in results if x.position not in seen] or results)[:PAGE]
+    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in results]
 
     def title(shown: int) -> str:
-        more = f"{shown} of " if shown < len(found) else ""
-        return f"{more}{len(found)} messages for: {query[:80]}"
+        more = f"{shown} of " if shown < len(results) else ""
+        return f"{more}{len(results)} messages for: {query[:80]}"
 
     return _fitted(state, title, lines or ["nothing was found"], room)
 
 
 def _whole_or(found: Recalled, state: SessionState, room: int) -> str:
-    """The whole message where it takes no more than its share of the room, else the part that was
-    looked for.
-    """
+    """The whole message if it takes no more than its share of the room, else the excerpt."""
     whole = readable(state.history[found.position])
     return whole if state.counter.text(whole) <= room * WHOLE_SHARE else found.text
 
@@ -342,7 +342,7 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
 
 
 def _told_part(state: SessionState, id: str, message: Message, start: int, room: int) -> str:
-    """A part of one message's text, its characters and lines numbered."""
+    """A part of one message's text, with the numbers of its characters and lines."""
     text, most = _text(message), room
     for _ in range(MOST_TRIES):
         page = _part(message, max(0, most), max(0, start), state.counter)
@@ -369,7 +369,7 @@ def _told_part(state: SessionState, id: str, message: Message, start: int, room:
 def _fitted(
     state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
 ) -> str:
-    """As many of the lines as fit, but at least one, clipped; `title` says how many they are."""
+    """As many lines as fit, at least one, clipped. `title` gives the title for that many lines."""
 
     def page(shown: Sequence[str]) -> str:
         return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)

@@ -1,14 +1,14 @@
-"""What was set in a session, as its log says it: which entry counts at a position.
+"""What was set in a session, and which entry of its log counts at a position.
 
-An entry counts for the branch it stands on, and before a branch begins, its parent's does. So
-branches, undo and a look back see what held in their time.
+An entry counts for its branch. Before a branch begins, its parent's entries count. So branches,
+undo and a look back see what held in their time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from compact.messages.changes import (
     Change,
@@ -26,18 +26,16 @@ from compact.messages.sessions import Branch
 EVER = 2**62
 """A position that no session reaches."""
 MOST_TRACKED = 64
-"""Entries of progress that are kept of a branch: those by which prompts go, the newest, and some
-between. What is left out can be read from the messages again."""
-
-T = TypeVar("T")
+"""Entries of progress that are kept of a branch: those that prompts use, the newest, and some
+between. The others can be read from the messages again."""
 
 
 class KnownGoals(NamedTuple):
-    """The goals as an entry says them."""
+    """The goals as an entry has them."""
 
     goals: tuple[Goal, ...] = ()
     at: int = 0
-    """Up to which position markers are in them."""
+    """The position up to which markers are included."""
     since: int = 0
     """The number of the entry that set them."""
 
@@ -49,20 +47,20 @@ class SessionLog:
         self._store, self._session = store, session_id
         self._changes: list[Change] = []
         self.lineage: Sequence[tuple[str, int]] = ()
-        """The branches it consists of, the oldest first, each with the position where it ends; the
-        last one goes on."""
+        """The branches that the open one consists of, oldest first, each with the position where it
+        ends. The last one is open-ended."""
 
     def open(self, branch: Branch) -> None:
-        """Go on with a branch; what is there is new once more."""
+        """Switch to a branch, and read all entries again."""
         self.lineage = lineage_of(self._store.branches(self._session), branch)
         self._changes = []
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Whether a position of a branch lies on the branch that is open."""
+        """Whether a position of a branch lies on the open branch."""
         return any(name == branch_id and at <= end for name, end in self.lineage)
 
     def catch_up(self) -> list[Change]:
-        """Read what is new, from whomever."""
+        """Read new entries of all writers."""
         last = self._changes[-1].number if self._changes else 0
         new = self._store.changes(self._session, after=last)
         self._changes += new
@@ -72,32 +70,32 @@ class SessionLog:
         """Append an entry at a position of the open branch."""
         change = Change(branch_id=self.lineage[-1][0], at=at, what=what)
         self._store.record(self._session, [change], instead_of=instead_of)
-        self._changes = [each for each in self._changes if each.number not in instead_of]
+        self._changes = [entry for entry in self._changes if entry.number not in instead_of]
 
     def goals_at(self, position: int, tracked: int = EVER) -> KnownGoals:
-        """The goals when the session had so many messages. What a model's markers changed counts up
+        """The goals when the session had `position` messages. Changes by a model's markers count up
         to the position `tracked`.
 
-        Progress counts after the goals that it goes on from, and before the next that were set; of
-        two writers the one that looked further counts.
+        Progress counts after the goals that it continues, and before the next goals that were set.
+        Of two writers, the one that looked further counts.
         """
-        found: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
+        candidates: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
         for branch_id, end in reversed(self.lineage):
             for change in self._changes:
                 what, last = change.what, min(position, end)
                 if change.branch_id != branch_id:
                     continue
                 if isinstance(what, GoalsSet) and change.at <= last:
-                    found.append(((change.number, -1, 0), change, what))
+                    candidates.append(((change.number, -1, 0), change, what))
                 elif isinstance(what, GoalsTracked) and change.at <= min(last, tracked):
-                    found.append(((what.since, change.at, change.number), change, what))
-            if found:
-                (since, _, _), change, what = max(found, key=lambda row: row[0])
+                    candidates.append(((what.since, change.at, change.number), change, what))
+            if candidates:
+                (since, _, _), change, what = max(candidates, key=lambda row: row[0])
                 return KnownGoals(what.goals, change.at, since)
         return KnownGoals()
 
     def mode_at(self, position: int) -> str | None:
-        """The mode that somebody had set when the session had so many messages."""
+        """The mode that was set when the session had `position` messages."""
         for branch_id, end in reversed(self.lineage):
             for change in reversed(self._changes):
                 is_there = change.branch_id == branch_id and change.at <= min(position, end)
@@ -106,16 +104,16 @@ class SessionLog:
         return None
 
     def track(self, goals: Sequence[Goal], since: int, at: int, shown: Collection[int]) -> None:
-        """Have these goals from a position on, because markers since others were set say so.
-        `shown` are the positions by which prompts go.
+        """Record goals that markers changed, from a position on. `since` is the entry that set the
+        goals. `shown` are the positions that prompts use.
         """
         what = GoalsTracked(goals=tuple(goals), since=since)
         self.record(what, at, instead_of=self._too_many(at, shown))
 
     def _too_many(self, new: int, shown: Collection[int]) -> list[int]:
-        """The entries of progress on the branch that are too many once there is one more: first
-        those by which no prompt goes, of them those between the closest ones, so that from any
-        position it is not far to one; then the oldest.
+        """Entries of progress to drop so that one more can be added. First those that no prompt
+        uses, of them those between the closest ones, so that an entry is near any position. Then
+        the oldest.
         """
         branch_id = self.lineage[-1][0]
         own = sorted(
@@ -135,27 +133,27 @@ class SessionLog:
         return [number for _, (_, number) in ranked[:too_many]]
 
     def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
-        """What was recalled for the prompts of a window that go on from a projection, by the
-        message that it stands before.
+        """The entries of recall for the prompts of a window that continue a projection, by the
+        message that they stand before.
         """
-        found: dict[int, Change] = {}
+        entries: dict[int, Change] = {}
         for change in self._recalled_for(window):
             what = change.what
             assert isinstance(what, TurnsRecalled)
             if what.projection == projection and self.covers(change.branch_id, change.at + 1):
-                found = {at: each for at, each in found.items() if at >= what.first}
-                found[change.at] = change
-        return found
+                entries = {at: entry for at, entry in entries.items() if at >= what.first}
+                entries[change.at] = change
+        return entries
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
-        """The numbers of such entries that count no longer on this branch: of other projections, or
+        """The numbers of such entries that no longer count on this branch: of other projections, or
         left out since.
         """
         own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
         numbers = {change.number for change in shown}
         rows = self._recalled_for(window)
         return [
-            each.number for each in rows if each.branch_id == own and each.number not in numbers
+            entry.number for entry in rows if entry.branch_id == own and entry.number not in numbers
         ]
 
     def _recalled_for(self, window: int) -> list[Change]:
@@ -166,7 +164,7 @@ class SessionLog:
         ]
 
     def system_shown(self, of: str) -> list[int]:
-        """The numbers of the entries that show other words in the place of that system prompt."""
+        """The numbers of the entries that show other words for that system prompt."""
         return [
             change.number
             for change in self._changes
@@ -175,12 +173,12 @@ class SessionLog:
 
 
 def lineage_of(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
-    """The branches that a branch consists of, the oldest first, each with where it ends."""
-    known = {b.id: b for b in branches}
+    """The branches that a branch consists of, oldest first, each with its end."""
+    by_id = {b.id: b for b in branches}
     rows = [(branch.id, EVER)]
     end = branch.fork
     while branch.parent is not None:
-        branch = known[branch.parent]
+        branch = by_id[branch.parent]
         rows.append((branch.id, end))
         end = min(end, branch.fork)
     return tuple(rows[::-1])

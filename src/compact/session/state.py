@@ -1,5 +1,6 @@
 """An open session: its store, its history, its log of goals, modes and pins, and how its prompts
-are made. What depends on a tokenizer is in `counted_session`, what depends on a window in `view`.
+are made. What depends on a tokenizer is in `counted_session`. What depends on a window is in
+`views`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ from compact.messages.levels import aged
 from compact.messages.own_text import OwnText
 from compact.models.model_keys import is_of_other
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
-from compact.session.entering import new_branch
+from compact.session import running
 from compact.session.history import SessionHistory
 from compact.session.reading_ahead import ReadingAhead
-from compact.session.running import blocking
 from compact.session.session_log import KnownGoals, SessionLog
 from compact.wiring import Model, Writers, key_of
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from compact.models.resolving import Setting
     from compact.session.archiving import Archive
     from compact.session.prompting import Prompting
-    from compact.session.recalling import TurnRecall
+    from compact.session.views.recalled_turns import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
-"""Moves among which what is in force is looked for, and what was in force long ago."""
+"""Moves that are searched for what is in force, and for what was in force long ago."""
 CALIBRATION, COUNTED, KEY = "calibration:", "counted:", "key:"
-"""How the names of the session's notes begin: what a tokenizer's counts are corrected by, what
-counted for a window, and the keys of the session's own text."""
+"""Prefixes of the session's notes: a tokenizer's calibration, the tokenizer that counted a window's
+projection, and the keys of compact's own text."""
 
 
 @dataclass(slots=True)
@@ -66,49 +66,49 @@ class SessionState:
     store: SessionStore
     wire: WireFormat
     counter: TokenCounter
-    """The session's own; by it its store counts."""
+    """The session's own counter. The store's counts are made with it."""
     policy: CompactPolicy
-    """What a person set; `policy_for` says what follows from it for a window."""
+    """What a person set. `policy_for` resolves it for a window."""
     setting: Setting
-    """What follows for a window from the model, its tier and the summarizer."""
+    """The facts of the model, its tier and the summarizer."""
     writers: Writers
-    """Who writes the summaries, as it was chosen for the session's model."""
+    """Who writes the summaries, as chosen for the session's model."""
     summarizer: Summarizer
     choose: Callable[[Model, int], tuple[Writers, Summarizer]]
-    """Both for another model of the session, in a window of so many tokens."""
+    """Chooses both for another model, in a window of so many tokens."""
     emit: Emit
     prompting: Prompting
     """What stands before the history in prompts, by mode and window."""
     tokenizer: str
-    """The tokenizer that the store's counts were made with."""
+    """The tokenizer of the store's counts."""
     archive: Archive | None = None
-    """What keeps what compressions leave behind."""
+    """Keeps copies of what compressions leave behind."""
     recall: TurnRecall | None = None
-    """What automatic recall takes turns from; None where it is off."""
+    """Automatic recall. None if it is off."""
     redactor: Redactor = NOTHING_ELSE
-    """What is a secret beside what always is one."""
+    """Which texts are secrets, beside those that always are."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
-    """By which the session's own text is made and recognized."""
+    """Makes and recognizes compact's own text in the session."""
     goals: tuple[Goal, ...] = ()
     reading: ReadingAhead = field(default_factory=ReadingAhead)
     log: SessionLog = field(init=False)
-    """Its goals, modes, pins and shown system words."""
+    """Its goals, modes, pins and shown system prompts."""
     gives_tools: bool = True
-    """Whether the caller's tools are sent along: not while a model is asked that calls none."""
+    """Whether the caller's tools are sent: not to a model that calls none."""
     revision: int = 0
     """Grows with each change of branch, goals, pins or tools."""
     lock: forks.Lock = field(default_factory=forks.Lock)
-    """Held, never while waiting, by whoever changes what is shown or takes it."""
+    """Held while what is shown is changed or taken, never while waiting."""
     _first_mode: str = field(init=False)
-    """The mode before anybody has set one."""
+    """The mode before one was set."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _seen: Version | None = None
-    """The store's version when the log was read last."""
+    """The store's version when the log was last read."""
     _noted: Mapping[str, Any] = field(default_factory=dict)
-    """The notes of what was counted how."""
+    """The notes on calibrations and counts."""
     _calibrations: dict[str, Calibration] = field(default_factory=dict)
-    """By what each tokenizer's counts are corrected."""
+    """The calibration of each tokenizer."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
@@ -120,8 +120,8 @@ class SessionState:
         return [bytes.fromhex(notes[name]["key"]) for name in sorted(notes) if name[:4] == KEY]
 
     def _first_key(self) -> bytes:
-        """The session's key from now on, as the store keeps it; of two writers the one counts whose
-        note stands first, and what the other made is recognized as well.
+        """The session's key, as the store keeps it. Of two writers, the one whose note stands first
+        counts. Text with the other key is recognized as well.
         """
         key = f"{clock_and_ids.new_id()}{clock_and_ids.new_id()}".encode()
         with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
@@ -129,7 +129,7 @@ class SessionState:
         return next(iter(self._keys()), key)
 
     def open(self, branch: Branch) -> None:
-        """Go on with a branch."""
+        """Switch to a branch."""
         self.history = SessionHistory(
             self.store,
             branch,
@@ -155,8 +155,8 @@ class SessionState:
             self.revision += 1
 
     def catch_up(self) -> Version | None:
-        """Take in what other writers did: their messages, goals, pins and calibration; up to which
-        version of the store.
+        """Take in other writers' messages, goals, pins and calibrations. Returns the store's
+        version.
         """
         with self.lock:
             version = self.history.catch_up()
@@ -180,8 +180,8 @@ class SessionState:
             self._go_on_in(self.log.mode_at(len(self.history)) or self._first_mode)
 
     def _show(self, change: Change) -> None:
-        """Have the history show what a change says of its messages; what is said of a message that
-        is not there is nothing.
+        """Apply a change to the history's messages. A change for a message that is not there does
+        nothing.
         """
         what, at, history = change.what, change.at, self.history
         if isinstance(what, SystemShown):
@@ -194,20 +194,21 @@ class SessionState:
                     history.put_aside(at, what.tokens)
 
     def _take_notes(self) -> None:
-        found = {
+        notes = {
             name: value
             for name, value in self.store.notes(self.id).items()
             if name.startswith((CALIBRATION, COUNTED))
         }
-        if found != self._noted:
-            self._noted = found
-            for name in filter(lambda name: name.startswith(CALIBRATION), found):
-                tokenizer, known = name[len(CALIBRATION) :], Calibration.model_validate(found[name])
-                if known != self._calibrations.get(tokenizer):
-                    self._calibrations[tokenizer] = known
+        if notes != self._noted:
+            self._noted = notes
+            for name in filter(lambda name: name.startswith(CALIBRATION), notes):
+                tokenizer = name.removeprefix(CALIBRATION)
+                calibration = Calibration.model_validate(notes[name])
+                if calibration != self._calibrations.get(tokenizer):
+                    self._calibrations[tokenizer] = calibration
 
     def calibration(self, tokenizer: str) -> Calibration:
-        """What a tokenizer's counts are corrected by: the same object until that changes."""
+        """A tokenizer's calibration. It is the same object until it changes."""
         if tokenizer not in self._calibrations:
             self._calibrations[tokenizer] = Calibration()
         return self._calibrations[tokenizer]
@@ -220,31 +221,31 @@ class SessionState:
             self._take_notes()
 
     def policy_for(self, size: int) -> CompactPolicy:
-        """The one policy that a window of that size goes by."""
+        """The policy of a window of that size."""
         asked = (self.policy, self.setting, size)
         if self._resolved is None or self._resolved[0] != asked:
             self._resolved = asked, self.setting.policy(self.policy, size)
         return self._resolved[1]
 
     def with_policy(self, decision: TriggerDecision, guidance: str = "") -> TriggerDecision:
-        """A decision with the policy that it went by, with somebody's own guidance or not, and the
-        model that its window belongs to.
+        """A decision with the policy that it was made by, and the window's model. `guidance` is a
+        person's own.
         """
         policy, model = self.policy_for(decision.window), self.setting.model or ""
         if guidance:
             policy = policy.model_copy(update={"guidance": guidance})
-        told = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
-        return decision.model_copy(update=told)
+        facts = {"policy": policy, "model": model, "guided": bool(policy.guidance)}
+        return decision.model_copy(update=facts)
 
     def trust(self, projection: Projection | None) -> Reliability | None:
-        """How far a context can be trusted; None where the model is not known."""
+        """How far a context can be trusted. None if the model is not known."""
         number = projection.number if projection else 0
         is_by_model = projection is not None and projection.is_by_model
         return self.setting.reliability(number, by_model=is_by_model)
 
     def tell_trust(self, window: int, projection: Projection, *, before: int = 0) -> None:
-        """Say that the context of a window can be trusted less, unless that was so after `before`
-        compressions already.
+        """Report that the context of a window can be trusted less, unless that was so after
+        `before` compressions already.
         """
         trust = self.trust(projection)
         if trust is not None and trust.warning and before < trust.warn_after:
@@ -258,35 +259,33 @@ class SessionState:
             )
 
     def counted_by(self, projection: Projection) -> str:
-        """The tokenizer that a projection's tokens were counted by: the session's, unless a note
-        says another one.
-        """
+        """The tokenizer of a projection's counts: the session's, unless a note names another."""
         note = self._noted.get(f"{COUNTED}{projection.window}", {})
         return str(note["by"]) if note.get("projection") == projection.id else self.tokenizer
 
     def counted_noted(self, projection: Projection, by: str) -> dict[str, Mapping[str, Any]]:
-        """The note that says so of a projection that is put in force for its window."""
+        """The note that names it, for a projection that is put in force for its window."""
         if by == self.tokenizer:
             return {}
         return {f"{COUNTED}{projection.window}": {"projection": projection.id, "by": by}}
 
     @property
     def branch_id(self) -> str:
-        """The branch that is open."""
+        """The open branch."""
         return self.history.branch_id
 
     def record(self, what: What, at: int, *, instead_of: Collection[int] = ()) -> None:
-        """Append an entry to the session's log, at a position of the open branch, and go by it."""
+        """Append an entry to the session's log, at a position of the open branch, and apply it."""
         with self.lock:
             self.log.record(what, at, instead_of=instead_of)
             self._take_log()
 
     def set_goals(self, goals: Sequence[Goal]) -> None:
-        """Have these goals from now on."""
+        """Set the goals from now on."""
         self.record(GoalsSet(goals=tuple(goals)), len(self.history))
 
     def set_mode(self, name: str) -> None:
-        """Be used for this from now on, here and wherever the session is opened.
+        """Set the mode from now on, also when the session is opened again.
 
         Raises:
             InvalidConfig: there is no such mode.
@@ -302,13 +301,13 @@ class SessionState:
             self.policy = self.policy.model_copy(update={"mode": mode})
 
     def mode_before(self, position: int) -> str:
-        """The mode when the session had so many messages."""
+        """The mode when the session had `position` messages."""
         return self.log.mode_at(position) or self._first_mode
 
     def show_system(self, messages: Sequence[Message], own: str | None = None) -> int:
-        """Show other words in the place of the leading system messages, from now on and on every
-        branch that begins with them; how many tokens more they are. What was said stays stored.
-        `own` is what of a single message is the client's own words.
+        """Show other words for the leading system messages, from now on and on every branch that
+        begins with them. Returns how many tokens more they are. The stored messages stay. `own` are
+        the client's own words in a single message.
         """
         with self.lock:
             shown, more = self.history.as_shown(messages, own)
@@ -316,20 +315,16 @@ class SessionState:
             return more
 
     def track_goals(self, goals: Sequence[Goal], since: KnownGoals, at: int) -> None:
-        """Have these goals from a position on, because markers since others were known say so."""
+        """Set goals from a position on, as changed by markers since others were known."""
         with self.lock:
             self.log.track(goals, since.since, at, [move.at for move in self.moves()])
             self._take_log()
 
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
-        """The goals as a prompt shows them that goes on from a projection, when the session has so
-        many messages: what a model's markers changed since then is left to the markers.
+        """The goals that a prompt shows if it continues a projection, when the session has
+        `position` messages. Changes by markers since then stay in the markers.
         """
         return self.log.goals_at(position, since.at if since else 0).goals
-
-    def branch_from(self, parent_id: str, at: int) -> Branch:
-        """A branch that is to begin there."""
-        return new_branch(self.store, self.id).model_copy(update={"parent": parent_id, "fork": at})
 
     @property
     def waits(self) -> bool:
@@ -338,25 +333,25 @@ class SessionState:
 
     @property
     def writer_waits(self) -> bool:
-        """Whether the summarizer may wait. Where nobody named it, it is not asked by a call that
-        blocks an event loop.
+        """Whether the summarizer may wait. If none was named, it is not asked by a call that blocks
+        an event loop.
         """
-        return self.summarizer.waits and not (self.writers.own and blocking.is_in_loop())
+        return self.summarizer.waits and not (self.writers.own and running.is_in_loop())
 
     def serve(self, model: Model, size: int) -> None:
-        """Be for that model from now on, in a window of so many tokens."""
+        """Switch to that model, in a window of so many tokens."""
         self.writers, self.summarizer = self.choose(model, size)
         writer = self.writers.first
         self.setting = replace(self.setting, model=key_of(model), summarizer=writer)
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection of the session, its checkpoints at the levels they had in it."""
-        found = self.store.projection(projection_id)
-        live = tuple(aged(c, found.number) for c in found.checkpoints)
-        return found.model_copy(update={"checkpoints": live})
+        """A projection of the session, with its checkpoints at the levels that they had in it."""
+        projection = self.store.projection(projection_id)
+        live = tuple(aged(c, projection.number) for c in projection.checkpoints)
+        return projection.model_copy(update={"checkpoints": live})
 
     def give_tools(self, given: bool) -> None:
-        """Send the caller's tools along from now on, or none."""
+        """Send the caller's tools from now on, or none."""
         with self.lock:
             if given != self.gives_tools:
                 self.gives_tools = given
@@ -373,12 +368,12 @@ class SessionState:
                 self.revision += 1
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
-        """The moves that lie on the open branch, for a window or for all, newest first, among so
-        many of the newest.
+        """The moves on the open branch, for a window or for all, newest first, among the `most`
+        newest.
         """
         rows = self.store.moves(self.id, window, most=most)
         return (move for move in rows if self.covers(move.branch_id, move.at))
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Whether a position of a branch lies on the branch that is open."""
+        """Whether a position of a branch lies on the open branch."""
         return self.log.covers(branch_id, at)

@@ -24,7 +24,7 @@ from compact.messages.sessions import Entry, Move, Session
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
-from compact.session.remembered import KIND
+from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400

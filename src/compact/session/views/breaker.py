@@ -1,10 +1,9 @@
-"""Who writes a session's summaries now, and the circuit breaker: a summarizer that does not answer
-(`Proposal.is_down`), or whose stories are refused again and again (`Proposal.failed`), is left
-alone for a while.
+"""Who writes a session's summaries now, and the circuit breaker.
 
-Meanwhile the extractive one writes, so that every turn is served. What the breaker knows is kept
-with the session under the summarizer's name, so that a restart does not begin the storm again, and
-another summarizer is not blamed.
+The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if its stories are
+refused again and again (`Proposal.failed`). While it is open, the extractive summarizer writes, so
+that every turn is served. Its state is kept with the session under the summarizer's name: a restart
+does not begin the storm again, and another summarizer is not blamed.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.messages import clock_and_ids
-from compact.messages.events import BreakerOpened, SummarizerChosen
-from compact.session.running import blocking
-from compact.session.running.timeout_summarizer import TimeoutSummarizer, name_of
+from compact.messages.checkpoints import SummaryRequest
+from compact.messages.events import BreakerOpened, ErrorRaised, SummarizerChosen, SummaryReplaced
+from compact.secrets.redaction import redact
+from compact.session import running
+from compact.session.running import TimeoutSummarizer, name_of
 
 if TYPE_CHECKING:
     from compact.engine.pipeline import Proposal
@@ -26,27 +27,28 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 PREFIX = "breaker:"
-"""How the note's name begins; the summarizer's name follows."""
+"""Prefix of the note's name. The summarizer's name follows."""
 MOST_FAILURES = 3
-"""Refused stories in a row after which it opens; one answer that never came is enough."""
+"""Refused stories in a row after which it opens. One missing answer is enough."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
-"""How long it stays open the first time; each further time twice as long, up to the second."""
+"""How long it stays open the first time. Each further time is twice as long, up to the second
+value."""
 
 
 class Breaker:
     """Counts the failures in a row of the session's summarizer.
 
-    It never opens for the extractive one: nothing else could take its place.
+    It never opens for the extractive summarizer: nothing else could take its place.
     """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._said: set[str] = set()
-        """What was said already of who writes."""
+        """Which writers were reported already."""
         self.follow()
 
     def follow(self) -> None:
-        """Go by what is known of the session's summarizer, which may be another one now."""
+        """Load what is known of the session's summarizer, which may be another one now."""
         state = self._state
         self._is_last = isinstance(state.summarizer, ExtractiveSummarizer)
         self._name = f"{PREFIX}{name_of(state.summarizer)}"
@@ -58,7 +60,7 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         """Whether the summarizer is left alone now. A clock that went backwards cannot keep it open
-        longer than its longest pause.
+        longer than the longest pause.
         """
         if self.until is None:
             return False
@@ -66,12 +68,12 @@ class Breaker:
         return timedelta() < left <= LONGEST_PAUSE
 
     def summarizer(self, counter: TokenCounter) -> Summarizer:
-        """Who writes now: the session's summarizer, within its time; while that is left alone, the
-        extractive one, by that tokenizer. It is said once where that is the session's own model,
-        and why it is not.
+        """Who writes now: the session's summarizer, within its time limit. While that is left
+        alone, the extractive one, by that tokenizer. If the session's own model writes, or why it
+        does not, is reported once.
         """
         chosen, (_, own, why) = self._state.summarizer, self._state.writers
-        cannot_wait = bool(own) and blocking.is_in_loop()
+        cannot_wait = bool(own) and running.is_in_loop()
         if cannot_wait:
             own, why = "", f"this call blocks an event loop, and does not wait for {own} there"
         self._say(own, why)
@@ -84,8 +86,8 @@ class Breaker:
         )
 
     def heard(self, proposal: Proposal) -> None:
-        """Count what came of asking the summarizer. One that writes too long is asked again the
-        next time, as if it had not been.
+        """Count the outcome of asking the summarizer. One that writes too long a text is asked
+        again the next time, as if nothing had happened.
         """
         if proposal.failed:
             self.failed(at_once=proposal.is_down)
@@ -93,13 +95,13 @@ class Breaker:
             self.succeeded()
 
     def succeeded(self) -> None:
-        """The summarizer has written what the gate accepted."""
+        """Record that the gate accepted what the summarizer wrote."""
         if self.failures or self._pauses:
             self.failures, self._pauses, self.until = 0, 0, None
             self._keep()
 
     def failed(self, *, at_once: bool = False) -> None:
-        """It has not; after some times in a row the breaker opens, or `at_once`."""
+        """Record a failure. After some in a row the breaker opens, or `at_once`."""
         if self._is_last:
             return
         self.failures += 1
@@ -119,3 +121,46 @@ class Breaker:
         until = self.until.isoformat() if self.until else None
         value = {"failures": self.failures, "until": until, "pauses": self._pauses}
         self._state.store.note(self._state.id, self._name, value if self.failures else None)
+
+
+# --- a summary on request ------------------------------------------------------------------------
+
+SUMMARY_TOKENS = 800
+"""Size of a summary that is written before the first checkpoint exists."""
+
+
+async def summary_of(state: SessionState, breaker: Breaker) -> str:
+    """A summary of the whole history, without secrets.
+
+    It passes the gate like any other: if a model's text is refused, the extracted one is returned.
+    People read it and pass it on, so secrets are redacted, whoever wrote it.
+    """
+    return redact(await _told(state, breaker), state.history.secrets).text
+
+
+async def _told(state: SessionState, breaker: Breaker) -> str:
+    from compact.engine.gate.rules import judge
+
+    request = SummaryRequest(
+        messages=tuple(map(state.history.redacted, range(len(state.history)))),
+        max_tokens=SUMMARY_TOKENS,
+        mode=state.policy.mode,
+        guidance=state.prompting.asked(state.policy).guidance,
+        goals=tuple(goal.text for goal in state.goals if goal.status == "active"),
+    )
+    own = ExtractiveSummarizer(state.counter)
+    extracted = own.extracted(request)
+    try:
+        written = await breaker.summarizer(state.counter).summarize(request)
+        if written.made_by == own.name:
+            return written.text
+        tokens = sum(map(state.counter.message, request.messages))
+        judged = judge(written, request, state.counter, extracted=extracted, source_tokens=tokens)
+        if judged.accepted:
+            return written.text
+        reason, rules = judged.reason, judged.rejected_by
+    except Exception as error:  # noqa: BLE001 - somebody else's code: there is a summary without it
+        state.emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
+        reason, rules = f"{type(error).__name__}: {error}", ()
+    state.emit(SummaryReplaced(made_by=own.name, reason=reason, rules=rules))
+    return extracted.text

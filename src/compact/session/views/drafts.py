@@ -1,8 +1,13 @@
-"""Drafts: a compression that is not in force yet, and the note that says one is under way, so that
-one whose writer died is found.
+"""Drafts: compressions that are not in force yet.
 
-A draft is nothing but that note: what it will say is committed in one transaction, which ends the
-note too. Whoever opens a session drops the drafts of writers that are gone.
+A note in the store says that a draft is under way, so that one whose writer died is found. The
+draft's content is committed in one transaction, which ends the note too. Opening a session drops
+the drafts of dead writers.
+
+`BackgroundDraft` writes a draft while the conversation goes on. It is put in force when the trigger
+is passed, so that nobody waits for it. There are never two for one span, whatever process has the
+session open. If the trigger is passed before the draft is done, the call waits for it. A draft is
+void if anything that it was made from has changed.
 """
 
 from __future__ import annotations
@@ -16,25 +21,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compact.errors import Superseded
 from compact.messages import clock_and_ids
-from compact.messages.events import DraftDropped
+from compact.messages.events import DraftDropped, DraftMade, ErrorRaised
 from compact.messages.sessions import Destination, MoveKind, Projection, Run, Shown, Step
+from compact.session import running
+from compact.session.running import in_thread
 
 if TYPE_CHECKING:
     from compact.engine.pipeline import Proposal
     from compact.session.state import SessionState
+    from compact.session.views.breaker import Breaker
+    from compact.session.views.view import View
 
 DRAFT = "draft"
-"""What an error names as the stage that failed before those of the pipeline."""
+"""The stage that errors name before those of the pipeline."""
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
-"""After that time a draft of another machine counts as abandoned."""
+"""Age from which a draft of another machine counts as abandoned."""
 
 
 class DraftBase(NamedTuple):
-    """What a draft is made over: if any of it changes meanwhile, the draft is void."""
+    """What a draft was made from. If any of it changes, the draft is void."""
 
     base: int
-    """The window's newest move."""
+    """The number of the window's newest move."""
     branch_id: str
     revision: int
 
@@ -48,7 +57,7 @@ class Draft(NamedTuple):
 
 
 def projected(draft: Draft, window: int, before: Projection | None) -> Projection:
-    """A draft as what is in force for a window after another projection."""
+    """A draft as the projection of a window, after another projection."""
     proposal = draft.proposal
     return Projection(
         window=window,
@@ -64,7 +73,7 @@ def projected(draft: Draft, window: int, before: Projection | None) -> Projectio
 
 
 def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base: int) -> Step:
-    """The step of a window to there, which ends its draft."""
+    """The step of a window to a destination. It ends the window's draft."""
     return Step(
         kind=kind,
         session_id=session_id,
@@ -80,11 +89,11 @@ def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base:
 
 
 def refuse_mixed(proposal: Proposal) -> None:
-    """Refuse a proposal over a history that grew while it was read: it shows messages of which it
-    says that they are yet to come.
+    """Refuse a proposal if the history grew while it was read: it shows messages that it also
+    counts as yet to come.
 
     Raises:
-        Superseded: it is one.
+        Superseded: the history grew.
     """
     ends = [proposal.cut]
     for piece in proposal.pieces:
@@ -96,7 +105,7 @@ def refuse_mixed(proposal: Proposal) -> None:
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:
-    """Say that a compression of that window begins."""
+    """Note that a compression of that window begins."""
     value = {
         "base": base,
         "process": os.getpid(),
@@ -107,21 +116,21 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
 
 
 def end_draft(state: SessionState, window: int) -> None:
-    """Say that it ended without a result, where the store takes that: whoever tells of the draft's
-    own failure does not tell of this one.
+    """Note that it ended without a result, if the store can take the note. Whoever reports the
+    draft's own failure does not report this one.
     """
     with suppress(Exception):
         state.store.note(state.id, f"{PREFIX}{window}", None)
 
 
 def is_under_way(state: SessionState, window: int) -> bool:
-    """Whether a compression of that window has begun, by whomever, whose writer is there."""
+    """Whether a compression of that window has begun, in any process, and its writer lives."""
     value = state.store.notes(state.id).get(f"{PREFIX}{window}")
     return value is not None and not _is_abandoned(value)
 
 
 def drop_abandoned(state: SessionState) -> None:
-    """Drop the drafts of writers that are gone."""
+    """Drop the drafts of dead writers."""
     for name, value in state.store.notes(state.id).items():
         if name.startswith(PREFIX) and _is_abandoned(value):
             state.store.note(state.id, name, None)
@@ -149,3 +158,92 @@ def _is_alive(process: int) -> bool:
     except OSError:
         pass  # somebody else's, and alive
     return True
+
+
+# --- drafting ahead ------------------------------------------------------------------------------
+
+AGAIN_SHARE = 0.05
+"""Share of the usable window by which a prompt must grow before a draft is tried again, or new
+messages are read ahead. Near the trigger they are read at every turn."""
+PATIENCE = 5.0
+"""Seconds that closing a session waits for the draft to end."""
+
+
+class BackgroundDraft:
+    """The draft of one view's next compression."""
+
+    def __init__(self, state: SessionState, view: View, breaker: Breaker) -> None:
+        self._state = state
+        self._view = view
+        self._breaker = breaker
+        self._work: running.BackgroundJob | None = None
+        self._draft: Draft | None = None
+        self._next_at = 0
+        """Tokens of the prompt below which no draft is begun, because one was begun just now."""
+        self._read_at = 0
+        """Tokens of the prompt when it was last read ahead."""
+
+    def consider(self, tokens: int, trigger: int) -> None:
+        """If the prompt is large enough, read ahead, and begin a draft if a model would write it
+        and there is none. Called when a prompt is taken, and after its answer: while a person reads
+        that, the model has time. The session's lock is held.
+        """
+        policy = self._state.policy_for(self._view.size)
+        share = policy.draft_ratio / policy.trigger_ratio
+        is_near = share < 1 and int(trigger * share) <= tokens
+        much = abs(tokens - self._read_at) >= AGAIN_SHARE * self._view.window.usable
+        if policy.summarizes and share < 1 and (is_near or much):
+            self._read_at = tokens
+            self._state.reading.begin(self._state.history, self._view.cut)
+        if not is_near:
+            return
+        if not self._state.waits or self._is_at_work or self._breaker.is_open:
+            return
+        if tokens >= self._next_at and self._standing() is None:
+            self.put_off(tokens)
+            if not is_under_way(self._state, self._view.size):
+                self._work = running.BackgroundJob(in_thread(self._write()))
+
+    def put_off(self, tokens: int) -> None:
+        """Begin no draft before a prompt of so many tokens has grown."""
+        self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
+
+    def take(self) -> Draft | None:
+        """The finished draft, to be put in force. The session's lock is held."""
+        draft, self._draft = self._standing(), None
+        self._next_at = 0
+        return draft
+
+    def stop(self) -> None:
+        """Give up the draft. Returns when no draft is written and nothing is read ahead."""
+        self._state.reading.stop()
+        if self._work is not None and not self._work.is_done:
+            self._work.stop(PATIENCE)
+        if self._draft is not None:
+            self._draft = None
+            end_draft(self._state, self._view.size)
+
+    @property
+    def _is_at_work(self) -> bool:
+        return self._work is not None and not self._work.is_done
+
+    def _standing(self) -> Draft | None:
+        """The finished draft, unless what it was made from has changed."""
+        if self._draft is not None and self._draft.ground != self._view.ground():
+            self._draft = None
+            end_draft(self._state, self._view.size)
+        return self._draft
+
+    async def _write(self) -> None:
+        view = self._view
+        try:
+            with view.alone():
+                with self._state.lock:
+                    target, tokens = view.window.target, view.tokens_now
+                draft = self._draft = await view.propose(target, tokens)
+        except Exception as error:  # noqa: BLE001 - nobody waits for it; at the trigger it is tried again
+            stage = getattr(error, "stage", "") or DRAFT
+            self._state.emit(ErrorRaised.of(error, stage, serves="the context before"))
+            return
+        after = draft.proposal.plan.tokens_after
+        self._state.emit(DraftMade(window=view.size, tokens=after))

@@ -1,30 +1,133 @@
-"""What automatic recall put into the prompts of one window: entries of the session's log.
+"""What automatic recall puts into the prompts of one window: entries of the session's log.
 
-An entry names old turns, and stands before one message of a person, in the prompts that go on from
-one projection. So the same bytes are sent again until a compression, also after the session was
-reopened. It is the first thing that goes where space is short: what was recalled for earlier
-messages is left out before anything is compressed, and never makes a compression necessary.
+An entry names old turns. It stands before one message of a person, in the prompts that go on from
+one projection. So the same bytes are sent again until a compression, also after the session is
+reopened. Recall is the first thing to go if space is short: older entries are left out before
+anything is compressed. So recall never makes a compression necessary.
+
+The entry becomes one message under a heading with a digest. It is recognized by it when it comes
+back, and is never stored, searched or recalled again. Every quoted line begins with `>`, so no
+quoted words can look like a heading or like the end of the quotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from compact.errors import CompactError
+from compact.errors import CompactError, ModelFailed
 from compact.messages.changes import Change, RecalledTurn, TurnsRecalled
 from compact.messages.events import ErrorRaised, TurnsQuoted
-from compact.session.remembered import memory_message
+from compact.messages.messages import Message, MessageMetadata
+from compact.messages.own_text import OwnText
+from compact.messages.protocols import SessionStore
 
 if TYPE_CHECKING:
     from compact.engine.fold import Fold
-    from compact.messages.messages import Message
     from compact.messages.sessions import Projection
     from compact.session.counted_session import CountedSession
-    from compact.session.recalling import FoundTurn
+
+KIND = "Memory"
+"""The kind of own text that the heading names."""
+TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
+"""The heading, without the digest."""
+SOURCE = "ours"
+"""The source of the message: own text that is no checkpoint (`text.speakers`)."""
+MOST_NAME = 60
+"""Characters shown of a title or a speaker's name."""
+
+
+class Remembered(NamedTuple):
+    """An old turn as it is quoted."""
+
+    at: datetime
+    where: str
+    """The session's title. Empty if it has none."""
+    session_id: str
+    position: int
+    who: str
+    """The speaker: a name, or a role."""
+    text: str
+
+
+class FoundTurn(NamedTuple):
+    """A turn that was found, and what is quoted of it."""
+
+    turn: RecalledTurn
+    quote: Remembered
+
+
+class TurnRecall(Protocol):
+    """What a session recalls old turns with."""
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the turns are kept."""
+        ...
+
+    def budget(self, window: int) -> int:
+        """Tokens for one message in a window of that size."""
+        ...
+
+    def found(
+        self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
+    ) -> tuple[list[FoundTurn], ModelFailed | None]:
+        """The turns that a message is about, best first, and the embedder's error if only words
+        were searched. `without` are the sessions and positions that the prompt shows already.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
+        """The turns as they are quoted. Turns that were deleted are left out."""
+        ...
+
+    def gone_of(self, sessions: Collection[str]) -> set[str]:
+        """Those of these sessions that were deleted."""
+        ...
+
+
+def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
+    """The turns as a message, oldest first. None if there are none."""
+    if not turns:
+        return None
+    ordered = sorted(turns, key=lambda turn: (turn.at, turn.session_id, turn.position))
+    words = own.under(TITLE, "\n".join(_lines(ordered)))
+    return Message(
+        role="user",
+        content=words,
+        id=f"memory-{own.digest(words)}",
+        timestamp=ordered[-1].at,
+        metadata=MessageMetadata(source=SOURCE),
+    )
+
+
+def _lines(turns: Sequence[Remembered]) -> Iterator[str]:
+    for (day, where, _), same in groupby(turns, key=_place):
+        yield f"{day}, {where}:" if where else f"{day}:"
+        for turn in same:
+            first, *more = turn.text.splitlines() or [""]
+            yield f"> {_one_line(turn.who)}: {first}"
+            yield from (f"> {line}" for line in more if line.strip())
+
+
+def _place(turn: Remembered) -> tuple[str, str, str]:
+    day = turn.at.astimezone(UTC).date().isoformat()
+    return day, _one_line(turn.where), turn.session_id
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MOST_NAME]
+
+
+# --- which entries count -------------------------------------------------------------------------
 
 STAGE = "recall"
-"""What an error names as the stage that failed."""
+"""The stage that errors name."""
 TURN_TOKENS = 8
 """Tokens around a quoted turn, at least."""
 
@@ -38,31 +141,31 @@ class _Looked(NamedTuple):
 
 
 class RecalledTurns:
-    """The entries of one window, and the messages that they become."""
+    """The entries of one window, and the messages made from them."""
 
     def __init__(self, counted: CountedSession, size: int) -> None:
         self._counted, self._state, self._size = counted, counted.state, size
         self._made: dict[int, Message | None] = {}
         """The message of each entry, by its number."""
         self._gone: set[str] = set()
-        """Sessions of which something was quoted, and that were deleted since."""
+        """Deleted sessions that were quoted."""
         self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
-        """The message that was made last, and what it quotes."""
+        """The turns quoted last, and their message."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
-        """The message for which nothing was found, or could be stored, and the projection."""
+        """The message, and the projection, for which nothing was found or could be stored."""
         self._shown: tuple[int, ...] = ()
         """The entries that were shown last."""
 
     def shown(self, projection: Projection | None) -> Mapping[int, Message]:
-        """What stands before which messages in prompts that go on from a projection, and is shown
-        from now on.
+        """The recalled messages by the position that they stand before, in prompts that continue a
+        projection. They are shown from now on.
         """
         self._shown = tuple(change.number for change in self._entries(projection).values())
         return self.messages(projection)
 
     def messages(self, projection: Projection | None) -> dict[int, Message]:
-        """The same, to look at it."""
+        """The same, only to look at."""
         if self._state.recall is None:
             return {}
         made = ((at, self._message(change)) for at, change in self._entries(projection).items())
@@ -71,8 +174,8 @@ class RecalledTurns:
     def ahead(
         self, projection: Projection | None, in_view: Iterable[int], room: int
     ) -> dict[int, Message]:
-        """What the next prompt would show before the newest message of a person, with that much
-        room; nothing is stored.
+        """What the next prompt would show before a person's newest message, within that room.
+        Nothing is stored.
         """
         self.look(projection, in_view)
         looked, recall, self._looked = self._looked, self._state.recall, None
@@ -82,8 +185,8 @@ class RecalledTurns:
         return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
-        """Whether other entries count than were shown: another writer's, or without those of a
-        session that was deleted. `is_changed` is whether anything was stored since it was asked.
+        """Whether the entries differ from those shown: another writer's, or without those of a
+        deleted session. `is_changed` says whether anything was stored since the last call.
         """
         recall = self._state.recall
         if recall is None or not (is_changed or recall.store is not self._state.store):
@@ -98,8 +201,8 @@ class RecalledTurns:
         return tuple(change.number for change in entries) != self._shown
 
     def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
-        """Find what the newest message of a person is about, if it has no entry yet. What fails is
-        told, and fails no prompt.
+        """Find what a person's newest message is about, if it has no entry yet. A failure is
+        reported, and fails no prompt.
         """
         state, recall = self._state, self._state.recall
         position = self._due(projection)
@@ -109,18 +212,18 @@ class RecalledTurns:
         quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
         own = [(state.id, place) for place in (*in_view, position)]
         message = state.history[position]
-        found: list[FoundTurn] = []
+        turns: list[FoundTurn] = []
         try:
-            found, failed = recall.found(message, state.id, without=[*quoted, *own])
+            turns, failed = recall.found(message, state.id, without=[*quoted, *own])
             if failed:
                 state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
-        self._looked = _Looked(position, _id(projection), found)
+        self._looked = _Looked(position, _id(projection), turns)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
-        """Store what was found, within the tokens that are free and those that earlier entries
-        hold; whether what is shown already is another now.
+        """Store what was found, within the free tokens and those of earlier entries. Returns
+        whether what is shown already has changed.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
@@ -153,13 +256,13 @@ class RecalledTurns:
         return False
 
     def drop(self, projection: Projection | None) -> None:
-        """Leave out all that was recalled."""
+        """Leave out everything that was recalled."""
         entries = self._entries(projection)
         newest = max(entries, default=0)
         self._recorded(projection, newest, [], newest)
 
     def _due(self, projection: Projection | None) -> int | None:
-        """The newest message of a person, where it has no entry yet."""
+        """A person's newest message, if it has no entry yet."""
         history = self._state.history
         position = next(history.persons(), None)
         if position is None or history[position].tool_results:
@@ -171,25 +274,25 @@ class RecalledTurns:
     def _fitting(
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
-        """The best turns whose message takes no more than so many tokens, and the message."""
+        """The best turns whose message takes at most `room` tokens, and the message."""
         counter, total = self._counted.counter, 0
         chosen: list[FoundTurn] = []
-        for each in found:
-            tokens = counter.text(each.quote.text) + TURN_TOKENS
+        for candidate in found:
+            tokens = counter.text(candidate.quote.text) + TURN_TOKENS
             if total + tokens <= room:
-                chosen.append(each)
+                chosen.append(candidate)
                 total += tokens
         while chosen:
-            message = memory_message([each.quote for each in chosen], self._state.own)
+            message = memory_message([candidate.quote for candidate in chosen], self._state.own)
             if message is not None and counter.message(message) <= room:
-                return [each.turn for each in chosen], message
+                return [candidate.turn for candidate in chosen], message
             chosen.pop()
         return [], None
 
     def _recorded(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
     ) -> bool:
-        """Store an entry; whether that could be done."""
+        """Store an entry. Returns whether that was possible."""
         state, name = self._state, _id(projection)
         what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
         self._looked = None

@@ -1,4 +1,4 @@
-"""Reviewing a compression before it counts: it is proposed, shown, perhaps edited, and accepted; or
+"""Reviewing a compression before it counts. It is proposed, shown, perhaps edited, and accepted; or
 it is dropped, and nothing was stored.
 """
 
@@ -12,7 +12,7 @@ from compact.engine.plan import as_it_is, weighed, why_no_more
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.messages.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
 from compact.session.views.drafts import Draft, end_draft
-from compact.session.views.manual_compression import wanted_of
+from compact.session.views.fitting import wanted_of
 from compact.session.views.view import ASKED, View
 
 if TYPE_CHECKING:
@@ -24,22 +24,22 @@ class ProposedCheckpoint:
     """A checkpoint that a proposal would make."""
 
     id: str
-    """By which another text is given for it. An edited checkpoint has another id."""
+    """Another text for it is given under this id. An edited checkpoint gets another id."""
     text: str
-    """What it would tell a model of the messages it stands in for."""
+    """Its text for a model, in the place of the messages."""
     messages: tuple[int, ...]
     """Positions in the history of the messages that it would stand in for."""
     tokens: int
-    """Tokens it would take."""
+    """Its tokens."""
     room: int
-    """Tokens that another text for it may have; 0 where it holds no words that can be edited."""
+    """Tokens that another text for it may have. 0 if none of its words can be edited."""
     level: Level
     made_by: str
     """The summarizer that wrote it."""
     replaces: tuple[str, ...] = ()
-    """Ids of the checkpoints that it would take the place of."""
+    """Ids of the checkpoints that it would replace."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the gate found."""
+    """The gate's findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,22 @@ class CompressionProposal:
 
     session_id: str
     window: int
-    """The window it was made for, in tokens."""
+    """The window that it was made for, in tokens."""
     tokens_before: int
     """Tokens of the prompt as it is."""
     tokens_after: int
     """Tokens of the prompt as it would be."""
     plan: Plan
-    """What would be done, step by step, and the context that would be sent."""
+    """Each step, and the context that would be sent."""
     checkpoints: tuple[ProposedCheckpoint, ...] = ()
-    """The new checkpoints, oldest span first; none where nothing can be freed."""
+    """The new checkpoints, oldest span first. Empty if nothing can be freed."""
     draft: Draft | None = field(default=None, repr=False)
-    """What `accept` puts in force; None where nothing can be freed."""
+    """What `accept` puts in force. None if nothing can be freed."""
 
     @property
     def messages(self) -> tuple[int, ...]:
         """Positions of the messages that the new checkpoints would stand in for, in order."""
-        return tuple(sorted({each for made in self.checkpoints for each in made.messages}))
+        return tuple(sorted({position for made in self.checkpoints for position in made.messages}))
 
     @property
     def freed(self) -> int:
@@ -72,12 +72,12 @@ class CompressionProposal:
 
     @property
     def why(self) -> str:
-        """Why less would be done than was asked for; empty where all of it would."""
+        """Why less would be done than was requested. Empty if all of it would."""
         return self.plan.why
 
 
 async def proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
-    """What a compression that is asked for now would do. Nothing of it is stored.
+    """What a requested compression would do now. Nothing is stored.
 
     Raises:
         CompactError: there is no other context.
@@ -93,15 +93,15 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
             wanted, before = min(wanted, view.window.usable), view.tokens
             if before <= wanted:
                 return _nothing(view, wanted, why)
-        told = {"tokens": before, "trigger": view.window.trigger}
-        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **told)
+        counts = {"tokens": before, "trigger": view.window.trigger}
+        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **counts)
         draft = await view.propose(wanted, before, guidance=guidance)
         end_draft(counted.state, view.size)  # nobody writes while a person reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, why_no_more(plan.floor, before))
-    rooms, known = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
-    made = (c for c in draft.proposal.checkpoints if c.id not in known)
+    rooms, live_ids = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
+    made = (c for c in draft.proposal.checkpoints if c.id not in live_ids)
     return CompressionProposal(
         session_id=counted.state.id,
         window=view.size,
@@ -138,7 +138,7 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
     """Put a proposal in force, with other texts for some of its checkpoints.
 
     Raises:
-        InvalidArgument: it is another session's, or a text is empty.
+        InvalidArgument: it belongs to another session, or a text is empty.
         NotFound: it has no checkpoint of that id.
         SummaryRejected: the gate refuses a text.
         Superseded: the session was compressed or changed since it was made.
@@ -165,26 +165,20 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
 
 
 def _is_for(view: View, proposal: CompressionProposal) -> bool:
-    """Whether the session's prompts are still made for the window and the tokenizer of it."""
+    """Whether prompts are still made for the proposal's window and tokenizer."""
     tokenizer = view.counted.counter.estimator.name
     return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
 
 
 def _edited(proposal: CompressionProposal, texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts that are others than those proposed.
-
-    Raises:
-        InvalidArgument: one is empty.
-        NotFound: the proposal has no checkpoint of that id.
-    """
-    known = {each.id: each.text for each in proposal.checkpoints}
+    originals = {checkpoint.id: checkpoint.text for checkpoint in proposal.checkpoints}
     edited = dict[str, str]()
     for id, text in texts.items():
-        if id not in known:
-            raise NotFound(f"this proposal has no checkpoint {id!r}: it has {sorted(known)}")
+        if id not in originals:
+            raise NotFound(f"this proposal has no checkpoint {id!r}: it has {sorted(originals)}")
         if not (words := text.strip().removeprefix(REFERENCE_LINE).strip()):
             reason = f"the summary given for {id} is empty: to refuse a proposal, do not accept it"
             raise InvalidArgument("summaries", reason)
-        if words != known[id]:
+        if words != originals[id]:
             edited[id] = words
     return edited

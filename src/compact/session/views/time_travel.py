@@ -11,7 +11,8 @@ from compact.errors import InvalidConfig, NotFound
 from compact.messages.changes import Change, GoalsSet, ModeSet
 from compact.messages.policy import CompactPolicy
 from compact.messages.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
-from compact.session.goal_tracking import goals_by
+from compact.session.entering import new_branch
+from compact.session.intake import goals_by
 from compact.session.state import ALL_MOVES, SessionState
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Keep where the session stands; of emergencies that come again at one place, the first."""
+    """Save where the session stands. Of repeated emergencies at one place, the first snapshot is
+    kept.
+    """
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,
@@ -47,46 +50,47 @@ def take_snapshot(
 
 
 def _let_go(state: SessionState, newest: Snapshot) -> None:
-    """Delete what the session has too many of: what nobody gave a name, the oldest first, and of
-    that what was saved by itself before what was asked for.
+    """Delete snapshots beyond the policy's number: those without a note, the automatic ones first,
+    then the oldest.
     """
-    known = state.store.snapshots(state.id)
-    excess = len(known) - state.policy.snapshots_kept
+    snapshots = state.store.snapshots(state.id)
+    excess = len(snapshots) - state.policy.snapshots_kept
     if excess <= 0:
         return
-    unnamed = [x for x in known if x.id != newest.id and (x.purpose != "recovery" or not x.note)]
+    others = (x for x in snapshots if x.id != newest.id)
+    unnamed = [x for x in others if x.purpose != "recovery" or not x.note]
     unnamed.sort(key=lambda x: x.purpose == "recovery")
     state.store.delete_snapshots(state.id, [x.id for x in unnamed[:excess]])
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
-    """The snapshot that says the same already, but for its id and time."""
+    """A snapshot that differs only in its id and time."""
     own = {"id": "", "created_at": snapshot.created_at}
     wanted = snapshot.model_copy(update=own)
-    known = reversed(state.store.snapshots(state.id))
-    return next((each for each in known if each.model_copy(update=own) == wanted), None)
+    snapshots = reversed(state.store.snapshots(state.id))
+    return next((other for other in snapshots if other.model_copy(update=own) == wanted), None)
 
 
 def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
     """The session's snapshot of that id.
 
     Raises:
-        NotFound: naming the newest ones there are.
+        NotFound: there is none; the text names the newest ones.
     """
-    known = state.store.snapshots(state.id)
-    for snapshot in known:
+    snapshots = state.store.snapshots(state.id)
+    for snapshot in snapshots:
         if snapshot.id == snapshot_id:
             return snapshot
-    names = ", ".join(s.id for s in known[-5:]) or "none"
+    names = ", ".join(s.id for s in snapshots[-5:]) or "none"
     raise NotFound(f"no snapshot {snapshot_id!r} in session {state.id!r}; the newest: {names}")
 
 
 def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
-    """Go on from a snapshot: position, checkpoints, goals and policy. What came after it stays on
-    its own branch.
+    """Continue from a snapshot: position, checkpoints, goals and policy. What came after it stays
+    on its own branch.
 
     Raises:
-        InvalidConfig: its policy, or its mode, is none of this version; nothing was changed.
+        InvalidConfig: this version has no such policy or mode; nothing was changed.
     """
     policy = _policy_of(state, snapshot)
     state.catch_up()
@@ -107,8 +111,8 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
 
 def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
     try:
-        said = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
-        policy = CompactPolicy.model_validate(said)  # they were called so in early snapshots
+        fields = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
+        policy = CompactPolicy.model_validate(fields)  # they were called so in early snapshots
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(("policy", *map(str, first["loc"])))
@@ -119,7 +123,7 @@ def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
-    """Go on from a position on a branch of its own; what came after stays where it is.
+    """Continue from a position on a new branch. What came after stays where it is.
 
     Raises:
         NotFound: the session has fewer messages.
@@ -133,14 +137,13 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 
 
 def _projection_at(state: SessionState, window: int, length: int) -> Projection | None:
-    """What was in force for a window when the session had so many messages."""
     moves = (move for move in state.moves(window, most=ALL_MOVES) if move.at <= length)
     move = next(moves, None)
     return _projection(state, move.projection_id if move else None)
 
 
 def context_at(view: View, length: int) -> ActiveContext:
-    """What a model saw when the session had so many messages."""
+    """What a model saw when the session had `length` messages."""
     counted, state = view.counted, view.counted.state
     projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
@@ -166,7 +169,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
 
 def forked(view: View, parent_id: str, at: int) -> Destination:
-    """A new branch from a position as it was then: its goals, and what was in force."""
+    """A new branch from a position, with the goals and the projection of its time."""
     state = view.counted.state
     projection = _projection_at(state, view.size, at)
     goals = goals_by(state, at, view.window)
@@ -180,37 +183,27 @@ def on_new_branch(
     goals: Sequence[Goal],
     projection: Projection | None,
 ) -> Destination:
-    """The beginning of a new branch. It records the goals and the mode that the branch begins with:
-    its parent may get others at the same position later.
+    """The beginning of a new branch. It records the goals and the mode that the branch begins with,
+    because its parent may get others at the same position later.
     """
-    branch = state.branch_from(parent_id, at)
+    begun = new_branch(state.store, state.id)
+    branch = begun.model_copy(update={"parent": parent_id, "fork": at})
     begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
     changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
     return Destination(branch.id, at, projection, branch, changes)
 
 
-def undo(state: SessionState, view: View) -> Move:
-    """Go back to what was in force before the last compression, restore or branch.
-
-    Messages stay; those that came since are in view.
-
-    Raises:
-        NotFound: there is nothing to undo.
-    """
-    return view.go("undo", lambda: _there("undo", state, view))
-
-
-def redo(state: SessionState, view: View) -> Move:
-    """Take the last undo back.
+def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move:
+    """Undo the last compression, restore or branch, or redo the last undo. Messages stay, and those
+    that came since are in view.
 
     Raises:
-        NotFound: nothing was undone, or something else came since.
+        NotFound: there is nothing to undo or redo.
     """
-    return view.go("redo", lambda: _there("redo", state, view))
+    return view.go(what, lambda: _there(what, state, view))
 
 
 def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
-    """Where an undo or a redo leads."""
     done, undone = _places(state, view)
     places = done[:-1] if what == "undo" else undone
     if not places:
@@ -221,11 +214,11 @@ def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> De
 
 
 def _nothing(what: str, state: SessionState, view: View) -> str:
-    said = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
+    text = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
     last = state.store.moves(state.id, most=1)
     if last and last[0].window != view.size:
-        return f"{said}; its last {last[0].kind} was for a window of {last[0].window:,}"
-    return said
+        return f"{text}; its last {last[0].kind} was for a window of {last[0].window:,}"
+    return text
 
 
 Place = tuple[str, str | None]
@@ -233,9 +226,9 @@ Place = tuple[str, str | None]
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
-    """The places one can go back to, the present one last, and those that were undone. What was
-    compressed on a branch that others had left was never in force. A move says itself where it led:
-    an undo or redo that led elsewhere than one step counts as a new step.
+    """The places to go back to, the present one last, and those that were undone. A compression on
+    a branch that other writers had left was never in force. An undo or redo of more than one step
+    counts as a new step.
     """
     moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
@@ -260,7 +253,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
 
 
 def _before(state: SessionState, first: Move) -> Place:
-    """Where a window stood before its first move: on the bare history."""
+    """A window's place before its first move: on the bare history."""
     branch = state.store.branch(first.branch_id)
     if first.kind == "restore" and branch.parent is not None and branch.fork == first.at:
         return branch.parent, None

@@ -1,55 +1,113 @@
 """A view: the active context of one session for one window, kept up to date as messages come.
 
-A new message is appended to what is in view; nothing is looked at again until the trigger is
-passed. Then the pipeline proposes a new context over what the history was, and the proposal is
-committed if no other one came in between; else the other one counts. So a turn costs its new
-messages, whatever the length of the history.
+A new message is appended to the view. Nothing else is looked at until the trigger is passed. Then
+the pipeline proposes a new context, made from the history as it was. The proposal is committed if
+no other one came first; otherwise the other one counts. So a turn costs its new messages, whatever
+the length of the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.inputs import Budget, LadderRung, Wanted
+from compact.engine.inputs import Budget, LadderRung, Standing, Wanted, adopted, standing_of
 from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
+from compact.messages.budget import WindowUse
 from compact.messages.characters import all_carried
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, ErrorRaised, WindowCapped
 from compact.messages.goals import open_tasks
+from compact.messages.levels import Caps
 from compact.messages.messages import META
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
+from compact.messages.tokens import TokenCounter
 from compact.secrets.redaction import redact
 from compact.session.counted_session import CountedSession
-from compact.session.running.exclusive import Exclusive
+from compact.session.running import Exclusive
 from compact.session.state import NEWEST_MOVES
 from compact.session.views import drafts
-from compact.session.views.background_draft import BackgroundDraft
 from compact.session.views.breaker import Breaker
-from compact.session.views.drafts import DRAFT, Draft, DraftBase, projected
-from compact.session.views.recalled_turns import RecalledTurns
+from compact.session.views.drafts import DRAFT, BackgroundDraft, Draft, DraftBase, projected
+from compact.session.views.recalled_turns import KIND, RecalledTurns
+from compact.text.speakers import speaker_of
+
+if TYPE_CHECKING:
+    from compact.engine.history import History
+    from compact.messages.budget import ContextWindow
+    from compact.session.state import SessionState
+
+MOST_LOOKED_AT = 8
+"""Newest moves that are all looked at."""
+
+
+def standing_in(
+    counted: CountedSession,
+    projection: Projection | None,
+    window: ContextWindow,
+    *,
+    size: int,
+    overhead_tokens: int,
+    tokens: int,
+) -> Standing:
+    """What a window goes on from. `size` is the window's size by which the session knows it.
+
+    A window without a projection takes over the checkpoints of another window: those that reach
+    furthest and leave it a tail of its own.
+    """
+    caps = Caps(window.usable)
+    if projection is not None:
+        return standing_of(projection, caps, tokens=tokens)
+    before = _start_of_tail(counted.history, window.target - overhead_tokens)
+    projections = _others(counted.state, size, before)
+    others = (adopted(other, caps, before=before, tokens=tokens) for other in projections)
+    bare = standing_of(None, caps, tokens=tokens)
+    return max(others, key=lambda standing: standing.cut, default=bare)
+
+
+def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
+    """Projections of other windows on the open branch: the newest ones, and the newest one that
+    stands for no message from position `before` on.
+    """
+    for looked, move in enumerate(state.moves()):
+        if move.window == size or move.projection_id is None:
+            continue
+        if looked < MOST_LOOKED_AT or move.at <= before:
+            yield state.projection(move.projection_id)
+        if move.at <= before:
+            return
+
+
+def _start_of_tail(history: History, room: int) -> int:
+    """The position from which the newest messages take more than `room` tokens."""
+    position, total = len(history), 0
+    while position > 0 and total <= room:
+        position -= 1
+        total += history.tokens(position)
+    return position
+
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
 BACKLOG = 64
-"""New messages from which on the end of the history is counted first, before anything is
-appended."""
+"""New messages from which on the end of the history is counted first, before anything is appended.
+"""
 ABOVE, ASKED = "above the trigger", "asked for"
 """Why a session is compressed."""
 COMMIT = "commit"
-"""What follows the stages of the pipeline."""
+"""The stage after those of the pipeline."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
 T = TypeVar("T")
 LastResort = Callable[[CompactError], Awaitable[Plan]]
-"""What is done where a compression failed and the context before does not fit."""
+"""Called if a compression failed and the context before does not fit."""
 
 
 class View:
@@ -63,7 +121,7 @@ class View:
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
-        """What the view goes on from; None for the bare history."""
+        """What the view goes on from. None for the bare history."""
         self._state = state
         self.size = size
         self._breaker = breaker
@@ -71,38 +129,36 @@ class View:
         self._alone = Exclusive()
         self.recalled = RecalledTurns(counted, size)
         self._base = 0
-        """The number of the window's newest move, of whatever branch."""
+        """The number of the window's newest move, on any branch."""
         self._revision = -1
-        """The session's revision that this was made from."""
+        """The session's revision that the view was made from."""
         self._seen: Version | None = None
-        """The store's version when its moves were asked for last."""
+        """The store's version when its moves were last read."""
         self._calibration = counted.calibration
-        self._due = False
-        """Whether the trigger was passed and no compression has succeeded since."""
         self._warned_at = 0
-        """Compressions of the newest context whose trust had faded: it is told once, also where
-        code wrote all of one in between."""
+        """Compressions of the newest context whose trust had faded. That is reported once, even if
+        code wrote a whole context in between."""
         self._trigger = self.window.trigger
-        """The window's trigger; above it where a floor leaves little room, so that a session is not
-        compressed at every turn."""
+        """The window's trigger. It is higher if the floor leaves little room, so that a session is
+        not compressed at every turn."""
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, but for messages not yet looked at."""
+        """Tokens of the prompt as it would be sent now, without messages not taken in yet."""
         return self._fold.tokens
 
     @property
     def tokens_now(self) -> int:
-        """Tokens of the prompt with the messages that were not looked at yet."""
+        """Tokens of the prompt with the messages not taken in yet."""
         history = self.counted.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
     def cut(self) -> int:
-        """Where what is in view begins, but for some messages before it."""
+        """Where the messages in view begin, apart from some before it."""
         return self.projection.cut if self.projection is not None else 0
 
     @property
@@ -115,26 +171,21 @@ class View:
         """The live checkpoints, oldest span first."""
         return self._fold.checkpoints
 
-    def is_hopeless(self, error: CompactError) -> bool:
-        """Whether no emergency rung can help: what may not be shortened is alone too large."""
-        return isinstance(error, CannotFit) and error.total > self.window.usable
-
     def corrected(self) -> None:
-        """Take a window that was corrected by what a provider reported."""
+        """Take over a window that a provider's report corrected."""
         with self._state.lock:
             self._calibration = self.counted.calibration
             self.window = self.counted.window(self.size)
             self._trigger = self.window.trigger
-            self._due = self._fold.tokens > self._trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries, without marks of ours: some servers
-        refuse fields that they do not know.
+        """The messages to send, as the provider's dictionaries, without compact's own fields: some
+        servers refuse unknown fields.
         """
         return all_carried(
             [
-                {k: v for k, v in each.items() if k not in META} if "metadata" in each else each
-                for each in self._fold.rendered()
+                {k: v for k, v in wire.items() if k not in META} if "metadata" in wire else wire
+                for wire in self._fold.rendered()
             ]
         )
 
@@ -147,12 +198,13 @@ class View:
         return self._fold.context()
 
     def reload(self) -> None:
-        """Take what the store says is in force for the window."""
+        """Take what the store has in force for the window."""
         state = self._state
         with state.lock:
             state.catch_up()
             moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
-            move = next((each for each in moves if state.covers(each.branch_id, each.at)), None)
+            own = (m for m in moves if state.covers(m.branch_id, m.at))
+            move = next(own, None)
             projection = None
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)
@@ -180,7 +232,7 @@ class View:
         return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
+        """Go on from a projection. `settled` is for one that a person went back to: it is not
         compressed again before it must be.
         """
         self._show(projection, settled=settled)
@@ -192,17 +244,15 @@ class View:
         if settled or tokens > self.window.target:
             between = (tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
-        self._due = self._fold.tokens > self._trigger
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Show a projection, and what was recalled since."""
         recalled = self.recalled.shown(projection)
         self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
         self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
-        """Tokens of the prompt with the messages that were not looked at yet, the newest first;
-        counts no further than up to a limit.
+        """Tokens of the prompt with the messages not taken in yet, counted from the newest one
+        until `limit` is passed.
         """
         history, total = self.counted.history, self._fold.tokens
         position = len(history)
@@ -214,9 +264,9 @@ class View:
     # --- keeping it up to date --------------------------------------------------------------------
 
     async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
-        """What `take` gives, called at a moment when every new message is in view and the prompt
-        fits. Compresses if the trigger is passed; where that fails, the context before is what it
-        gives, as long as that fits; `otherwise` is what is done where it does not.
+        """What `take` returns, called when every new message is in view and the prompt fits.
+        Compresses if the trigger is passed. If that fails, the context before is used as long as it
+        fits, and otherwise `otherwise` is called.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -259,10 +309,11 @@ class View:
         *,
         guidance: str = "",
     ) -> Plan:
-        """Compress now to what `limit` says, in tokens, when new messages are in view, told whether
-        one that was due was made before; where the floor needs more, to what it needs, up to the
-        usable window. What is within the limit stays as it is. `guidance` is what a person wants
-        kept, in their words. Where it fails, the context stays as it is, and the plan says why.
+        """Compress now, after taking in new messages, to the tokens that `limit` returns. `limit`
+        is called with whether a due compression was made just before. If the floor needs more, the
+        result is as large as the floor, up to the usable window. What is within the limit stays as
+        it is. `guidance` is what a person wants kept, in their words. If it fails, the context
+        stays as it is, and the plan says why.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -289,12 +340,11 @@ class View:
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _left(self, limit: int, tokens: int, why: str) -> Plan:
-        """Leave what somebody wants compressed as it is, and say why."""
         self._decided(tokens, why or "within what was asked for")
         return as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
-        """Go on where a compression failed: with the context before where that fits, until it has
+        """Go on after a failed compression: with the context before if that fits, until it has
         grown further; else with the last resort.
 
         Raises:
@@ -307,13 +357,13 @@ class View:
             tokens = self._tokens_until(usable)
             if tokens <= usable:
                 self._trigger = max(self._trigger, (tokens + usable) // 2)
-                self._due = False
                 self.background.put_off(tokens)
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
                 return as_it_is(self.counted.history, usable, self._fold.context(), why)
+        is_hopeless = isinstance(error, CannotFit) and error.total > usable  # by the floor alone
         try:
-            if otherwise is None or self.is_hopeless(error):
+            if otherwise is None or is_hopeless:
                 raise error
             return await otherwise(error)
         except Superseded:
@@ -323,44 +373,47 @@ class View:
             raise
 
     def _settle(self) -> bool:
-        """Take in what is new, under the session's lock; whether the trigger was not passed.
+        """Take in new messages, with the session's lock held. Returns whether the trigger was not
+        passed.
 
-        Of many new messages the newest are counted first: where they alone pass the trigger, the
+        Of many new messages, the newest are counted first. If they alone pass the trigger, the
         others are not looked at.
         """
         self.refresh()
-        if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
+        if self._is_behind() and self._is_due:
             self._leave_out_recalled()
-            self._due = True
             return False
         if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
-        if self._due:
+        if self._is_due:
             self._leave_out_recalled()
-        return not self._due
+        return not self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        return self._tokens_until(self._trigger) > self._trigger
 
     def draft_ahead(self) -> None:
-        """Begin the compression that the next prompt will need, where a model writes it."""
+        """Begin the compression that the next prompt will need, if a model writes it."""
         with self._state.lock:
             tokens = self.tokens_now - self._fold.recalled_tokens
             self.background.consider(tokens, self._trigger)
 
     def _leave_out_recalled(self) -> None:
-        """Make room: what was recalled goes before anything is compressed."""
+        """Make room: recalled turns go before anything is compressed."""
         if self._fold.recalled_tokens:
             self.recalled.drop(self.projection)
             self._show_again()
 
     def _show_again(self) -> None:
-        """Show the same messages, with what counts by now of what was recalled."""
-        seen = self._fold.seen
+        """Show the same messages, with the recalled turns that count by now."""
+        position = self._fold.seen
         self._show(self.projection)
-        self._fold.follow(seen)
-        self._due = self._fold.tokens > self._trigger
+        self._fold.follow(position)
 
     def _look(self) -> None:
-        """See what memory holds for the newest message, not while the session's lock is held."""
+        """Search memory for the newest message, without the session's lock."""
         if self._state.recall is not None:
             with self._state.lock:
                 self.refresh()
@@ -368,7 +421,7 @@ class View:
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def tokens_before(self) -> int:
-        """Tokens of the prompt with everything new; of very many new messages a part."""
+        """Tokens of the prompt with all new messages. Of very many, only a part is counted."""
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0 and self.counted.counter is self._state.counter:
@@ -381,7 +434,6 @@ class View:
     def follow(self) -> None:
         """Take in new messages without compressing."""
         self._fold.follow(len(self._state.history))
-        self._due = self._fold.tokens > self._trigger
 
     def alone(self) -> AbstractContextManager[None]:
         """One compression at a time."""
@@ -390,7 +442,7 @@ class View:
     # --- compressing ------------------------------------------------------------------------------
 
     async def _compress(self, limit: int, tokens: int, reason: str, guidance: str = "") -> Plan:
-        """Compress over what is there now.
+        """Compress the history as it is now.
 
         Raises:
             Superseded: something else came in between, and counts.
@@ -408,15 +460,13 @@ class View:
     async def propose(
         self, limit: int, tokens: int, rung: LadderRung | None = None, *, guidance: str = ""
     ) -> Draft:
-        """A new context over the history as it is now; nothing is in force yet.
-
-        `tokens` are those of the prompt now. `rung` tightens what is kept.
+        """A new context over the history as it is now. Nothing is in force yet. `tokens` are the
+        prompt's tokens now. `rung` tightens what is kept.
 
         Raises:
             CompactError: there is none; the context before stays.
         """
         from compact.engine import pipeline  # the first compression loads the engine
-        from compact.session.views.shared_checkpoints import standing_in
 
         state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
@@ -424,8 +474,8 @@ class View:
             overhead = counted.preamble(self.size, state.goals).parts
             overhead_tokens = sum(overhead.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
-            given = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
-            standing = standing_in(counted, self.projection, self.window, **given)
+            sizes = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
+            standing = standing_in(counted, self.projection, self.window, **sizes)
             standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
         if rung is not None:
@@ -459,7 +509,7 @@ class View:
         return Draft(proposal, ground, overhead_tokens)
 
     def ground(self) -> DraftBase:
-        """What a draft that is made now stands on."""
+        """What a draft made now is made from."""
         state = self._state
         return DraftBase(self._base, state.branch_id, state.revision)
 
@@ -467,7 +517,7 @@ class View:
         """Put a draft in force, and take in the messages that came meanwhile.
 
         Raises:
-            Superseded: what it was made over is no longer what is there.
+            Superseded: what it was made from has changed.
             StoreFailed: it could not be stored.
         """
         state, proposal = self._state, draft.proposal
@@ -502,8 +552,8 @@ class View:
             return state.store.commit(step)
 
     def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
-        """Go where `choose` says, in one transaction. It is asked again where another move came in
-        between, so what it chooses by is what is there when it is stored.
+        """Go to the destination that `choose` returns, in one transaction. If another move came in
+        between, `choose` is called again, so its choice fits what is there when it is stored.
 
         Raises:
             Superseded: other writers were faster, again and again.
@@ -523,6 +573,51 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _decided(self, tokens: int, reason: str, **told: Any) -> None:  # noqa: ANN401 - fields
-        told = {"tokens": tokens, "trigger": self._trigger, **told}
-        self.counted.report_decision(self.size, reason, **told)
+    def _decided(self, tokens: int, reason: str, **fields: Any) -> None:  # noqa: ANN401 - fields
+        fields = {"tokens": tokens, "trigger": self._trigger, **fields}
+        self.counted.report_decision(self.size, reason, **fields)
+
+
+# --- where the tokens are ------------------------------------------------------------------------
+
+_BESIDE = frozenset(("prompt", "goals"))
+"""Sources of messages that are counted beside those of the history."""
+
+
+def use_of(view: View) -> WindowUse:
+    """The parts of the prompt as it is, with new messages; nothing is compressed. Together they are
+    what the prompt counts. Of very many new messages, only enough are counted to show that it is
+    far too large.
+    """
+    counted = view.counted
+    with counted.state.lock:
+        view.refresh()
+        context, used = view.context(), view.tokens_before()
+        if used == view.tokens:  # few messages are new, if any
+            used = view.tokens_now
+        goals = counted.preamble(view.size, counted.state.goals).parts.get("goals", 0)
+        beside = view.overhead_tokens
+    goals = min(goals, beside)
+    parts = _of_messages(context, counted.counter)
+    system = min(used, beside - goals + parts["system"])
+    others = system + goals + parts["checkpoint"] + parts["recalled"]
+    return WindowUse(
+        system=system,
+        goals=goals,
+        checkpoints=parts["checkpoint"],
+        recalled=parts["recalled"],
+        recent=max(0, used - others),
+        usable=view.window.usable,
+        exact=counted.counter.exact,
+    )
+
+
+def _of_messages(context: ActiveContext, counter: TokenCounter) -> dict[str, int]:
+    parts = dict.fromkeys(("system", "checkpoint", "recalled"), 0)
+    for message in context.messages:
+        speaker = speaker_of(message)
+        if speaker == "injected" and message.text.startswith(f"[{KIND} "):
+            parts["recalled"] += counter.message(message)
+        elif speaker in parts and message.metadata.source not in _BESIDE:
+            parts[speaker] += counter.message(message)
+    return parts

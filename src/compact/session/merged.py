@@ -1,5 +1,7 @@
-"""Messages that go out as one, taken apart when they come back: what of ours was joined with a
-user's words (`messages.alternation`) is a message of its own again, known by its key.
+"""Messages that were sent as one, taken apart when they come back.
+
+compact's own text may be joined with a user's words (`messages.alternation`). It becomes a message
+of its own again, recognized by its key.
 """
 
 from __future__ import annotations
@@ -9,26 +11,26 @@ from typing import Any
 
 from compact.messages.messages import Message, Text
 from compact.messages.own_text import OwnText
-from compact.session.remembered import KIND
+from compact.session.views.recalled_turns import KIND
 
 Given = Message | Mapping[str, Any]
 SUMMARIES = ("Checkpoint", "Record")
-"""Texts of ours that stand for messages: each projection has its own."""
+"""Kinds of own text that stand for messages. Each projection has its own."""
 _JOINED = (*SUMMARIES, KIND)
-"""What of ours may be joined with a user's message."""
+"""Kinds of own text that may be joined with a user's message."""
 _SIGNS = tuple(f"[{kind} " for kind in _JOINED)
-"""How its heading begins."""
+"""How their headings begin."""
 
 
 def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> list[Given]:
-    """The list with what of ours is joined with something else taken out of it, before it; the same
-    objects where nothing is. `known` are words of ours, for a key that is lost.
+    """The list, with compact's own text as messages of their own. Messages without any stay the
+    same objects. `known` are texts of compact, for a key that is lost.
     """
     return [piece for message in given for piece in _pieces(message, own, known)]
 
 
 def may_be_joined(message: Given) -> bool:
-    """Whether a heading of ours stands in a user's message."""
+    """Whether a heading of compact stands in a user's message."""
     fields = fields_of(message)
     if fields.get("role") != "user":
         return False
@@ -62,7 +64,7 @@ def _with_text(block: Any, text: object) -> Any:  # noqa: ANN401 - a part, or a 
 
 
 class Once(Iterable[str]):
-    """Texts that are looked up where somebody asks for them first, and kept."""
+    """Texts that are looked up at their first use, and kept."""
 
     def __init__(self, found: Iterator[str]) -> None:
         self._found, self._known = found, list[str]()
@@ -78,19 +80,19 @@ class Once(Iterable[str]):
 
 
 def fields_of(message: object) -> Mapping[str, Any]:
-    """Its role and content, and what else a dictionary has."""
+    """The role and content of a message, and the other fields of a dictionary."""
     if isinstance(message, Message):
         return {"role": message.role, "content": message.content}
     return message if isinstance(message, dict | Mapping) else {}
 
 
 def content_of(message: Given) -> object:
-    """Its content."""
+    """The content of a message."""
     return fields_of(message).get("content")
 
 
 def blocks_of(message: Given) -> list[Mapping[str, Any]]:
-    """The blocks of its content; a text is one."""
+    """The blocks of a message's content. A plain text is one block."""
     content = content_of(message)
     if not isinstance(content, Sequence) or isinstance(content, str):
         return [{"type": "text", "text": content or ""}]
@@ -99,7 +101,7 @@ def blocks_of(message: Given) -> list[Mapping[str, Any]]:
 
 
 def text_of(message: Given) -> str:
-    """Its text, where it is nothing else."""
+    """The text of a message that is one text, else empty."""
     match blocks_of(message):
         case [{"text": str(text)}]:
             return text

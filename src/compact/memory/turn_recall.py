@@ -1,22 +1,24 @@
-"""Automatic recall: what memory holds that a person's newest message is on. Which of it stands in
-prompts is decided in `views.recalled_turns`, how it is quoted in `session.remembered`.
+"""Automatic recall: old turns of a memory that a person's newest message is about.
+
+`session.views.recalled_turns` decides which of them stand in prompts, and quotes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.lexical import is_about
 from compact.memory.memory_manager import MemoryManager
 from compact.memory.questions import understood
+from compact.messages.calls import got
 from compact.messages.changes import RecalledTurn
 from compact.messages.messages import Message, Role
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
-from compact.session.remembered import Remembered
+from compact.session.views.recalled_turns import FoundTurn, Remembered, TurnRecall
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.turns import TurnTable
@@ -26,60 +28,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHARE, MOST_TOKENS = 0.1, 1_000
-"""Of a window, and tokens, that recall may take for one message unless it is told otherwise."""
+"""The default limit of recall for one message: a share of the window, and tokens."""
 ASKED_CHARS = 2_000
-"""Characters of a message that are looked for: of a longer one the first."""
+"""Characters of a message that are searched for, from its beginning."""
 CANDIDATES = 32
-"""Turns that are found, of which as many are quoted as fit."""
+"""Turns that are found. As many of them are quoted as fit."""
 HERE = "earlier in this conversation"
-"""What stands for the title of the session itself."""
+"""Stands for the title of the session itself."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
-"""Roles of what is quoted: results of tools are not."""
+"""Roles that are quoted. Results of tools are not."""
 
 
-class FoundTurn(NamedTuple):
-    """A turn that was found, and what is quoted of it."""
-
-    turn: RecalledTurn
-    quote: Remembered
-
-
-class TurnRecall:
-    """What a session recalls from a memory of its scope, and how many tokens that may take; without
-    a number, a tenth of the window and no more than 1,000.
+def turn_recall(
+    memory: MemoryManager | bool,
+    store: SessionStore,
+    *,
+    scope: str,
+    tokens: int | None,
+    redactor: Redactor,
+) -> TurnRecall:
+    """What a session of that scope recalls old turns with. `memory` is a `MemoryManager`, or True
+    for one over the session's own store. `tokens` is the most that recall may take for one message.
 
     Raises:
-        InvalidArgument: the memory is of another scope.
+        InvalidArgument: the store keeps no index, or the memory is none or of another scope.
     """
-
-    def __init__(
-        self, memory: MemoryManager, tokens: int | None, *, scope: str, redactor: Redactor
-    ) -> None:
-        if memory.scope != scope:
+    if memory is True:
+        if not hasattr(store, "holding"):
             raise InvalidArgument(
-                "memory", f"it is the memory of {memory.scope!r}, the session belongs to {scope!r}"
+                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
             )
+        memory = MemoryManager(store, scope=scope)
+    if not isinstance(memory, MemoryManager):
+        raise InvalidArgument(
+            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
+        )
+    if memory.scope != scope:
+        raise InvalidArgument(
+            "memory", f"the memory is of scope {memory.scope!r}, the session of scope {scope!r}"
+        )
+    return _MemoryRecall(memory, tokens, redactor)
+
+
+class _MemoryRecall:
+    """`TurnRecall` from a memory."""
+
+    def __init__(self, memory: MemoryManager, tokens: int | None, redactor: Redactor) -> None:
         self._memory, self._tokens, self._redactor = memory, tokens, redactor
 
     @property
     def store(self) -> SessionStore:
-        """Where the memory is kept."""
         return self._memory.store
 
     def budget(self, window: int) -> int:
-        """Tokens for one message in a window of that size."""
         return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
 
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        """The turns that a message is about, the best first, but for those that the prompt shows,
-        by their sessions and positions; and why only words were looked for, where the embedder
-        failed. No turns where it is about nothing that memory holds.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
         asked, memory = person_text(message)[:ASKED_CHARS], self._memory
         turns = memory._index.turns(memory.scope)
         names = understood(asked, turns.names).names
@@ -117,14 +123,11 @@ class TurnRecall:
             yield FoundTurn(turn, _quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """What a person or a model said there, without secrets; nothing of anybody else."""
+        """What a person or a model said there, without secrets. Other parts are left out."""
         text = person_text(message) if message.role == "user" else message.text
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
-        """These turns as they are quoted, read where they stand; those that are not there any more
-        are left out.
-        """
         titles = self._titles({turn.session_id for turn in turns})
         quotes = []
         for turn in turns:
@@ -136,14 +139,13 @@ class TurnRecall:
         return quotes
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
-        """Those of these sessions that are not there any more."""
         return set(sessions) - self._titles(sessions).keys() if sessions else set()
 
     def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:
         return self._memory._index.told((), sorted(sessions))[1]
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
-        """The message, if it is the one that was found."""
+        """The message, if it is still the one that was found."""
         at = turn.position
         try:
             entries = self._memory.store.read(turn.branch_id, at, at + 1)
@@ -166,7 +168,7 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
-    """Where messages stand in the table that are not among these."""
+    """A mask of the table's messages that leaves these out."""
     import numpy as np
 
     may = np.ones(len(turns), bool)

@@ -1,8 +1,8 @@
-"""The system prompt of a list that a client sends whole, and which one prompts show from now on.
+"""The system prompt of a resent list, and which system prompt is shown from now on.
 
 It goes by its place: other words there are no edited past (decision 015). A client may merge what
-stands before the messages of a prompt into one message: ours is taken out of it by its key, the
-system prompt that is shown by its exact text (decision 046).
+stands before the messages of a prompt into one message. compact's text is taken out of it by its
+key, the shown system prompt by its exact text (decision 046).
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from compact.messages import clock_and_ids
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.own_text import OwnText, rejoined
 from compact.messages.sessions import Run, Step
-from compact.session.lists.merged import Given, blocks_of, content_of, fields_of, text_of
-from compact.session.remembered import KIND
+from compact.session.entering import parsed
+from compact.session.merged import Given, blocks_of, content_of, fields_of, text_of
 from compact.session.state import SessionState
+from compact.session.views.recalled_turns import KIND
 
 STANDING = ("Goals", "Prompt", KIND)
-"""Texts of ours that are no part of what was said, and stand for none of it: before the messages of
-every prompt, and what was recalled for one of them."""
+"""Kinds of own text that are not part of what was said and stand for none of it: what stands before
+the messages of every prompt, and recalled turns."""
 MOST_TRIES = 100
-"""How often a list, or a step, is tried again because other writers were faster: more only helps
-where many write to one session at once."""
+"""Tries of a list or a step if other writers are faster. More only helps where many write to one
+session at once."""
 
 
 class SystemSaid(NamedTuple):
     """The system prompt of a list, in the place of the history's."""
 
     messages: tuple[Given, ...] = ()
-    """None where the list has fewer system messages."""
+    """Empty if the list has fewer system messages."""
     own: str | None = None
-    """The client's own words in it, where it says others around them; None: all of it."""
+    """The client's own words in it, if others stand around those. None: all of it."""
 
 
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """The list without what of ours was merged into its leading system messages; the kind of each
-    message that is ours; and whether there was anything of ours.
+    """The list without own text that was merged into its leading system messages; the kind of each
+    message that is own text; and whether there was any own text.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
     has_ours = any(kinds)
@@ -55,20 +56,19 @@ def without_ours(
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without what of ours was merged into it; itself where nothing was, None where it
-    has no other words.
+    """A message without own text that was merged into it. The same object if there was none. None
+    if it has no other words.
     """
     blocks = blocks_of(message)
     left = [_own_block(block, own) for block in blocks]
     if all(a is b for a, b in zip(left, blocks, strict=True)):
         return message
-    said = [block for block in left if block.get("text") != ""]
-    content = said[0]["text"] if said and isinstance(content_of(message), str) else said
-    return {**fields_of(message), "content": content} if said else None
+    rest = [block for block in left if block.get("text") != ""]
+    content = rest[0]["text"] if rest and isinstance(content_of(message), str) else rest
+    return {**fields_of(message), "content": content} if rest else None
 
 
 def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
-    """A block without what of ours stands in its text; the same object where nothing does."""
     text = block.get("text")
     left = own.without(text, STANDING) if isinstance(text, str) else text
     return block if left is text else {**block, "text": left}
@@ -77,8 +77,8 @@ def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
 def system_said(
     state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool
 ) -> SystemSaid:
-    """The system messages of a list in the place of as many of the history: where there are more,
-    the last ones are joined; none where there are fewer.
+    """The system messages of a list in the place of as many of the history. If there are more, the
+    last ones are joined. If there are fewer, there are none.
     """
     if leading and has_ours and (system := _merged(state, said, leading)):
         return system
@@ -88,9 +88,10 @@ def system_said(
 
 
 def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemSaid | None:
-    """The system prompt that is meant, where a client sends back the one that is shown: that one.
-    What it says around it takes the place of what it said around its own words before, so that no
-    prompt grows from turn to turn. None where the one that is shown is not there word for word.
+    """The system prompt if a client sends back the shown one with words around it.
+
+    They replace the words around its own words from before, so that no prompt grows from turn to
+    turn. None if the shown one is not there word for word.
     """
     shown, whole = state.history[:leading], _whole_text(said)
     texts = {_whole_text([message]) for message in shown}
@@ -113,7 +114,7 @@ def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemS
 
 
 def _joined(messages: Sequence[Given]) -> Given:
-    """These system messages as one. One that is malformed stands for all, to be refused."""
+    """These system messages as one. A malformed one stands for all, to be refused."""
     first, *others = messages
     if not others:
         return first
@@ -125,7 +126,7 @@ def _joined(messages: Sequence[Given]) -> Given:
 
 
 def _whole_text(messages: Sequence[Given]) -> str:
-    """The texts of messages, joined as paragraphs; empty where they are more than texts."""
+    """The texts of messages, joined as paragraphs. Empty if they hold more than texts."""
     blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
     texts = [text for text in texts if isinstance(text, str)]
@@ -136,8 +137,8 @@ def _whole_text(messages: Sequence[Given]) -> str:
 
 
 def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on, `own` of it the client's own words. Where it is longer,
-    what is in force counts it so.
+    """Show this system prompt from now on. `own` are the client's own words in it. If its tokens
+    differ, what is in force is counted again.
     """
     more = state.show_system(system, own)
     if more == 0:
@@ -150,7 +151,7 @@ def show_system(state: SessionState, system: Sequence[Message], own: str | None 
 
 
 def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Put what is in force for a window in force again, with its count corrected."""
+    """Put the projection in force for a window in force again, with its count corrected."""
     newest = state.store.moves(state.id, window, most=1)
     move = next(state.moves(window), None)
     if move is None or move.projection_id is None:
@@ -176,7 +177,75 @@ def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
 
 
 def leading_system(messages: Iterable[Given]) -> list[int]:
-    """Where the system messages stand that a list begins with."""
+    """The positions of the system messages that a list begins with."""
     roles = (fields_of(message).get("role") for message in messages)
     leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
     return [i for i, _ in enumerate(leading)]
+
+
+# --- a program that opens a session again repeats its system prompt ------------------------------
+
+
+class Repeated(NamedTuple):
+    """A system message that is said again."""
+
+    position: int
+    """Its position in the session."""
+    message: Message
+
+
+class RepeatedSystemPrompt:
+    """Recognizes the system prompt that a program adds again after opening a session.
+
+    Until something else is said, the system messages that the session began with are recognized, in
+    any words. If it began with none, others are recognized in the same words.
+    """
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._said: int | None = 0 if len(state.history) else None
+        """How many of them were said again. None: nothing is recognized any more."""
+
+    def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
+        """The system messages that these begin with, as far as the session had them."""
+        repeated: list[Repeated] = []
+        if self._said is None:
+            return repeated
+        for number, raw in enumerate(given, self._said):
+            message = parsed(self._state.wire, raw, number)
+            position = self._place(message, number) if message.role in SYSTEM_ROLES else None
+            if position is None:
+                break
+            repeated.append(Repeated(position, message))
+        return repeated
+
+    def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:
+        """Show these for the ones that the session had. Returns the messages as they stand there
+        now. The same words stay as they are. `ends` says that something else follows.
+        """
+        if self._said is not None:
+            self._said = None if ends else self._said + len(repeated)
+        if not repeated:
+            return []
+        history = self._state.history
+        if any(not _says(history[position], said) for position, said in repeated):
+            leading = {i: history[i] for i in leading_system(history)}
+            with self._state.lock:
+                show_system(self._state, list((leading | dict(repeated)).values()))
+        return [history[position] for position, _ in repeated]
+
+    def end(self) -> None:
+        """Something else was said."""
+        self._said = None
+
+    def _place(self, said: Message, number: int) -> int | None:
+        """The session's position of the repeated system message of that number."""
+        history = self._state.history
+        if leading := leading_system(history):
+            return number if number < len(leading) else None
+        stand = (i for i in history.fixed if history[i].role in SYSTEM_ROLES)
+        return next((i for i in stand if _says(history[i], said)), None)
+
+
+def _says(one: Message, other: Message) -> bool:
+    return (one.role, one.parts) == (other.role, other.parts)

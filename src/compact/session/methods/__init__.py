@@ -1,1 +1,0 @@
-"""The methods of `ContextManager`, by what people do with a session."""
