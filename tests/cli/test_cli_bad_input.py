@@ -254,7 +254,7 @@ def test_closed_standard_streams_are_no_traceback(process, sample, tmp_path):
     for number, name in ((1, "out"), (2, "err")):
         arguments = ["compact", str(sample), "--max-tokens", "8000"]
         command = [sys.executable, "-c", code.format(number, name, arguments)]
-        env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
+        env = {**os.environ, "PYTHONPATH": str(sample.parents[3])}
         done = subprocess.run(command, capture_output=True, env=env, check=False, text=True)
         assert "Traceback" not in done.stderr
         assert done.returncode == (2 if name == "out" else 0), done.stderr

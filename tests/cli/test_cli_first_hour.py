@@ -137,8 +137,8 @@ def test_a_target_above_the_trigger_is_refused(run, tmp_path):
 
 
 def test_an_error_that_ctrl_c_became_is_ctrl_c():
+    from compact.cli.entry import INTERRUPTED
     from compact.cli.errors import ending_of
-    from compact.cli.interrupts import INTERRUPTED
 
     error = ValueError("a schema")
     error.__cause__ = KeyboardInterrupt()

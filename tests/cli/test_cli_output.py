@@ -334,7 +334,7 @@ def imported_by(*arguments):
         f"import sys; from compact.cli.main import main; main({arguments!r}); "
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[3])}
+    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
     return ast.literal_eval(done.stderr.decode())
 
@@ -362,7 +362,7 @@ def test_the_names_of_commands_are_completed_without_their_modules():
         "found = group.shell_complete(context, 'se'); "
         f"print([c.value for c in found], [m for m in {HEAVY!r} if m in sys.modules])"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[3])}
+    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
     assert done.stdout.decode().strip() == "['search', 'sessions'] []"
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import typer
 
-from compact.cli.colours import WRONG, are_wanted, painted
-from compact.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
+from compact.cli.entry import INTERRUPTED, TRACEBACK, is_interrupt
+from compact.cli.words import WRONG, painted, wants_colour
 from compact.errors import (
     WAYS,
     CannotFit,
@@ -92,7 +92,6 @@ def what_is_missing(error: BaseException) -> str | None:
 
 
 def _usage(error: Exception) -> str:
-    """What Typer found wrong, and where to read on."""
     words: str = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     command = "compactctl" if context is None else context.command_path
@@ -125,7 +124,7 @@ def say(line: str, *, is_error: bool = False) -> None:
     words = " ".join(map(without_credentials, without_secrets(line).split()))
     shown = "".join(c if c.isprintable() else " " for c in words)
     name = "compactctl:"
-    _write(f"{painted(name, WRONG) if is_error and are_wanted(sys.stderr) else name} {shown}")
+    _write(f"{painted(name, WRONG) if is_error and wants_colour(sys.stderr) else name} {shown}")
 
 
 def say_where(error: BaseException) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from compact.cli.colours import HEADING, NAME, are_wanted, painted
+from compact.cli.words import HEADING, NAME, painted, wants_colour
 
 LISTS = ("Arguments:", "Options:", "Commands:")
 """The parts of help that hold two columns."""
@@ -115,7 +115,7 @@ def _refused(line: str) -> Exception:
 
 
 def _shown(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-    if not are_wanted(sys.stdout):
+    if not wants_colour(sys.stdout):
         return text
     ctx.color = True  # else Typer takes the colours out again where it prints to a pipe
     return "\n".join(_coloured(text))

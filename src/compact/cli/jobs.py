@@ -1,17 +1,20 @@
-"""A conversation that is read from a file, what it is counted with, and the plan for it."""
+"""A conversation that is read from a file, the plan for it, and the key of its checkpoints."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkstemp
 from time import monotonic
 from typing import Annotated
 
 from compact import wiring
 from compact.cli.errors import Stop
-from compact.cli.keys import own_key
 from compact.cli.options import (
     CountOptions,
     Keep,
@@ -30,7 +33,7 @@ from compact.exchange import session_file
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
-from compact.session.compress import plan
+from compact.session.compress import SHORTEST_KEY, plan
 
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")
@@ -225,11 +228,6 @@ def plan_of(
 
 
 def _limit_of(settings: CompactConfig, asked: int | None) -> int:
-    """The ceiling: what was asked for, else what a prompt may use of the settings' window.
-
-    Raises:
-        Stop: neither is given.
-    """
     if asked is not None:
         return asked
     window = settings.window()
@@ -285,3 +283,37 @@ def _holds(message: Message, text: str) -> bool:
         for part in message.parts
         if not isinstance(part, Thinking)
     )
+
+
+def own_key() -> bytes | None:
+    """The user's key; None where no file can be kept: the key of this process counts then."""
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        file = state / "compact" / "key"
+        return _kept(file) or _made(file)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _kept(file: Path) -> bytes | None:
+    """The key in the file; None where there is none, or one that a crash cut off."""
+    with suppress(FileNotFoundError):
+        if len(key := file.read_bytes()) >= SHORTEST_KEY:
+            return key
+    return None
+
+
+def _made(file: Path) -> bytes | None:
+    """A new key, in the file as a whole or not at all; another's, where that was there first."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made, name = mkstemp(dir=file.parent, prefix=".key-")
+    try:
+        with os.fdopen(made, "wb") as out:
+            out.write(secrets.token_hex(32).encode())
+        if file.exists() and _kept(file) is None:
+            file.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            os.link(name, file)
+        return _kept(file)
+    finally:
+        os.unlink(name)

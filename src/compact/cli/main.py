@@ -14,8 +14,8 @@ import typer
 from typer.main import get_command, get_group, get_install_completion_arguments
 
 import compact as package
+from compact.cli.entry import TRACEBACK, ending_at_once
 from compact.cli.helping import CommandGroup, OneCommand
-from compact.cli.interrupts import TRACEBACK, ending_at_once
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 `compactctl demo` shows it; `compactctl COMMAND --help` has examples.
@@ -109,7 +109,6 @@ def command_line() -> CommandGroup:
 
 
 def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGroup:
-    """The group that an app describes, with its commands."""
     app.callback(invoke_without_command=True)(start)
     group = cast("CommandGroup", get_group(app))
     lines: dict[str, str] = {}
@@ -126,7 +125,6 @@ def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGr
 
 
 def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
-    """The command, or the group, of that name."""
     if name in GROUPS:
         app = typer.Typer(
             name=name, cls=CommandGroup, help=GROUPS[name], options_metavar="[--help]", **PLAIN
@@ -142,8 +140,9 @@ def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
 def function_of(path: str) -> Callable[..., None]:
     """The function of a command, such as `sessions list`."""
     name = path.replace("-", "_").replace(" ", "_")
+    file = "memory" if path.startswith("memory ") else name
     with ending_at_once():
-        module = import_module(f"compact.cli.commands.{name}")
+        module = import_module(f"compact.cli.commands.{file}")
     return cast("Callable[..., None]", getattr(module, name))
 
 

@@ -16,9 +16,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.cli.colours import CHOSEN, When
+from compact.cli.parts import Telling
 from compact.cli.render import tell
-from compact.cli.told import Telling
+from compact.cli.words import COLOUR, When
 from compact.messages.sizes import size_in
 
 EXAMPLES = "Examples:"
@@ -206,7 +206,7 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     @functools.wraps(run)
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
-        CHOSEN.set(value.color)
+        COLOUR.set(value.color)
         tell(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, get_args
 
 from compact.cli.jobs import Job
-from compact.cli.told import Bar, Cell, Shown, Styled, Table
+from compact.cli.parts import Bar, Cell, Shown, Styled, Table
 from compact.cli.views import tokens_by_part
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.engine.plan import Fate, Plan, RungName
@@ -69,7 +69,6 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
 
 
 def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
-    """What the context holds that the conversation does not, by the id of the message before it."""
     known = {message.id for message in job.messages}
     news: dict[str, list[ShownChange]] = {}
     last = ""

@@ -17,8 +17,7 @@ from rich.console import Console as Console
 from rich.text import Text
 
 from compact.cli import output
-from compact.cli.colours import are_wanted
-from compact.cli.told import (
+from compact.cli.parts import (
     OTHER,
     PARTS,
     Aside,
@@ -31,7 +30,7 @@ from compact.cli.told import (
     Table,
     Telling,
 )
-from compact.cli.words import visible
+from compact.cli.words import visible, wants_colour
 
 NARROW = 100
 """Columns where the output is no terminal and COLUMNS says nothing."""
@@ -69,7 +68,7 @@ def show(part: Part) -> None:
 def console(*, on_stderr: bool = False) -> Console:
     """The console of a report."""
     stream = sys.stderr if on_stderr else sys.stdout
-    coloured = are_wanted(stream)
+    coloured = wants_colour(stream)
     return Console(
         file=stream,
         width=_width_of(stream, coloured=coloured),
@@ -144,14 +143,12 @@ def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -
 
 
 def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
-    """Each part with the mark that it is drawn with, and its style."""
     for name in parts:
         look = PARTS.get(name, OTHER)
         yield name, look.plain_mark if ascii_only else look.mark, look.style
 
 
 def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
-    """Cells of each part; together exactly the width."""
     if total <= 0 or not parts:
         return [0] * len(parts)
     sizes = [max(1, round(tokens * width / total)) if tokens else 0 for tokens in parts]

@@ -112,7 +112,6 @@ class SessionCatalog:
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
-        """The session with the model that a chat talked to last, if one did."""
         model = self.store.notes(session.id).get(NOTE, {}).get("model")
         return session.model_copy(update={"model": model}) if model else session
 

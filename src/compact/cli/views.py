@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compact.cli.told import PARTS, Shown, Styled, Table
+from compact.cli.parts import PARTS, Shown, Styled, Table
 from compact.cli.words import counted, one_line, whole
 from compact.messages.context import render_text
 from compact.messages.messages import Message

@@ -140,7 +140,6 @@ async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 def _pin_lines(talk: Dialogue) -> list[str]:
-    """Each message that stays word for word, beside those whose role alone keeps them."""
     history, roles = talk.ctx.history, talk.ctx.policy.roles_never_pruned
     pinned = (place for place in history.fixed if history[place].role not in roles)
     return [f"#{place} {looks.one_line(history[place].text)}" for place in pinned]
@@ -236,11 +235,6 @@ ACTIONS: Mapping[str, Action] = {
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:
-    """The number of something that there is.
-
-    Raises:
-        NotFound: it is none of them.
-    """
     with suppress(ValueError):
         if first <= (number := int(text)) <= last:
             return number

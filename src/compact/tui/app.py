@@ -46,7 +46,6 @@ class ChatApp(App[None]):
         self.run_worker(self._start(), exit_on_error=True)
 
     async def _start(self) -> None:
-        """Ask for a model until one can be opened."""
         model, problem = model_of(self._setup), ""
         found: list[Choice] = []
         if model is None:

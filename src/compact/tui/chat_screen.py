@@ -25,20 +25,15 @@ from compact.errors import SummaryRejected
 from compact.messages.events import Event
 from compact.tui import slash
 from compact.tui.actions import ACTIONS
-from compact.tui.completions import Completions
-from compact.tui.compressing import Compressing
 from compact.tui.dialogue import Dialogue
 from compact.tui.following import Ahead, Notice, ProgressStep
-from compact.tui.head_line import HeadLine
-from compact.tui.help_page import HELP
 from compact.tui.looks import heading
-from compact.tui.message_list import MessageList
-from compact.tui.message_row import MessageRow
-from compact.tui.page_screen import PageScreen
+from compact.tui.message_list import MessageList, MessageRow
+from compact.tui.page_screen import HELP, PageScreen
 from compact.tui.problems import told
-from compact.tui.prompt_input import PromptInput
+from compact.tui.prompt_input import Completions, PromptInput
 from compact.tui.review_screen import ReviewScreen, refused_because
-from compact.tui.window_bar import WindowBar
+from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
 """Seconds after an answer until what waits is sent: the answer's job has ended by then."""
@@ -179,7 +174,6 @@ class ChatScreen(Screen[None]):
             transcript.anchor()
 
     def _take_back(self) -> None:
-        """Put what waits back into the box, each on a line of its own."""
         if self._waiting:
             written = self.query_one(PromptInput).text
             self._write("\n".join([*self._waiting, written] if written else self._waiting))
@@ -231,7 +225,6 @@ class ChatScreen(Screen[None]):
             self.set_timer(SOON, self._send_next)
 
     def _send_next(self) -> None:
-        """Send what has waited longest; as soon as the job before has ended."""
         if self._waiting and self._is_busy:
             self.set_timer(SOON, self._send_next)
         elif self._waiting:
@@ -328,7 +321,6 @@ class ChatScreen(Screen[None]):
         await self._tell(words, "done")
 
     async def _review(self, guidance: str) -> None:
-        """Propose a compression, and have a person read it, until it is taken or refused."""
         await self._block_for(guidance)
         proposal = await self.talk.propose(guidance)
         self._unblock()
@@ -349,14 +341,12 @@ class ChatScreen(Screen[None]):
                 problem = refused_because(error)
 
     async def _block_for(self, guidance: str) -> None:
-        """Show that a compression begins, and let nothing be written."""
         if guidance and not self.talk.ctx.summarizes_by_model:
             await self._tell("The guidance has no effect: no model writes the summaries here.")
         self.query_one(Compressing).show(ProgressStep("", 0.0))
         self.query_one(PromptInput).block(is_blocked=True)
 
     async def _compressed(self) -> None:
-        """Say what was compressed before the answer, if anything was."""
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
             self.query_one(HeadLine).aside("")  # what was drafted ahead has been used, or is void
@@ -385,7 +375,6 @@ class ChatScreen(Screen[None]):
         await self.query_one(MessageList).tell(words, kind)
 
     async def _look(self) -> None:
-        """Draw the window as it is now."""
         ctx = self.talk.ctx
         use = await asyncio.to_thread(lambda: ctx.window_use)
         self.query_one(WindowBar).show(use)

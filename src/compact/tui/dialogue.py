@@ -170,7 +170,6 @@ class Dialogue:
             await asyncio.to_thread(ctx.store.delete_session, ctx.id)
 
     async def _used(self) -> int:
-        """Tokens of the prompt, counted off the event loop."""
         return await asyncio.to_thread(lambda: self.ctx.window_use.used)
 
     async def _keep(self, text: str) -> bool:

@@ -65,7 +65,6 @@ class FirstScreen(Screen[str]):
         self.query_one(OptionList).focus()
 
     def _why(self) -> list[str]:
-        """Why a person is asked; a problem says it itself."""
         if self._problem:
             return []
         if any(each.key.startswith("ollama:") for each in self._choices):

@@ -112,7 +112,6 @@ def _opened(
 
 
 def _has_own_prompt(setup: ChatSetup) -> bool:
-    """Whether the session began with a system prompt, as one does that came from elsewhere."""
     try:
         branch = setup.store.session(setup.session_id).branch
     except NotFound:

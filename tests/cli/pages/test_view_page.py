@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from compact import CompactConfig, ContextManager, wiring
+from compact.cli.commands.view import replay
 from compact.cli.pages import page, session_data
-from compact.cli.pages.replay import replay
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLE = Path(wiring.__file__).parent / "cli/sample/harbour.jsonl"

@@ -13,8 +13,8 @@ from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import argument, command, flag, number_option, text_option
+from compact.cli.parts import Aside, Telling
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Telling
 from compact.cli.words import counted, whole
 from compact.errors import NotFound
 from compact.exchange import exporting
@@ -127,7 +127,6 @@ def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -
 
 
 def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: bool) -> str:
-    """The id of the session that is meant, or of a new one."""
     if last:
         there = catalog.store.sessions(scope=scope)
         if not there:
@@ -143,11 +142,6 @@ def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: boo
 
 
 def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
-    """Write a session to a file, as `sessions export` does; what was written, in words.
-
-    Raises:
-        Stop: it cannot be written there, or the name's ending says no format.
-    """
     if not file.lower().endswith(TEXT + DATA):
         raise Stop(f"{file}: end the name in .md (to read) or .json (to import again)")
     exchange.check_out(file, catalog, force=False)

@@ -10,9 +10,9 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
 from compact.cli.options import CountOptions, command, number_option, text_option
+from compact.cli.parts import Aside, Styled, Telling
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.settings import settings_of
-from compact.cli.told import Aside, Styled, Telling
 
 SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from compact.cli import views
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import command, flag
+from compact.cli.parts import Styled, Telling
 from compact.cli.plans import ShownChange, changes_of, fate_parts, plan_json, size_parts, window_bar
 from compact.cli.progress import Progress
-from compact.cli.told import Styled, Telling
 from compact.cli.words import one_line
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}
@@ -120,7 +120,6 @@ def _summary(run: Sequence[ShownChange]) -> str:
 
 
 def _runs(changes: Sequence[ShownChange]) -> Iterator[list[ShownChange]]:
-    """The changes, neighbours of one dull fate together, all others alone."""
     for fate, group in groupby(changes, key=lambda change: change.fate):
         run = list(group)
         if fate == "covered" or (fate == "kept" and len(run) > LEAST_RUN):

@@ -16,9 +16,9 @@ import compact
 from compact import wiring
 from compact.cli.errors import BAD_INPUT, without_secrets
 from compact.cli.options import CountOptions, Store, command, flag, number_option
+from compact.cli.parts import Styled, Table, Telling
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
-from compact.cli.told import Styled, Table, Telling
 from compact.cli.words import counted, one_line
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import NotFound, StoreFailed
@@ -293,7 +293,6 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
 
 
 def _archived(store: SessionArchive) -> Iterator[Finding]:
-    """Whether archives are what was written, where that is soon seen."""
     every = store.archived_sessions()
     size = sum(each.bytes for each in every)
     if size > READ_SOON or any(each.file.startswith("s3://") for each in every):
@@ -308,7 +307,6 @@ def _archived(store: SessionArchive) -> Iterator[Finding]:
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:
-    """What of a store is not what was written, and what an earlier damage took."""
     for line in wrong:
         yield Finding("integrity", "broken", line, {"wrong": wrong})
     if lost:
@@ -340,7 +338,6 @@ def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
 
 
 def _spans(positions: Sequence[int]) -> str:
-    """Positions as the numbers of messages, neighbours together; the first of many."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and runs[-1][1] == position - 1:

@@ -10,8 +10,8 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
+from compact.cli.parts import Telling
 from compact.cli.stores import OpenOptions, entered_in, memory_of, message_meant, one_of
-from compact.cli.told import Telling
 from compact.cli.words import one_line
 from compact.messages.goals import Goal, GoalStatus
 from compact.session.context_manager import ContextManager
@@ -99,7 +99,6 @@ def mark(options: MarkOptions) -> Telling:
 
 
 def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
-    """Do it, and say what was done."""
     goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first what may be refused
     pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
     aside = _places(ctx, options.put_aside)
@@ -123,11 +122,6 @@ def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
 
 
 def _places(ctx: ContextManager, names: Sequence[str] | None) -> list[int]:
-    """Where the messages stand that are named.
-
-    Raises:
-        NotFound: there is no such message.
-    """
     return [
         ctx.history.place_of(None if name == NEWEST else message_meant(ctx, name))
         for name in names or ()

@@ -16,13 +16,13 @@ from typing import Annotated
 import typer
 
 from compact import wiring
+from compact.cli.entry import INTERRUPTED
 from compact.cli.errors import Stop, say
-from compact.cli.interrupts import INTERRUPTED
 from compact.cli.options import CountOptions, argument, command, flag
+from compact.cli.parts import Aside, Cell, Part, Styled, Table, Telling
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Cell, Part, Styled, Table, Telling
 from compact.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.errors import NotFound
 from compact.exchange import migrating
@@ -165,17 +165,11 @@ def _asked_to_stop() -> Iterator[Event]:
 
 
 def _end_if(asked: Event) -> None:
-    """End where Ctrl-C was pressed; the conversation that was begun is stored whole.
-
-    Raises:
-        KeyboardInterrupt: it was.
-    """
     if asked.is_set():
         raise KeyboardInterrupt
 
 
 def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
-    """Take back the migration of that name, or the newest."""
     if len(names) > 1:
         raise Stop("--rollback takes one migration, or none for the newest")
     with (
@@ -209,8 +203,6 @@ def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) 
 
 @dataclass(frozen=True)
 class _Told:
-    """What is said of a migration of these paths."""
-
     report: MigrationReport
     paths: Sequence[str]
 
@@ -231,7 +223,6 @@ class _Told:
             yield Aside(Styled(told))
 
     def _said(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
-        """What there is to say of single conversations: first what went wrong."""
         for each in shown:
             if each.reason:
                 line = f"{self._name(each)}: {each.reason}"
@@ -265,12 +256,10 @@ class _Told:
 
     @cached_property
     def _several(self) -> set[str]:
-        """Files with more than one conversation."""
         counts = Counter(each.path for each in self.report.conversations)
         return {path for path, count in counts.items() if count > 1}
 
     def _others(self) -> Iterator[Part]:
-        """The files that hold no conversation: those that were named, and how many others."""
         paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
         named = {str(named_path(path)) for path in self.paths}
         for path in paths:
@@ -294,7 +283,6 @@ def _below(path: str, named: Sequence[str]) -> str:
 
 
 def _title_of(name: str | None) -> str:
-    """What people call a format, without the kind of its files."""
     if name is None:
         return ""
     return wiring.file_formats().get(name, "compact").partition(" (")[0]

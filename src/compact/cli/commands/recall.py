@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import FOUND, Most, argument, command
+from compact.cli.parts import Styled, Telling
 from compact.cli.stores import OpenOptions, entered
-from compact.cli.told import Styled, Telling
 from compact.cli.words import whole
 
 

@@ -10,9 +10,9 @@ from typing import Annotated, cast
 import typer
 
 from compact.cli.options import FOUND, Most, argument, command, day, flag, text_option
+from compact.cli.parts import Aside, Part, Styled, Table, Telling
 from compact.cli.progress import Progress, counting
 from compact.cli.stores import StoreOptions, memory_of, opened
-from compact.cli.told import Aside, Part, Styled, Table, Telling
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import one_line, whole
 from compact.messages.messages import Role

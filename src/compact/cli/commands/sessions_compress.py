@@ -17,11 +17,11 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import Keep, command, flag, text_option
+from compact.cli.parts import Aside, Part, Telling
 from compact.cli.plans import result_line, rung_parts
 from compact.cli.progress import Progress
 from compact.cli.render import show
 from compact.cli.stores import OpenOptions, entered_in
-from compact.cli.told import Aside, Part, Telling
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted
 from compact.engine.plan import Plan
@@ -116,7 +116,6 @@ def sessions_compress(
 
 
 def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
-    """What a compression did, the result first; and the window, where nobody chose one."""
     if not plan.unchanged:
         yield result_line(plan, since)
     if default is not None:
@@ -125,7 +124,6 @@ def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
 
 
 def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
-    """What was done, without asking anybody."""
     with progress:
         return ctx.compress_conversation(ratio, guidance=keep)
 
@@ -140,7 +138,6 @@ def _reviewed(
 
 
 def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
-    """The checkpoints that a compression made, with sums where they are several."""
     for each in made:
         span = each.span
         told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
@@ -193,7 +190,6 @@ def _summary(made: ProposedCheckpoint) -> str:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """What stands below each mark, by the id in it."""
     found = dict[str, str]()
     for part in f"\n{text}".split(f"\n{MARK}")[1:]:
         head, _, words = part.partition("\n")

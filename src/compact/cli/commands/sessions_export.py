@@ -9,9 +9,9 @@ import typer
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import Out, command, flag
+from compact.cli.parts import Aside, Styled, Telling
 from compact.cli.progress import Progress
 from compact.cli.stores import BranchOptions, SessionCatalog, opened
-from compact.cli.told import Aside, Styled, Telling
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting
 from compact.exchange.session_file import SessionFile
@@ -19,8 +19,6 @@ from compact.messages.messages import Message
 
 
 class _NotInFile(TypedDict):
-    """What of a session is not in a file: other branches, and how many snapshots."""
-
     branches: list[str]
     snapshots: int
 
@@ -93,7 +91,6 @@ def sessions_export(
 
 
 def _left_out(branches: list[str], snapshots: int) -> str:
-    """What the session has beside the branch that was written, in words."""
     parts = [counted(len(branches), "other branch", "other branches")] if branches else []
     parts += [counted(snapshots, "snapshot")] if snapshots else []
     single = len(branches) + snapshots == 1
@@ -102,7 +99,6 @@ def _left_out(branches: list[str], snapshots: int) -> str:
 
 
 def _not_in(catalog: SessionCatalog, file: SessionFile) -> _NotInFile:
-    """What of its session a file does not have."""
     if file.whole is not None:
         return {"branches": [], "snapshots": 0}
     session, branch = file.session.id, file.session.branch.id
@@ -111,8 +107,6 @@ def _not_in(catalog: SessionCatalog, file: SessionFile) -> _NotInFile:
 
 
 def _changed_messages(before: SessionFile, after: SessionFile) -> int:
-    """How many messages of a file, of all its branches, are others in the second."""
-
     def said(file: SessionFile) -> list[Message]:
         parts = () if file.whole is None else file.whole.parts
         return [entry.message for part in parts for entry in part.entries] or [*file.messages]

@@ -14,9 +14,9 @@ from compact.cli import session_markdown
 from compact.cli.errors import Stop
 from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
 from compact.cli.options import CountOptions, argument, command, text_option
+from compact.cli.parts import Aside, Data, Styled, Telling
 from compact.cli.progress import Progress
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Data, Styled, Telling
 from compact.cli.views import session_json
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.errors import InvalidTranscript, NotFound, Superseded
@@ -77,11 +77,6 @@ def sessions_import(options: ImportOptions) -> Telling:
 
 
 def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
-    """What the file holds, and what there is to say of it.
-
-    Raises:
-        InvalidTranscript, InvalidInput: it is unknown or broken.
-    """
     source, data = bytes_of(options)
     if session_file.is_session_file(data):
         return _exported(options, data, source)
@@ -165,7 +160,6 @@ def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
 
 
 def _line_of(stored: Session, file: str) -> str:
-    """What was imported, in words."""
     branch = stored.branch
     title = f" ({stored.title})" if stored.title else ""
     size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"

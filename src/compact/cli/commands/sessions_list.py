@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compact.cli.options import PAGE, Most, command
+from compact.cli.parts import Styled, Table, Telling
 from compact.cli.stores import StoreOptions, opened
-from compact.cli.told import Styled, Table, Telling
 from compact.cli.views import session_json, time_of
 from compact.cli.words import counted, one_line, whole
 

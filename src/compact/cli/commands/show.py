@@ -19,9 +19,9 @@ from compact.cli.options import (
     position,
     text_option,
 )
+from compact.cli.parts import Aside, Bar, Data, Shown, Styled, Table, Telling
 from compact.cli.settings import check_choice
 from compact.cli.stores import OpenOptions, SessionCatalog, context_of, one_of, opened
-from compact.cli.told import Aside, Bar, Data, Shown, Styled, Table, Telling
 from compact.cli.views import (
     Row,
     checkpoint_json,
@@ -133,11 +133,6 @@ def show(options: ShowOptions) -> Telling:
 
 
 def _check(options: ShowOptions) -> None:
-    """Refuse what cannot be shown, and options that are for another part.
-
-    Raises:
-        Stop: saying so.
-    """
     what = "checkpoints" if options.what.startswith("ck-") else options.what
     check_choice("WHAT", what, list(PARTS))
     for name in sorted(frozenset().union(*PARTS.values()) - PARTS[what]):
@@ -180,7 +175,6 @@ def _overview(ctx: ContextManager, session: Session) -> Telling:
 
 
 def _pinned(ctx: ContextManager) -> list[int]:
-    """The messages that somebody pinned."""
     never, history = ctx.policy.roles_never_pruned, ctx.history
     return [place for place in sorted(history.fixed) if history[place].role not in never]
 
@@ -234,7 +228,6 @@ def _goals(ctx: ContextManager) -> Telling:
 
 
 def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
-    """Goals as rows: the beginning of the id, the status, the steps that are done, the words."""
     longest, ids = max(len(goal.id) for goal in goals), {goal.id for goal in goals}
     lengths = range(min(LEAST_ID, longest), longest + 1)
     length = next(n for n in lengths if len({id[:n] for id in ids}) == len(ids))
@@ -250,7 +243,6 @@ def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
 
 
 def _reached(goal: Goal) -> list[str]:
-    """What was reached of a goal, a line each."""
     lines = [
         f"{task.status.replace('_', ' ')}: {task.text}{f' ({task.note})' if task.note else ''}"
         for task in goal.subtasks
@@ -317,7 +309,6 @@ def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Tel
 
 
 def _room(ctx: ContextManager, seen: ActiveContext, at: int) -> Iterator[Shown]:
-    """How large a context is, and what it consists of."""
     window, system = ctx.window, seen.system_text
     usable = f"the {window.usable:,} tokens a prompt may use of {window.size:,}"
     if (over := seen.tokens - window.usable) > 0:

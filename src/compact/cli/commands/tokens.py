@@ -9,9 +9,9 @@ from typing import Any
 from compact import wiring
 from compact.cli.jobs import FileOptions, job_of
 from compact.cli.options import command
+from compact.cli.parts import Styled, Table, Telling
 from compact.cli.plans import source_json, source_parts
 from compact.cli.progress import Progress
-from compact.cli.told import Styled, Table, Telling
 from compact.cli.words import counted, one_line
 from compact.messages.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter, image_tokens
@@ -175,7 +175,6 @@ def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsag
 
 
 def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """The kinds of a message's parts, each with its tokens."""
     speaker = speaker_of(message)
     kind = "tool_results" if speaker == "tool" else speaker
     for part in message.parts:

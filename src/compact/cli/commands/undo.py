@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import command, text_option
+from compact.cli.parts import Data, Telling
 from compact.cli.stores import OpenOptions, context_of, entered, one_of, opened
-from compact.cli.told import Data, Telling
 from compact.cli.views import standing_json, standing_line
 from compact.cli.words import one_line
 from compact.session.context_manager import ContextManager

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from compact import wiring
 from compact.cli.options import JsonOptions, SettingsOptions, argument, command
+from compact.cli.parts import Styled, Table, Telling
 from compact.cli.settings import settings_of
-from compact.cli.told import Styled, Table, Telling
 
 
 @command
@@ -44,7 +44,6 @@ def validate_config(
 
 
 def _shown(value: object) -> str:
-    """A value as it would be written in YAML."""
     match value:
         case None:
             return "null"

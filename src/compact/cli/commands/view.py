@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +12,15 @@ from compact import wiring
 from compact.cli import output, stores
 from compact.cli.errors import Stop
 from compact.cli.options import command, flag
-from compact.cli.pages import page, replay, session_data
+from compact.cli.pages import page, session_data
+from compact.cli.parts import Aside, Telling
 from compact.cli.progress import Progress, counting
 from compact.cli.settings import settings_of
 from compact.cli.stores import OpenOptions, SessionCatalog
-from compact.cli.told import Aside, Telling
 from compact.cli.words import counted
 from compact.config import CompactConfig
 from compact.files import is_file
+from compact.messages.messages import Message
 from compact.messages.sessions import Session
 from compact.models.resolving import DEFAULT_WINDOW
 from compact.secrets.redactor import Redactor
@@ -83,11 +85,6 @@ def view(
 
 
 def _named(out: str | None, session_id: str, *, force: bool) -> str:
-    """The name of the file.
-
-    Raises:
-        Stop: another file is there, which is no page.
-    """
     name = out or f"{_file_name(session_id)}.html"
     start = output.beginning_of(name, START)
     if start and not page.is_page(start) and not force:
@@ -96,12 +93,10 @@ def _named(out: str | None, session_id: str, *, force: bool) -> str:
 
 
 def _file_name(session_id: str) -> str:
-    """The id as a file may be called on every system."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
 
 
 def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
-    """What the page tells; without secrets, unless they are to stay or the settings say so."""
     redactor = _redactor_of(catalog.settings, verbatim=verbatim)
     with stores.context_of(catalog, session) as ctx:
         return session_data.told(ctx, session, redactor=redactor)
@@ -127,10 +122,33 @@ def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> di
         policy=settings.policy(),
     ) as ctx:
         shown = counting(progress, "Replaying")
-        replay.replay(ctx, transcript.messages, on_message=shown)
+        replay(ctx, transcript.messages, on_message=shown)
         redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
         return session_data.told(ctx, session, redactor=redactor, replayed=True)
 
 
 def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
     return settings.redactor() if settings.redact and not verbatim else None
+
+
+def replay(
+    ctx: ContextManager,
+    messages: Sequence[Message],
+    *,
+    pins: Collection[int] = (),
+    on_message: Callable[[int, int], None],
+) -> None:
+    """Add the messages to an empty session, and compress it wherever it would have been.
+
+    Raises:
+        CannotFit: a prompt could not be made to fit; what was added until then stays.
+    """
+    pinned = frozenset(pins)
+    for number, message in enumerate(messages):
+        on_message(number, len(messages))
+        if message.role == "assistant" and number:
+            ctx.get_context_for_model()
+        added = ctx.add_message(message)
+        if number in pinned:
+            ctx.pin(added)
+    ctx.get_context_for_model()

@@ -35,8 +35,6 @@ VERSION = 1
 
 @dataclass
 class _Texts:
-    """Texts that are made for prompts, each once, with its tokens."""
-
     numbers: dict[str, int] = field(default_factory=dict)
 
     def number_of(self, text: str) -> int:
@@ -80,7 +78,6 @@ def told(
 
 
 def _entries(ctx: ContextManager) -> list[Entry]:
-    """The whole history, also where its originals are archived."""
     return ctx.store.read(ctx.branch_id, 0, len(ctx.history))
 
 
@@ -106,7 +103,6 @@ def _window(ctx: ContextManager) -> dict[str, int]:
 
 
 def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict[str, list[Any]]:
-    """The messages, a list for each thing that is told of them."""
     return {
         "speaker": [speaker_of(message) for message in messages],
         "time": [int(message.timestamp.timestamp()) for message in messages],
@@ -134,7 +130,6 @@ def _views(ctx: ContextManager, messages: Sequence[Message]) -> tuple[list[dict[
 
 
 def _looks(ctx: ContextManager, length: int) -> list[int]:
-    """The places to look at, in order."""
     of_steps = {move.at for move in ctx.moves()}
     own = (c for c in ctx.store.changes(ctx.id) if not isinstance(c.what, GoalsTracked | PinSet))
     of_changes = {at for change in own for at in (change.at, change.at + 1)}
@@ -180,7 +175,6 @@ def _items(
 
 
 def _with_system(seen: ActiveContext) -> Iterator[Message]:
-    """The messages, and before them a system prompt that has a field of its own."""
     if seen.system_text:
         yield Message(id="system-beside", role="system", content=seen.system_text)
     yield from seen.messages
@@ -215,7 +209,6 @@ def _move(ctx: ContextManager, move: Move) -> dict[str, Any]:
 
 
 def _other_windows(ctx: ContextManager) -> list[int]:
-    """Windows that the session was compressed for beside this one."""
     known = {move.window for move in ctx.store.moves(ctx.id, None, most=MOST_LOOKS)}
     return sorted(known - {ctx.window.size})
 
@@ -255,7 +248,6 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _runs(positions: Iterable[int]) -> list[list[int]]:
-    """Positions as runs, both ends included."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and runs[-1][1] == position - 1:

@@ -1,14 +1,96 @@
-"""The bar of the window: how much of it is taken by what."""
+"""The lines around the transcript: the head line, the progress of a compression, the window bar."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Label, ProgressBar, Static
 
 from compact.messages.budget import WindowUse
+from compact.tui.following import ProgressStep, share_of
+from compact.tui.looks import one_line
+
+
+class HeadLine(Static):
+    """One line over the transcript."""
+
+    DEFAULT_CSS = """
+    HeadLine { height: 1; background: $panel; color: $foreground; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: tuple[str, ...] = ("compact",)
+        self._beside = self._kept = ""
+
+    def about(self, session: str, model: str, mode: str) -> None:
+        """Say what is talked to."""
+        self._parts = (one_line(session, 30), one_line(model, 40), mode)
+        self.refresh()
+
+    def aside(self, words: str) -> None:
+        """Say what is done in the background; nothing where the words are empty."""
+        self._beside = words
+        self.refresh()
+
+    def keep(self, words: str) -> None:
+        """Say this while nothing is done in the background."""
+        self._kept = words
+        self.refresh()
+
+    def render(self) -> Content:
+        """The line as it is now."""
+        first, *others = self._parts
+        left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
+        beside = self._beside or self._kept
+        gap = self.content_size.width - left.cell_length - len(beside)
+        if gap < 1:
+            return left
+        return Content.assemble(left, " " * gap, (beside, "dim"))
+
+
+TITLE = "Compressing context…"
+HINT = "Esc cancels, and nothing changes"
+
+
+class Compressing(Vertical):
+    """How far a compression is; shown from its first stage to its end."""
+
+    DEFAULT_CSS = """
+    Compressing { height: auto; padding: 0 1; background: $boost; display: none; }
+    Compressing Label { width: 1fr; height: 1; }
+    Compressing #stage { text-style: bold; }
+    Compressing #detail { color: $text-muted; }
+    Compressing ProgressBar { width: 1fr; }
+    Compressing ProgressBar Bar { width: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._done = 0.0
+
+    def compose(self) -> ComposeResult:
+        """The stage, how far that is, and what is done in it."""
+        yield Label(TITLE, id="stage", markup=False)
+        yield ProgressBar(total=1.0, show_eta=False)
+        yield Label(HINT, id="detail", markup=False)
+
+    def show(self, step: ProgressStep) -> None:
+        """Show that the compression has come this far."""
+        self._done = share_of(step, self._done)
+        self.display = True
+        self.query_one("#stage", Label).update(f"{TITLE} {step.words}")
+        self.query_one("#detail", Label).update(f"{HINT}. {step.detail}")
+        self.query_one(ProgressBar).update(progress=self._done)
+
+    def end(self) -> None:
+        """Show nothing any more."""
+        self._done = 0.0
+        self.display = False
 
 
 class BarPart(NamedTuple):
@@ -63,7 +145,6 @@ def _sizes(use: WindowUse) -> list[tuple[BarPart, int]]:
 
 
 def _bar(use: WindowUse, width: int) -> Content:
-    """The parts side by side."""
     sizes = _sizes(use)
     cells = cells_of([tokens for _, tokens in sizes], width)
     drawn = zip(sizes, cells, strict=True)
@@ -103,7 +184,6 @@ def _legend(use: WindowUse, width: int) -> Content:
 
 
 def _named(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
-    """The parts with their tokens, and so many letters of their names."""
     for part, tokens in _sizes(use):
         if part.name != left_out and (tokens or part.name in ("free", "recent")):
             yield Content.assemble((part.mark, part.style), f" {part.name[:most]} {tokens:,}")
