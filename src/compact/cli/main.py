@@ -1,4 +1,4 @@
-"""`compactctl`: the list of its commands, and the one place that catches everything."""
+"""`compactctl`: the list of its commands, and the one place that catches every error."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ COMMANDS: Mapping[str, str] = {
     "validate-config": "Check the settings, and show where each came from.",
     "demo": "Compress the bundled sample of 511 messages.",
 }
-"""Command → what help says of it, in the order help lists them. A command is the function of its
-name in the module of its name in `commands`.
+"""Command → its line in help, in the order of help. A command is the function of its name in the
+module of its name in `commands`; those of `memory` share a module.
 """
 GROUPS: Mapping[str, str] = {
     "sessions": """Stored conversations: list, import, export, compress.
@@ -65,7 +65,7 @@ Digests and archives are those of one scope; a backup holds the whole store.
 }
 """Group → its help."""
 TAKES_NUMBERS = {"expand"}
-"""Commands that are given a message's number, which may be negative and is no option then."""
+"""Commands with a message number as argument: a negative one is no option."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -95,7 +95,7 @@ def _root(
 
 
 def command_line() -> CommandGroup:
-    """All commands."""
+    """The group of all commands."""
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app = typer.Typer(
         name="compactctl",
@@ -138,7 +138,7 @@ def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
 
 
 def function_of(path: str) -> Callable[..., None]:
-    """The function of a command, such as `sessions list`."""
+    """The function of a command such as `sessions list`."""
     name = path.replace("-", "_").replace(" ", "_")
     file = "memory" if path.startswith("memory ") else name
     with ending_at_once():
@@ -147,8 +147,8 @@ def function_of(path: str) -> Callable[..., None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code. Prints one line on stderr where it fails, and no traceback
-    unless `COMPACT_TRACEBACK` asks for one.
+    """Run a command and return its exit code. An error prints one line on stderr.
+    `COMPACT_TRACEBACK` turns tracebacks on.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go_of(stream: TextIO | None) -> None:
-    """What is still buffered for a reader who left is dropped, not complained about at exit."""
+    """Drop buffered output where the reader closed the pipe: else Python complains at exit."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):

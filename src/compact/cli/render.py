@@ -1,7 +1,8 @@
-"""How what commands tell is drawn (`told`): the only module that knows what draws it.
+"""Prints the output of commands (`parts`). No other module of the command line knows Rich's tables
+and texts.
 
-Everything is shown on a terminal without Unicode or colours too, and nothing a conversation holds
-can steer the terminal.
+Output also works on terminals without Unicode or colours. Text of a conversation cannot steer the
+terminal.
 """
 
 from __future__ import annotations
@@ -33,17 +34,15 @@ from compact.cli.parts import (
 from compact.cli.words import visible, wants_colour
 
 NARROW = 100
-"""Columns where the output is no terminal and COLUMNS says nothing."""
+"""Columns where stdout is no terminal and $COLUMNS is not set."""
 LONGEST_WIDTH = 5
-"""Digits beyond which COLUMNS is no number of columns."""
+"""A longer $COLUMNS is ignored."""
 WIDE = 1_000
-"""Columns of a list that is no terminal's."""
+"""Columns of a list outside a terminal: wide enough that no id wraps."""
 
 
 def tell(telling: Telling, *, as_json: bool) -> None:
-    """Print what a command tells: its value as JSON, or its parts. A command that tells nothing
-    prints nothing.
-    """
+    """Print the output of a command: its value as JSON, or its parts."""
     for value in telling:
         if as_json:
             output.print_json(value)
@@ -66,7 +65,7 @@ def show(part: Part) -> None:
 
 
 def console(*, on_stderr: bool = False) -> Console:
-    """The console of a report."""
+    """The console for stdout or stderr."""
     stream = sys.stderr if on_stderr else sys.stdout
     coloured = wants_colour(stream)
     return Console(
@@ -79,8 +78,8 @@ def console(*, on_stderr: bool = False) -> Console:
 
 
 def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
-    """Columns of what is no terminal: as COLUMNS says, or as many as the terminal beside it has,
-    where a pager shows colours; None for a terminal, which knows its own.
+    """Width when the stream is no terminal: $COLUMNS, else stderr's width where a pager shows
+    colours, else `NARROW`. None for a terminal: Rich asks it.
     """
     if stream is not None and stream.isatty():
         return None
@@ -133,7 +132,7 @@ def _cell(value: Cell) -> Text:
 
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
-    """The parts of a total side by side; every part that has tokens has at least one cell."""
+    """The parts of a total side by side. A part with tokens gets at least one cell."""
     sizes = _sizes(list(parts.values()), total, width)
     text = Text()
     cells = _cells(parts, ascii_only=ascii_only)
@@ -159,7 +158,7 @@ def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
 
 
 def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
-    """The names and tokens of a bar's parts, each behind its cell, in lines of that width."""
+    """The names and tokens of the parts, wrapped at the width."""
     text = Text()
     used = 0
     for name, cell, style in _cells(parts, ascii_only=ascii_only):

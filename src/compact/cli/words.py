@@ -7,18 +7,18 @@ from contextvars import ContextVar
 from typing import Literal, TextIO
 
 LONGEST_LINE = 400
-"""Characters of what is said of a file; the end of what is longer is left out."""
+"""Characters of a line about a file; longer lines are cut."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The text's first words on one line, free of what would steer a terminal."""
+    """The beginning of a text on one line, without control characters."""
     words = " ".join(text[: limit * 8].split())
     clean = visible(words)
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
 def whole(key: str) -> str:
-    """What somebody came for, an id or a name, on one line and never cut."""
+    """An id or name on one line, never cut."""
     return one_line(key, max(len(key), 1))
 
 
@@ -34,14 +34,16 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 When = Literal["auto", "always", "never"]
 COLOUR: ContextVar[When] = ContextVar("compact_cli_color", default="auto")
-"""What `--color` says."""
+"""The value of `--color`."""
 
 HEADING, NAME, WRONG = "1;32", "36", "1;31"
-"""Of a part of help, of what is typed, and of what went wrong: codes of terminals."""
+"""Terminal codes of headings in help, of typed text, and of errors."""
 
 
 def wants_colour(stream: TextIO | None) -> bool:
-    """Whether what goes to a stream is coloured."""
+    """Whether output to a stream is coloured: by `--color`, else NO_COLOR, else FORCE_COLOR and
+    CLICOLOR_FORCE, else whether it is a terminal.
+    """
     chosen = COLOUR.get()
     if chosen != "auto" or stream is None:
         return chosen == "always" and stream is not None

@@ -1,4 +1,4 @@
-"""What the slash commands do with a conversation. None of them draws: each says what came of it."""
+"""The slash commands. Each returns its outcome; none draws."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from compact.tui.following import covered_by
 from compact.tui.opening import window_for
 
 ON_A_PAGE = 40
-"""Messages that are read at once."""
+"""Messages on a page of the history."""
 EXPANDED = 20_000
-"""Tokens of the messages behind a checkpoint that are read at once."""
+"""Tokens of the messages shown behind a checkpoint."""
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     words: str = ""
-    """A sentence or more for a person."""
     page: looks.ReadingPage | None = None
-    """What is to be read by itself."""
+    """A page to open."""
 
 
 Action = Callable[[Dialogue, str], Awaitable[ActionOutcome]]
@@ -119,7 +118,7 @@ async def model(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Keep a message word for word, let it go, or list those that are kept."""
+    """Pin a message, unpin it, or list the pinned ones."""
     word, _, rest = argument.partition(" ")
     if word == "list":
         return ActionOutcome("\n".join(_pin_lines(talk)) or "Nothing is pinned; /pin N does it.")
@@ -152,14 +151,13 @@ def _unpinned(talk: Dialogue, place: int, was_pinned: bool) -> str:
 
 
 def _pinned(talk: Dialogue, place: int) -> str:
-    """One that a checkpoint stands in for is not in view before the next compression."""
     if any(place in checkpoint.covered() for checkpoint in talk.ctx.checkpoints):
         return "is pinned, and comes back word for word with the next compression (/compact)"
     return "stays word for word"
 
 
 async def remember(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Keep a text, or a person's last message, word for word in every prompt: a pin."""
+    """Pin a text, or the user's last message."""
     ctx = talk.ctx
     if argument:
         await talk.remember(argument)
@@ -176,7 +174,7 @@ def _is_said(talk: Dialogue, place: int) -> bool:
 
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Read everything that was said."""
+    """Read the history."""
     said = talk.ctx.history
     start = max(0, len(said) - ON_A_PAGE)
     if argument:
@@ -231,7 +229,7 @@ ACTIONS: Mapping[str, Action] = {
         *(history, search, snapshot, restore, export),
     )
 }
-"""Those that are done in a moment, by name; the others are the screen's own."""
+"""Command → function. The screen itself runs the other commands."""
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:

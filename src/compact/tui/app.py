@@ -1,4 +1,4 @@
-"""The chat program: which screen is seen, and how it begins and ends."""
+"""The chat program: its screens, and how it begins and ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIGHT, DARK = "textual-light", "textual-dark"
 
 
 class ChatApp(App[None]):
-    """Talks to one model in one session."""
+    """A chat with one model in one session."""
 
     TITLE = "compact"
     ENABLE_COMMAND_PALETTE = False
@@ -29,7 +29,7 @@ class ChatApp(App[None]):
     TextArea .text-area--placeholder { color: $foreground 70%; }
     Input .input--placeholder { color: $foreground 70%; }
     """
-    """What Textual's own colours leave hard to read in the light theme."""
+    """Textual's own colours are hard to read here in the light theme."""
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+t", "look", "Theme"),
         ("ctrl+q", "quit", "Quit"),
@@ -42,7 +42,7 @@ class ChatApp(App[None]):
         self.theme = LIGHT if light else DARK
 
     def on_mount(self) -> None:
-        """Open the session, where it is known whom it talks to."""
+        """Open the session, or ask for a model first."""
         self.run_worker(self._start(), exit_on_error=True)
 
     async def _start(self) -> None:
@@ -68,11 +68,11 @@ class ChatApp(App[None]):
             self._chat.hear(event)
 
     def action_look(self) -> None:
-        """Light or dark."""
+        """Switch between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     async def action_quit(self) -> None:
-        """End, when what has come of an answer is kept."""
+        """End, after the beginning of a running answer is kept."""
         if self._chat is not None:
             await self._chat.stop()
         self.exit()

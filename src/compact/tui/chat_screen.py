@@ -1,7 +1,7 @@
-"""The chat: what was said, the bar of the window, and where a person writes.
+"""The chat screen: the transcript, the window bar and the input.
 
-One thing is done at a time. While it is, Esc stops it; while a compression is waited for, nothing
-can be written. Whatever goes wrong is told in the transcript, and the conversation goes on.
+One job runs at a time; Esc stops it. During a compression the input is blocked. An error becomes a
+line in the transcript, and the conversation goes on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.tui.review_screen import ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
-"""Seconds after an answer until what waits is sent: the answer's job has ended by then."""
+"""Seconds after an answer until the next text is sent: the job of the answer has ended by then."""
 
 
 class ChatScreen(Screen[None]):
@@ -52,7 +52,7 @@ class ChatScreen(Screen[None]):
 
     @dataclass
     class Heard(Message):
-        """What is to be shown of an event of the session."""
+        """An event of the session, as it is shown."""
 
         shown: ProgressStep | Notice | Ahead
 
@@ -63,12 +63,12 @@ class ChatScreen(Screen[None]):
         self._stopped: Worker[None] | None = None
         """The job that was stopped last."""
         self._waiting: list[str] = []
-        """What is to be sent, in this order, when nothing is under way."""
+        """Texts to send when the running job has ended, in order."""
         self._taken_back = frozenset[str]()
-        """Commands among what was put back into the box: they stay commands."""
+        """Commands that Esc put back into the input: on sending they are commands again."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """The widgets, from top to bottom."""
         yield HeadLine()
         yield MessageList()
         yield Compressing()
@@ -78,7 +78,7 @@ class ChatScreen(Screen[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show the session as it was left."""
+        """Show the session, and whether its last answer is missing."""
         recovered = await self.talk.recovered()
         await self.query_one(MessageList).show(self.talk.ctx.history)
         if recovered:
@@ -94,7 +94,7 @@ class ChatScreen(Screen[None]):
         self.query_one(PromptInput).focus()
 
     def hear(self, event: Event) -> None:
-        """Take an event of the session; may be called from any thread."""
+        """Take an event of the session. Any thread may call it."""
         if (shown := self.talk.following.take(event)) is not None:
             self.post_message(self.Heard(shown))
 
@@ -102,7 +102,7 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Changed)
     def offer(self, event: PromptInput.Changed) -> None:
-        """Offer the commands that the text may become."""
+        """Offer the commands that begin with the text."""
         found = slash.beginning(event.text_area.text)
         self.query_one(Completions).offer(found)
         self.query_one(PromptInput).is_offered = bool(found)
@@ -120,7 +120,7 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Submitted)
     def send(self, event: PromptInput.Submitted) -> None:
-        """Do what was written."""
+        """Send the text, or queue it behind the running job."""
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
@@ -132,7 +132,7 @@ class ChatScreen(Screen[None]):
             self._wait_with([*self._waiting, *texts])
 
     def _apart(self, text: str) -> list[str]:
-        """What a text says, one by one: each command that was put back, and what stands between."""
+        """The text in pieces: each command that was put back, and the texts between."""
         parts = [""]
         for line in text.split("\n"):
             if line in self._taken_back:
@@ -143,7 +143,7 @@ class ChatScreen(Screen[None]):
         return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
-        """Stop what is under way; else close what is offered."""
+        """Stop the running job; without one, close the list of commands."""
         if self._is_busy:
             self._take_back()
             self._cancel()
@@ -156,7 +156,7 @@ class ChatScreen(Screen[None]):
         self.app.push_screen(PageScreen(HELP))
 
     async def action_left_out(self) -> None:
-        """Show the messages that the newest checkpoint stands in for."""
+        """Show the messages behind the newest checkpoint."""
         made = len(self.talk.ctx.checkpoints)
         if not made:
             await self._tell("Nothing was left out: every message is in the prompt.")
@@ -166,7 +166,7 @@ class ChatScreen(Screen[None]):
             self.app.push_screen(PageScreen(outcome.page))
 
     def action_scroll(self, pages: int) -> None:
-        """Read up and down."""
+        """Scroll the transcript."""
         transcript = self.query_one(MessageList)
         transcript.release_anchor()
         transcript.scroll_relative(y=pages * (transcript.size.height - 1), animate=False)
@@ -196,7 +196,7 @@ class ChatScreen(Screen[None]):
         return self._job is not None and not self._job.is_finished
 
     def _cancel(self) -> None:
-        """Stop what is under way, once: twice would keep it from keeping what has come."""
+        """Stop the job, but only once: a second stop would keep it from saving the answer."""
         if self._job is not None and self._job is not self._stopped:
             self._stopped = self._job
             self._job.cancel()
@@ -205,7 +205,6 @@ class ChatScreen(Screen[None]):
         self._job = self.run_worker(self._guarded(work), group="talk", exit_on_error=False)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it; whatever becomes of it is told, and the window is drawn again."""
         try:
             await work
         except asyncio.CancelledError:
@@ -216,7 +215,6 @@ class ChatScreen(Screen[None]):
             await self._settle()
 
     async def _settle(self) -> None:
-        """What is seen when nothing is under way."""
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._look()
@@ -233,7 +231,7 @@ class ChatScreen(Screen[None]):
             self._begin(self._done(text))
 
     async def stop(self) -> None:
-        """Stop what is under way, wait until what came of it is kept, and close the session."""
+        """Stop the job, wait until it has saved its answer, and close the session."""
         if self._is_busy and self._job is not None:
             self._cancel()
             with suppress(WorkerError):
@@ -357,7 +355,7 @@ class ChatScreen(Screen[None]):
 
     @on(Heard)
     async def follow(self, heard: Heard) -> None:
-        """Show what a person should know of an event."""
+        """Show an event."""
         match heard.shown:
             case ProgressStep() as step if self._is_busy:
                 self.query_one(Compressing).show(step)

@@ -1,4 +1,4 @@
-"""Which models there are to talk to, as far as this machine tells."""
+"""The models that this machine offers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from compact.errors import ModelRefused
 from compact.models.model_keys import PROVIDERS
 
 ECHO = "echo:8k"
-"""The model that is always there."""
+"""A model that is always there."""
 _EXAMPLES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-sonnet-4-5"}
-"""Provider → a model of it that is offered where its key is set."""
+"""Provider → the model offered if its key is set."""
 
 
 class Choice(NamedTuple):
-    """A model that may be talked to."""
+    """A model to talk to."""
 
     key: str
     about: str
-    """What a person should know of it."""
     is_ready: bool = True
-    """Whether it can be asked as things are."""
+    """Whether it works without installing a package."""
 
 
 async def choices() -> list[Choice]:
-    """Models of an Ollama server on this machine, of providers whose key is set, and the one that
-    only echoes. Nobody else is asked for them.
+    """Models of an Ollama server on this machine, of providers whose key is set, and the echo
+    model. No other server is asked.
     """
     found = [_of_ollama(key) for key in await wiring.ollama_models() or ()]
     for provider, key in _EXAMPLES.items():
@@ -39,8 +38,8 @@ async def choices() -> list[Choice]:
 
 
 def first_ready(found: list[Choice]) -> str | None:
-    """The first model of Ollama's: the only ones that are talked to without being asked for, since
-    what is said to them stays here.
+    """The first ready model of Ollama. Only these start without a choice: their conversations stay
+    on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
 
@@ -50,11 +49,11 @@ def _of_ollama(key: str) -> Choice:
 
 
 def check_client(model: str) -> None:
-    """Refuse a model whose client is not installed, before anything is said to it.
+    """Refuse a model whose client package is missing, before a message is sent.
 
     Raises:
-        UnknownModel: the key means nothing.
-        ImportError: it needs a package; the text says how to install it.
+        UnknownModel: the key is wrong.
+        ImportError: a package is missing; the text says how to install it.
     """
     try:
         wiring.check_package(model)

@@ -1,4 +1,4 @@
-"""A page to be read by itself: history, checkpoints, search results, help."""
+"""A page of its own: history, checkpoints, search results, help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compact.tui.slash import COMMANDS
 
 
 class PageScreen(ModalScreen[None]):
-    """A title and texts under their headings; Esc goes back."""
+    """A title and texts under headings. Esc goes back."""
 
     DEFAULT_CSS = """
     PageScreen { align: center middle; }
@@ -35,7 +35,7 @@ class PageScreen(ModalScreen[None]):
         self._page = page
 
     def compose(self) -> ComposeResult:
-        """The title, the page, and the keys."""
+        """The title, the texts and the keys."""
         yield Label(self._page.title, id="title", markup=False)
         with VerticalScroll(id="page"):
             for heading, text in self._page.blocks:
@@ -62,7 +62,6 @@ KEYS = (
     ("F1", "this page"),
     ("Ctrl+Q", "quit; everything is kept"),
 )
-"""Keys, and what they do."""
 
 
 def _lines(rows: Sequence[tuple[str, str]]) -> str:
@@ -79,4 +78,3 @@ HELP = ReadingPage(
         ("Slashes", "A message that begins with a slash is written with two: //usr is a folder."),
     ),
 )
-"""It."""

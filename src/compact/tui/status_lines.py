@@ -1,4 +1,4 @@
-"""The lines around the transcript: the head line, the progress of a compression, the window bar."""
+"""The lines around the transcript: head line, progress of a compression, window bar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compact.tui.looks import one_line
 
 
 class HeadLine(Static):
-    """One line over the transcript."""
+    """The session, the model, the mode, and work in the background."""
 
     DEFAULT_CSS = """
     HeadLine { height: 1; background: $panel; color: $foreground; padding: 0 1; }
@@ -28,22 +28,22 @@ class HeadLine(Static):
         self._beside = self._kept = ""
 
     def about(self, session: str, model: str, mode: str) -> None:
-        """Say what is talked to."""
+        """Set the session, model and mode."""
         self._parts = (one_line(session, 30), one_line(model, 40), mode)
         self.refresh()
 
     def aside(self, words: str) -> None:
-        """Say what is done in the background; nothing where the words are empty."""
+        """Show work in the background; empty words end it."""
         self._beside = words
         self.refresh()
 
     def keep(self, words: str) -> None:
-        """Say this while nothing is done in the background."""
+        """Set the words for times without background work."""
         self._kept = words
         self.refresh()
 
     def render(self) -> Content:
-        """The line as it is now."""
+        """The line."""
         first, *others = self._parts
         left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
         beside = self._beside or self._kept
@@ -58,7 +58,7 @@ HINT = "Esc cancels, and nothing changes"
 
 
 class Compressing(Vertical):
-    """How far a compression is; shown from its first stage to its end."""
+    """The progress of a compression."""
 
     DEFAULT_CSS = """
     Compressing { height: auto; padding: 0 1; background: $boost; display: none; }
@@ -74,13 +74,13 @@ class Compressing(Vertical):
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
-        """The stage, how far that is, and what is done in it."""
+        """The stage, a bar and the current request."""
         yield Label(TITLE, id="stage", markup=False)
         yield ProgressBar(total=1.0, show_eta=False)
         yield Label(HINT, id="detail", markup=False)
 
     def show(self, step: ProgressStep) -> None:
-        """Show that the compression has come this far."""
+        """Show a step."""
         self._done = share_of(step, self._done)
         self.display = True
         self.query_one("#stage", Label).update(f"{TITLE} {step.words}")
@@ -88,13 +88,13 @@ class Compressing(Vertical):
         self.query_one(ProgressBar).update(progress=self._done)
 
     def end(self) -> None:
-        """Show nothing any more."""
+        """Hide the progress."""
         self._done = 0.0
         self.display = False
 
 
 class BarPart(NamedTuple):
-    """A part of the window, and what it looks like: a colour, and a mark for whoever sees none."""
+    """A part of the window with its colour, and a mark for displays without colours."""
 
     name: str
     mark: str
@@ -109,15 +109,15 @@ PARTS = (
     BarPart("recent", "▓", "$warning"),
     BarPart("free", "░", "$foreground 40%"),
 )
-"""The parts, in the order of a prompt."""
+"""In the order of a prompt."""
 
 
 LONG, SHORT = 20, 5
-"""Letters of a part's name, where there is room and where there is little."""
+"""Characters of a part's name, with and without enough room."""
 
 
 class WindowBar(Static):
-    """Two lines: the bar, and what its parts are."""
+    """Two lines: the bar and its legend."""
 
     DEFAULT_CSS = """
     WindowBar { height: 2; padding: 0 1; }
@@ -128,12 +128,12 @@ class WindowBar(Static):
         self._use: WindowUse | None = None
 
     def show(self, use: WindowUse) -> None:
-        """Draw a window as it is now."""
+        """Draw a window."""
         self._use = use
         self.refresh()
 
     def render(self) -> Content:
-        """The bar as it is now."""
+        """The bar and the legend."""
         if self._use is None:
             return Content("")
         width = max(1, self.content_size.width)
@@ -152,7 +152,7 @@ def _bar(use: WindowUse, width: int) -> Content:
 
 
 def cells_of(tokens: Sequence[int], width: int) -> list[int]:
-    """Cells of each part, together exactly the width; what has tokens has one at least, as long as
+    """Cells of each part, together the width. A part with tokens gets at least one, as long as
     there are enough.
     """
     total = sum(tokens)
@@ -166,7 +166,7 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def _legend(use: WindowUse, width: int) -> Content:
-    """What the parts are, in fewer words where there is no room; always the share that is used."""
+    """The legend, shortened to the width. The used share is always shown."""
     how, short = ("exact", "exact") if use.exact else ("estimated", "est.")
     share = f"{use.used * 100 // max(1, use.usable)} % of {use.usable:,}"
     for most, gap, exactness, left_out in (

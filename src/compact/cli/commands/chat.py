@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from compact.tui.opening import ChatSetup
 
 TEXT, DATA = (".md", ".markdown"), (".json",)
-"""How files end that are for reading, and those that can be imported again."""
+"""File endings for reading, and for importing again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +92,10 @@ def chat(
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
-    """Run the chat program until a person ends it; the id of the session, if it was kept.
+    """Run the chat program. Returns the id of the session, if it was kept.
 
     Raises:
-        Stop: this is no terminal.
+        Stop: stdin or stdout is no terminal.
         NotFound: there is no session to continue.
     """
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
@@ -109,7 +109,7 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
-    """What the chat program is opened with.
+    """The setup of the chat program.
 
     Raises:
         NotFound: there is no session to continue.

@@ -1,4 +1,4 @@
-"""`compactctl demo`: the main job on the sample conversation that comes with the package."""
+"""`compactctl demo`: compresses the sample conversation of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
 """Fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
-"""Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
+"""Lines of the checkpoint to show: about a screen."""
 NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the tokens go

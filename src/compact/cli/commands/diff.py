@@ -25,14 +25,12 @@ STYLES = {
     "pinned": "cyan",
 }
 HEAD = f"{'message':>13}  {'fate':<10} {'speaker':<11} {'tokens':>15}  text"
-"""Names the columns of `_row`."""
 SIGNS_SAID = "+ is new, - is gone from view, ~ is shortened; tokens: before > after."
-"""What the first column and the fourth mean."""
 CHECKPOINT_LINES = 8
-"""Lines of a checkpoint that are shown where not all was asked for; the rest is counted."""
+"""Lines of a checkpoint to show without --full."""
 
 LEAST_RUN = 4
-"""Neighbours that were kept are shown one by one up to this number."""
+"""More kept neighbours than this become one row."""
 
 
 @command
@@ -82,7 +80,6 @@ def _json(change: ShownChange) -> dict[str, Any]:
 
 
 def _lines(run: Sequence[ShownChange], *, full: bool) -> list[str]:
-    """A run as lines: one that says what happened, and the text that is new."""
     first = run[0]
     lines = [_summary(run) if len(run) > 1 else _row(first, full=full)]
     if full and first.why:

@@ -29,14 +29,14 @@ from compact.messages.reliability import reliability_of, writing_of
 from compact.models.resolving import DEFAULT_WINDOW
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
-"""What a finding may be, and what that looks like."""
+"""State of a finding → style."""
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
-"""Package → another one that is the same module, with encryption, and cannot stand beside it."""
+"""Package → a package with the same module and encryption. Only one of them can be installed."""
 
 MOST_SPANS = 12
-"""Runs of messages that are named."""
+"""Runs of messages that a line names."""
 READ_SOON = 64 << 20
-"""Bytes of archives that are held to their checksums without being asked for."""
+"""Bytes of archives that are verified without --check."""
 
 
 @command
@@ -105,9 +105,7 @@ def doctor(
 
 
 class Finding(NamedTuple):
-    """What was found of one thing: in words, and as facts for machines. The state is `ok`, `note`
-    or `broken`.
-    """
+    """One finding: in words, and as facts for machines. Its state is `ok`, `note` or `broken`."""
 
     about: str
     state: str
@@ -116,12 +114,12 @@ class Finding(NamedTuple):
 
 
 def _clean(finding: Finding) -> Finding:
-    """The finding without secrets: what is said of a damaged file may quote it."""
+    """The finding without secrets: an error about a damaged file may quote it."""
     return Finding(*without_secrets(finding))
 
 
 def installed() -> Iterator[Finding]:
-    """Python, compact, the packages they need, and those that may be added."""
+    """Findings on Python, compact, and its required and optional packages."""
     own = _version("compactctl")
     yield Finding("compact", "ok", own or "not installed, run from its source")
     yield from _other_compact()
@@ -147,7 +145,7 @@ def installed() -> Iterator[Finding]:
 
 
 def _other_compact() -> Iterator[Finding]:
-    """Whether another package of the same name has put its files in the place of ours."""
+    """Whether another package named compact has overwritten files of this one."""
     if (other := _version("compact")) is None and hasattr(compact, "__getattr__"):
         return
     what = f"another package, compact {other}, has" if other else "another package had"
@@ -175,7 +173,7 @@ KNOWN_COUNTS = {"o200k": 45, "cl100k": 48}
 
 
 def vocabularies() -> Iterator[Finding]:
-    """Whether a known text has as many tokens as it should have."""
+    """Findings on the token counts of a known text."""
     for name in wiring.TOKENIZERS:
         estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
         count, known = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
@@ -191,7 +189,7 @@ def vocabularies() -> Iterator[Finding]:
 
 
 def model(settings: CompactConfig) -> Iterator[Finding]:
-    """What is known of the settings' model, and what of the file of models is not known.
+    """Findings on the model of the settings, and on unknown fields in the file of models.
 
     Raises:
         InvalidConfig: an entry of that file is wrong.
@@ -233,7 +231,7 @@ def model(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def trigger(settings: CompactConfig) -> Iterator[Finding]:
-    """Whether a session with these settings is compressed before it overflows.
+    """Findings on whether a session with these settings is compressed before it overflows.
 
     Raises:
         InvalidConfig: a setting is wrong.
@@ -271,7 +269,7 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
-    """What the store is like; with `check`, whether all of it is what was written."""
+    """Findings on the store; with `check`, on all its messages and archives."""
     file = name_of_store(settings)
     try:
         with closing(wiring.store_at(file)) as opened:
@@ -319,7 +317,6 @@ def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Find
 
 
 def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
-    """What a repair saved of each branch, and what it did not."""
     if report.kept_as is None:
         yield Finding("repair", "ok", "nothing is wrong with the store, and nothing was done")
         return

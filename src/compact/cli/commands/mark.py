@@ -1,4 +1,4 @@
-"""`compactctl mark`: what a person says of a session. `show` shows it."""
+"""`compactctl mark`: sets the title, mode, pins, goals and importance of a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compact.messages.goals import Goal, GoalStatus
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
-"""Names the person's newest message."""
+"""The name of the user's newest message."""
 
 
 def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kind
@@ -26,7 +26,7 @@ def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kin
 
 @dataclass(frozen=True, kw_only=True)
 class MarkOptions(OpenOptions):
-    """What is said of a session; messages by number from 0 (negative from the end) or id."""
+    """What to mark. Messages are named by number from 0 (negative from the end) or id."""
 
     title: Annotated[str | None, text_option("TEXT", "Its title.")] = None
     important: Annotated[
@@ -133,7 +133,7 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """The goals as they are from now on; None where nothing is said of them.
+    """The new goals; None without an option about goals.
 
     Raises:
         Stop: a goal is empty.

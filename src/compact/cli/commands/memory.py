@@ -1,4 +1,4 @@
-"""`compactctl memory`: what age leaves of sessions, archives, backups, deletion."""
+"""`compactctl memory`: status, ageing, archives, deletion and backups of a memory."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "b
 
 @dataclass(frozen=True, kw_only=True)
 class AgeOptions(StoreOptions):
-    """Whose memory ages, and when."""
+    """Options of `memory age`."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
     now: Annotated[

@@ -1,4 +1,4 @@
-"""`compactctl migrate`: conversations of other programs come along as sessions."""
+"""`compactctl migrate`: imports conversations of other programs as sessions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
 
 MOST_TOLD = 10
-"""Files of which it is said what of them was left out."""
+"""Files whose omissions are listed."""
 CHANGING = ("new", "grown", "snapshot")
 COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
 WORDS: dict[Outcome, tuple[str, str, str]] = {
@@ -44,12 +44,12 @@ WORDS: dict[Outcome, tuple[str, str, str]] = {
     "broken": ("cannot be read", "cannot be read", "red"),
     "unknown": ("no conversation", "no conversation", "bright_black"),
 }
-"""What became of a conversation: in a dry run, else, and what it looks like."""
+"""Outcome → its words in a dry run, its words after a run, its style."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigrateOptions(StoreOptions, CountOptions):
-    """Whose conversations come along, and counted by what."""
+    """Options of `migrate`."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
 
@@ -106,9 +106,7 @@ def migrate(
 
 @contextmanager
 def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
-    """The store that the options mean, made where there is none; where nothing is to be changed, an
-    empty one in memory stands for it.
-    """
+    """The store, created if needed. A dry run without a store gets an empty one in memory."""
     with ExitStack() as stack:
         try:
             catalog = stack.enter_context(opened(options, create=not dry_run))
@@ -148,8 +146,8 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Event]:
-    """An event that Ctrl-C sets, for work that goes on until then: no exception that could be lost
-    in between. A second Ctrl-C ends the process.
+    """An event that Ctrl-C sets, so that the running conversation is stored whole. An exception
+    could be lost on the way. A second Ctrl-C ends the process.
     """
     asked, before = Event(), signal.getsignal(signal.SIGINT)
 
@@ -273,7 +271,9 @@ class _Told:
 
 
 def _below(path: str, named: Sequence[str]) -> str:
-    """A path below the folder that was named; below one of several, with that folder's name."""
+    """The path relative to the named folder. If there are several folders, it begins with the
+    folder's name.
+    """
     for each in named:
         folder = named_path(each)
         if Path(path) != folder and Path(path).is_relative_to(folder):

@@ -1,5 +1,5 @@
-"""`compactctl sessions compress`: a compression by hand, which a person may read and edit first, as
-the message of a commit is.
+"""`compactctl sessions compress`: compresses a session now. With --review, a person edits the
+summaries first, like the message of a commit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from compact.session.context_manager import ContextManager
 from compact.session.views.review import CompressionProposal, ProposedCheckpoint
 
 MARK = "#> "
-"""How the line begins that stands above each summary."""
+"""The beginning of the line above each summary."""
 HEAD = """\
 # Below each line that begins with "{mark}" stands a summary that would take the place of messages.
 # Change what is wrong, save, and close the editor: the session is compressed with these texts.
@@ -42,11 +42,6 @@ HEAD = """\
 
 
 def _share(text: str | float) -> float:
-    """The share above 0 and at most 1 that a text means: `0.4` or `40%`.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
     number = share_in(str(text))
     if number is not None and 0 < number <= 1:
         return number
@@ -131,7 +126,6 @@ def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, ke
 def _reviewed(
     ctx: ContextManager, progress: Progress, ratio: float | None, keep: str
 ) -> Plan | None:
-    """What was done with what a person made of the proposal; None where they refused it."""
     with progress:
         proposal = ctx.propose_compression(target_ratio=ratio, guidance=keep)
     return _edited(ctx, proposal) if proposal.checkpoints else proposal.plan
@@ -153,11 +147,11 @@ def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
 
 
 def _edited(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
-    """The proposal, put in force with what the person made of it; None where they refused it. A
-    text that cannot be used comes back, with the reason, until it can or is left as it was.
+    """Put the proposal in force with the edited summaries; None if the person refused. A summary
+    that cannot be used is edited again, with the reason, until it can or stays unchanged.
 
     Raises:
-        SummaryRejected, InvalidArgument: a text cannot be used, and was not mended.
+        SummaryRejected, InvalidArgument: a summary cannot be used and was not changed.
         Superseded: the session changed meanwhile.
         Stop: there is no editor, or it failed.
     """
@@ -198,8 +192,7 @@ def _texts(text: str) -> dict[str, str]:
 
 
 def _in_editor(text: str) -> str:
-    """The text as the person leaves it. It lies in a file that only they can read, and that is gone
-    afterwards.
+    """The text after editing. The file is readable only for the user and removed afterwards.
 
     Raises:
         Stop: there is no editor, or it failed.

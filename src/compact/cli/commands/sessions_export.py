@@ -1,4 +1,4 @@
-"""`compactctl sessions export`: a session becomes a file."""
+"""`compactctl sessions export`: writes a session to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compactctl sessions import`: a conversation from a file becomes a session."""
+"""`compactctl sessions import`: makes a session from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.store.whole_session import WholeSession
 
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
-"""How the names of files end that say only what they are."""
+"""File endings that a session id leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,10 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
 
 
 def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
-    """What an exported session holds.
+    """The content of an exported session.
 
     Raises:
-        InvalidTranscript: it is broken.
+        InvalidTranscript: the file is broken.
         Stop: an option is for other files.
     """
     for option, value in (("--format", options.format), ("--conversation", options.conversation)):
@@ -104,7 +104,7 @@ def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[Session
 
 
 def _id_of(options: ImportOptions) -> str:
-    """The id that a file's name gives; none where the name is that of a pipe."""
+    """The id from the file's name; empty for a pipe."""
     if not os.path.isfile(options.file):
         return ""
     name = Path(options.file).name
@@ -114,10 +114,10 @@ def _id_of(options: ImportOptions) -> str:
 
 
 def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
-    """The session to be made, with everything that the file has of it.
+    """The new session with all the file holds of it.
 
     Raises:
-        Stop: it has no id, or there is one of that id.
+        Stop: it has no valid id, or the id is taken.
     """
     known = read.session
     name = known.id if options.id is None else options.id.strip()
@@ -132,10 +132,10 @@ def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) 
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
-    """Refuse the id of a session that is there. Who asks for a scope is told of no other one.
+    """Refuse a taken id. A user who names a scope does not learn the names of others.
 
     Raises:
-        Stop: it is taken.
+        Stop: the id is taken.
     """
     with suppress(NotFound):
         there = catalog.store.session(name)
@@ -147,11 +147,10 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
 
 
 def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
-    """Make the session with all that belongs to it, in one step: whatever goes wrong, and whenever
-    the process ends, all of it is there or nothing.
+    """Store the whole session in one transaction: a failure leaves nothing behind.
 
     Raises:
-        Stop: another process made a session of that id in the meantime.
+        Stop: another process just made a session with that id.
     """
     try:
         return importing.put(catalog.store, whole)

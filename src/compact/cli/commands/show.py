@@ -1,4 +1,4 @@
-"""`compactctl show`: a session, as an overview or part by part."""
+"""`compactctl show`: a session as an overview, or one part of it."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from compact.session.context_manager import ContextManager
 from compact.session.history import SessionHistory
 
 SEEN = 200
-"""Messages that a context shows unless more are asked for: few contexts have more."""
+"""Messages of a context shown by default. Few contexts have more."""
 DEEPEST = 100
-"""Generations of checkpoints that are drawn: each is one level of the tree."""
+"""Generations of checkpoints in the tree."""
 MEASURED = frozenset(("retention",))
-"""Rules whose verdicts are shown also where nothing is wrong."""
+"""Rules whose verdicts are shown even if they passed."""
 LEAST_ID = 8
-"""Letters of a goal's id that a list shows at least."""
+"""The fewest characters of a goal's id."""
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
-"""What snapshots are for, where the store's word is not what a person calls it."""
+"""Purpose of a snapshot → words for people, where the store's differ."""
 PARTS: Mapping[str, frozenset[str]] = {
     "session": frozenset(),
     "context": frozenset(("at", "most", "full", "text", "recall")),
@@ -60,12 +60,12 @@ PARTS: Mapping[str, frozenset[str]] = {
     "checkpoints": frozenset(("all",)),
     "goals": frozenset(),
 }
-"""What can be shown of a session → the options that it takes."""
+"""Part of a session → options that it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(OpenOptions):
-    """What of a session is shown."""
+    """Options of `show`."""
 
     what: Annotated[
         str,
@@ -328,8 +328,8 @@ def _room(ctx: ContextManager, seen: ActiveContext, at: int) -> Iterator[Shown]:
 
 
 def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
-    """Messages of a context with their numbers and tokens. They stand in the order of the history,
-    so that the next one is mostly the one after.
+    """The messages of a context with their numbers and tokens. The next message is mostly the next
+    of the history, so that position is tried first.
     """
     after = 0
     for message in messages:
@@ -375,9 +375,7 @@ def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Telling:
 def _tree(
     id: str, known: Mapping[str, Checkpoint], drawn: set[str], depth: int = 0
 ) -> Iterator[Styled]:
-    """A checkpoint, and below it those it was made of; one that stands twice is not repeated
-    whole.
-    """
+    """A checkpoint and, below it, its parents. A checkpoint that was drawn before is only named."""
     indent = "    " * depth
     if id not in known:
         yield Styled(f"{indent}{one_line(id)} (not in this store)")

@@ -1,4 +1,6 @@
-"""`compactctl undo`: the way back. Nothing is lost: later messages stay on their own branch."""
+"""`compactctl undo`: undoes a compression, or restores a snapshot. Later messages stay on their
+branch.
+"""
 
 from __future__ import annotations
 

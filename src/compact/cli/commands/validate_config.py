@@ -1,4 +1,4 @@
-"""`compactctl validate-config`: the effective settings, and where each came from."""
+"""`compactctl validate-config`: the effective settings and their sources."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
 
 START = 200
-"""Bytes by which a page of ours is known."""
+"""Bytes that suffice to recognize a page of compact."""
 
 
 @command
@@ -103,12 +103,12 @@ def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[
 
 
 def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
-    """What the page tells of a conversation in a file, as if it had been held in that window:
-    compressed by extraction wherever it would have been. Nothing is stored.
+    """The data of a file, as if the conversation had been held in that window: compressed by
+    extraction wherever that was due. Nothing is stored.
 
     Raises:
         InvalidTranscript: the file is unknown or broken.
-        CannotFit: a message of it fits in no prompt of that window.
+        CannotFit: a message fits in no prompt of that window.
     """
     settings, file = settings_of(options), options.session
     transcript = wiring.read_transcript(file)
@@ -138,10 +138,11 @@ def replay(
     pins: Collection[int] = (),
     on_message: Callable[[int, int], None],
 ) -> None:
-    """Add the messages to an empty session, and compress it wherever it would have been.
+    """Add the messages to an empty session one by one, with a prompt before each answer, as if a
+    model with that window had been asked.
 
     Raises:
-        CannotFit: a prompt could not be made to fit; what was added until then stays.
+        CannotFit: a prompt could not be made to fit; the messages before it stay.
     """
     pinned = frozenset(pins)
     for number, message in enumerate(messages):

@@ -1,9 +1,8 @@
-"""What a page tells of a session, as JSON values.
+"""The data of a session's page, as JSON values.
 
-Messages stand once, by their positions. What a model saw is told where it changed: after each step
-that changed what is in force, and wherever something else was set. Between two such places
-messages only follow, so that the page knows what was seen at every turn. A text that was made for
-a prompt, such as a stub in place of tool output, stands once in a list of its own.
+Each message stands in the data once, by its position. The context is recorded only where it changed
+otherwise than by a following message: the page derives the others. A text made for a prompt, such
+as a stub for tool output, stands once in a list of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from compact.session.remembered import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""Places, beside the steps, where the page looks at what was seen; of more the newest."""
+"""The most contexts recorded beside those after compressions; the newest count."""
 VERSION = 1
-"""Of what the page is given."""
+"""The version of this data format."""
 
 
 @dataclass
@@ -44,8 +43,8 @@ class _Texts:
 def told(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """The open branch of a session as its page shows it. Without a redactor secrets are left in.
-    `replayed` says that nobody was sent these prompts: a conversation was lived again.
+    """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
+    model was sent these prompts: the conversation comes from a file.
     """
     entries = _entries(ctx)
     messages = [entry.message for entry in entries]
@@ -93,7 +92,7 @@ def _session(session: Session) -> dict[str, Any]:
 
 
 def _is_from_file(session: Session) -> bool:
-    """Whether its messages came from a file, so that nobody was sent its first prompts."""
+    """Whether the messages were imported: then no model was sent the first prompts."""
     return {"source", "format"} <= session.metadata.keys()
 
 
@@ -115,9 +114,7 @@ def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict
 
 
 def _views(ctx: ContextManager, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], _Texts]:
-    """What a model saw at each place where that changed otherwise than by a message that follows,
-    and the texts in it.
-    """
+    """The recorded contexts, and the texts in them."""
     texts = _Texts()
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
@@ -144,8 +141,8 @@ def _items(
     places: dict[str, int],
     texts: _Texts,
 ) -> Iterator[Any]:
-    """A context's messages in order: runs of messages as they were said `[first, last]`, and what
-    stands in it otherwise, each with its kind, its text and its tokens.
+    """The messages of a context in order. A run of unchanged messages is `[first, last]`; anything
+    else is an item with its kind, text and tokens.
     """
     run: list[int] = []
     for message in _with_system(seen):
@@ -181,7 +178,6 @@ def _with_system(seen: ActiveContext) -> Iterator[Message]:
 
 
 def _kind(message: Message, at: int | None) -> str:
-    """What a message of a prompt is that is not shown as it was said."""
     if at is not None:
         return "shortened"
     if message.metadata.source == "checkpoint":
@@ -214,7 +210,7 @@ def _other_windows(ctx: ContextManager) -> list[int]:
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The checkpoints that were seen, and those that they were made of, oldest span first."""
+    """The checkpoints of the recorded contexts and their ancestors, oldest span first."""
     known = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     wanted = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}
