@@ -606,7 +606,7 @@ def test_other_scopes_are_never_taken_back(run, tmp_path):
         assert done.code == 2
         assert "'mine' of other scopes changed" in " ".join(done.err.split())
     assert everything() == before
-    run("sessions", "delete", "mine", "--yes")
+    run("memory", "forget", "mine", "--yes")
     assert "1 deleted" in run("migrate", "--rollback", "--scope", "hers").out
 
 

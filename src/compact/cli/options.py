@@ -43,7 +43,7 @@ def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -
     if number is not None and least <= number <= LARGEST:
         return number
     what = f"a whole number from {least} to {LARGEST:,}, such as {example}"
-    raise typer.BadParameter(f"{_named(text)} is not {what}")
+    raise typer.BadParameter(f"{quoted(text)} is not {what}")
 
 
 def position(text: str | int) -> int:
@@ -78,7 +78,8 @@ def day(text: str) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _named(text: object) -> str:
+def quoted(text: object) -> str:
+    """A value from the command line for an error; `this` if it is long."""
     return repr(text) if len(str(text)) < 40 else "this"
 
 

@@ -71,15 +71,6 @@ class OneSessionOptions(StoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BranchOptions(OneSessionOptions):
-    """Options of commands about one branch."""
-
-    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
-        None
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class OpenOptions(OneSessionOptions):
     """Options of commands that open a session."""
 
@@ -242,23 +233,14 @@ def _make_folder(folder: Path) -> None:
 @contextmanager
 def entered(
     options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
-) -> Iterator[ContextManager]:
-    """Open the session for the block. Its events also go to the exporters of the settings, and its
-    compressions to their archive.
+) -> Iterator[tuple[SessionCatalog, ContextManager]]:
+    """Open the session for the block, with its store. Its events also go to the exporters of the
+    settings, and its compressions to their archive.
 
     Raises:
         NotFound, StoreFailed: there is no such store or session.
         InvalidConfig, ImportError: a package for an exporter or the archive is missing.
     """
-    with entered_in(options, on_event=on_event, **own) as (_, ctx):
-        yield ctx
-
-
-@contextmanager
-def entered_in(
-    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
-) -> Iterator[tuple[SessionCatalog, ContextManager]]:
-    """As `entered`, with the catalog of the store."""
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
         archive = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)

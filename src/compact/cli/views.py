@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compact.cli.parts import PARTS, Shown, Styled, Table
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from compact.messages.sessions import Session
     from compact.messages.tokens import TokenCounter
     from compact.session.context_manager import ContextManager
-    from compact.store.backups import BackupReport
     from compact.text.archived import ArchivedConversation
 
 SPEAKERS: Mapping[str, str] = {
@@ -176,8 +174,12 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
     )
 
 
-def backup_line(report: BackupReport) -> str:
-    """The size of a backup on one line."""
-    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
-    parts += [counted(report.archives, "archive")] if report.archives else []
-    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"
+def runs_of(positions: Iterable[int]) -> list[list[int]]:
+    """Ascending positions as runs `[first, last]`."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position - 1:
+            runs[-1][1] = position
+        else:
+            runs.append([position, position])
+    return runs

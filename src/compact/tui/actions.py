@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from compact import wiring
 from compact.errors import InvalidArgument, NotFound
-from compact.messages.goals import Goal, GoalStatus
+from compact.messages.goals import GoalStatus
 from compact.telemetry.plain_words import counted
 from compact.text.recalls import PAGE
 from compact.tui import NOTE, choices, looks, slash
@@ -85,13 +85,8 @@ async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
     if argument:
         await asyncio.to_thread(talk.ctx.set_goals, [*goals, argument])
         return ActionOutcome(f"A goal from now on, in every prompt: {argument}")
-    return ActionOutcome(
-        "\n".join(_goal_lines(goals)) or "There are no goals; /goal TEXT adds one."
-    )
-
-
-def _goal_lines(goals: Sequence[Goal]) -> list[str]:
-    return [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
+    rows = [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
+    return ActionOutcome("\n".join(rows) or "There are no goals; /goal TEXT adds one.")
 
 
 async def mode(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -214,12 +209,10 @@ async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
 
 async def export(talk: Dialogue, argument: str) -> ActionOutcome:
     """Write the session to a file."""
-    name = argument or f"{_file_name(talk.ctx.id)}.md"
-    return ActionOutcome(await asyncio.to_thread(talk.setup.write, talk.ctx.id, name))
-
-
-def _file_name(session_id: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80]
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in talk.ctx.id)[:80]
+    return ActionOutcome(
+        await asyncio.to_thread(talk.setup.write, talk.ctx.id, argument or f"{name}.md")
+    )
 
 
 ACTIONS: Mapping[str, Action] = {

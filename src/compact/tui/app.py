@@ -11,9 +11,9 @@ from compact.errors import CompactError
 from compact.messages.events import Event
 from compact.tui.chat_screen import ChatScreen
 from compact.tui.choices import Choice, choices, first_ready
-from compact.tui.dialogue import open_dialogue
+from compact.tui.dialogue import Dialogue
 from compact.tui.first_screen import FirstScreen
-from compact.tui.opening import ChatSetup, model_of
+from compact.tui.opening import ChatSetup, model_of, opened
 from compact.tui.problems import told
 
 LIGHT, DARK = "textual-light", "textual-dark"
@@ -55,12 +55,12 @@ class ChatApp(App[None]):
             if model is None:
                 model = await self.push_screen_wait(FirstScreen(found, problem))
             try:
-                conversation = await open_dialogue(self._setup, model, self._hear)
+                ctx = await opened(self._setup, model, self._hear)
                 break
             except (CompactError, ImportError) as error:
                 problem = told(error, self._setup.settings.redactor())
                 model, found = None, found or await choices()
-        self._chat = ChatScreen(conversation)
+        self._chat = ChatScreen(Dialogue(self._setup, ctx, model))
         await self.push_screen(self._chat)
 
     def _hear(self, event: Event) -> None:

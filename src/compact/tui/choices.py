@@ -29,7 +29,10 @@ async def choices() -> list[Choice]:
     """Models of an Ollama server on this machine, of providers whose key is set, and the echo
     model. No other server is asked.
     """
-    found = [_of_ollama(key) for key in await wiring.ollama_models() or ()]
+    found = [
+        _with_package("ollama", key, "on this machine")
+        for key in await wiring.ollama_models() or ()
+    ]
     for provider, key in _EXAMPLES.items():
         variable = PROVIDERS[provider].key
         if os.environ.get(variable):
@@ -42,10 +45,6 @@ def first_ready(found: list[Choice]) -> str | None:
     on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
-
-
-def _of_ollama(key: str) -> Choice:
-    return _with_package("ollama", key, "on this machine")
 
 
 def check_client(model: str) -> None:

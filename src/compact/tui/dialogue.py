@@ -8,10 +8,9 @@ was cut off.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 
-from compact.messages.events import Event
 from compact.messages.messages import Message, MessageMetadata
 from compact.session.context_manager import ContextManager
 from compact.session.views.review import CompressionProposal
@@ -19,7 +18,7 @@ from compact.telemetry import plain_words
 from compact.text.speakers import speaker_of
 from compact.tui.following import Following, covered_by
 from compact.tui.looks import CUT_OFF, REMEMBERED
-from compact.tui.opening import ChatSetup, opened
+from compact.tui.opening import ChatSetup
 
 PARTIAL = "chat:partial"
 """The note with the beginning of an answer."""
@@ -180,14 +179,3 @@ class Dialogue:
     async def _note(self, text: str) -> None:
         value = {"text": text} if text else None
         await asyncio.to_thread(self.ctx.store.note, self.ctx.id, PARTIAL, value)
-
-
-async def open_dialogue(
-    setup: ChatSetup, model: str, on_event: Callable[[Event], None]
-) -> Dialogue:
-    """Open the conversation with a model.
-
-    Raises:
-        CompactError, ImportError: as `opened`.
-    """
-    return Dialogue(setup, await opened(setup, model, on_event), model)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from compact import wiring
 from compact.config import ARGUMENT, CompactConfig
@@ -42,17 +41,11 @@ def model_of(setup: ChatSetup) -> str | None:
     settings = setup.settings
     if settings.model is not None and settings.origin("model") == ARGUMENT:
         return settings.model
-    noted = notes_of(setup).get(NOTE, {}).get("model")
-    return noted or settings.model
-
-
-def notes_of(setup: ChatSetup) -> dict[str, Any]:
-    """The notes of the session; empty for a new one."""
     try:
         setup.store.session(setup.session_id)
-    except NotFound:
-        return {}
-    return dict(setup.store.notes(setup.session_id))
+    except NotFound:  # a new session has no notes
+        return settings.model
+    return setup.store.notes(setup.session_id).get(NOTE, {}).get("model") or settings.model
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
@@ -88,14 +81,13 @@ def _opened(
     setup: ChatSetup, model: str, window: int | None, on_event: Callable[[Event], None]
 ) -> ContextManager:
     settings = setup.settings
-    tokenizer = settings.tokenizer
     ctx = ContextManager(
         model,
         window,
         setup.store,
         session_id=setup.session_id,
         scope=setup.scope,
-        tokenizer=tokenizer,
+        tokenizer=settings.tokenizer,
         policy=settings.policy(),
         summarizer=settings.summarizers(),
         models=settings.book(),

@@ -36,14 +36,9 @@ class Completions(OptionList, can_focus=False):
         self.highlighted = 0 if commands else None
 
     @property
-    def is_open(self) -> bool:
-        """Whether the list is shown."""
-        return bool(self.display)
-
-    @property
     def chosen(self) -> str | None:
         """The marked command."""
-        if not self.is_open or self.highlighted is None:
+        if not self.display or self.highlighted is None:
             return None
         return self.get_option_at_index(self.highlighted).id
 

@@ -268,7 +268,7 @@ async def test_a_command_is_completed(echo):
         await chat.pilot.press("down", "tab")
         await chat.pilot.pause()
         assert chat.screen.query_one(PromptInput).text == "/checkpoints "
-        assert not chat.screen.query_one(Completions).is_open
+        assert not chat.screen.query_one(Completions).display
 
 
 def test_modes_are_completed_too():
@@ -289,7 +289,7 @@ async def test_enter_takes_what_is_marked(echo):
         await chat.until(lambda: "You talk to echo:1500. There are:" in chat.text, "the list")
         await chat.pilot.press("slash", "g", "o", "escape")
         await chat.pilot.pause()
-        assert not chat.screen.query_one(Completions).is_open
+        assert not chat.screen.query_one(Completions).display
 
 
 @alone

@@ -19,6 +19,7 @@ from compact.cli.options import CountOptions, Store, command, flag, number_optio
 from compact.cli.parts import Styled, Table, Telling
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
+from compact.cli.views import runs_of
 from compact.cli.words import counted, one_line
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import NotFound, StoreFailed
@@ -80,7 +81,8 @@ def doctor(
         found["model"] = list(model(settings))
         found["trigger"] = list(trigger(settings))
         found["store"] = list(stored(settings, check=check or repair))
-    found = {name: list(map(_clean, part)) for name, part in found.items()}
+    # an error about a damaged file may quote it
+    found = {name: [Finding(*without_secrets(e)) for e in part] for name, part in found.items()}
     told: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
         for name, part in found.items()
@@ -111,11 +113,6 @@ class Finding(NamedTuple):
     state: str
     text: str
     facts: Mapping[str, Any] = {}
-
-
-def _clean(finding: Finding) -> Finding:
-    """The finding without secrets: an error about a damaged file may quote it."""
-    return Finding(*without_secrets(finding))
 
 
 def installed() -> Iterator[Finding]:
@@ -335,11 +332,6 @@ def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
 
 
 def _spans(positions: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for position in positions:
-        if runs and runs[-1][1] == position - 1:
-            runs[-1][1] = position
-        else:
-            runs.append([position, position])
+    runs = runs_of(positions)
     texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in runs[:MOST_SPANS]]
     return ", ".join(texts) + (" …" if len(runs) > MOST_SPANS else "")

@@ -35,7 +35,7 @@ def expand(
       compactctl expand harbour 120 --json
       compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
-    with entered(options) as ctx:
+    with entered(options) as (_, ctx):
         if id.startswith("ck-"):
             known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
             meant = one_of(id, known, what="checkpoint", where=f"session {ctx.id!r}")

@@ -11,7 +11,7 @@ import typer
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
 from compact.cli.parts import Telling
-from compact.cli.stores import OpenOptions, entered_in, memory_of, message_meant, one_of
+from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
 from compact.messages.goals import Goal, GoalStatus
 from compact.session.context_manager import ContextManager
@@ -81,7 +81,7 @@ def mark(options: MarkOptions) -> Telling:
     """
     described: dict[str, Any] = {"title": options.title, "important": options.important}
     described["tags"] = options.tag
-    with entered_in(options) as (catalog, ctx):
+    with entered(options) as (catalog, ctx):
         lines = list(_marked(ctx, options))
         if any(value is not None for value in described.values()):
             scope = ctx.store.session(ctx.id).scope

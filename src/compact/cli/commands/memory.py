@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,11 +16,12 @@ from compact.cli.parts import Aside, Part, Styled, Table, Telling
 from compact.cli.progress import Progress, counting, share_done
 from compact.cli.render import show
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
-from compact.cli.views import archived_table, backup_line, time_of
+from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
 from compact.memory.memory_status import MemoryStatus
 from compact.messages.sessions import Session
+from compact.store.backups import BackupReport
 from compact.store.forgotten import ForgottenReport
 from compact.text.digests import AgeingReport, AgeingRow
 
@@ -73,19 +74,16 @@ COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes"
 DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "bytes", "why")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgeOptions(StoreOptions):
-    """Options of `memory age`."""
-
-    dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
+@command
+def memory_age(
+    options: StoreOptions,
+    *,
+    dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False,
     now: Annotated[
         datetime | None,
         typer.Option(parser=day, metavar="DAY", help="As if it were this day, such as 2026-05-17."),
-    ] = None
-
-
-@command
-def memory_age(options: AgeOptions) -> Telling:
+    ] = None,
+) -> Telling:
     """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
 
     A session that nobody has used for a week gets a digest of its key points beside its messages,
@@ -103,9 +101,9 @@ def memory_age(options: AgeOptions) -> Telling:
     ):
         memory = memory_of(catalog)
         shown = counting(progress, "Ageing", "sessions")
-        report = memory.age(options.now, dry_run=options.dry_run, progress=shown)
+        report = memory.age(now, dry_run=dry_run, progress=shown)
         scope, file, embedded = memory.scope, catalog.file, None
-        if catalog.settings.embedder is not None and not options.dry_run:
+        if catalog.settings.embedder is not None and not dry_run:
             embedded = memory.embed(progress=counting(progress, "Embedding"))
     told = {"written": report.written, "freed_when_archived": report.freed_when_archived}
     yield {"scope": scope, **report.model_dump(mode="json"), **told, "embedded": embedded}
@@ -280,7 +278,7 @@ def memory_backup(
         memory = memory_of(catalog)
         report = memory.backup(folder, progress=share_done(progress, "Copying the store"))
     yield report.model_dump(mode="json")
-    yield backup_line(report)
+    yield _backup_line(report)
 
 
 @command
@@ -303,4 +301,10 @@ def memory_restore_backup(
     with Progress(words) as progress:
         report = restore_backup(folder, to, progress=share_done(progress, words))
     yield report.model_dump(mode="json")
-    yield backup_line(report)
+    yield _backup_line(report)
+
+
+def _backup_line(report: BackupReport) -> str:
+    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
+    parts += [counted(report.archives, "archive")] if report.archives else []
+    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"

@@ -122,22 +122,23 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     with (
         _opened_for(options, dry_run=options.dry_run) as catalog,
         Progress(words) as progress,
+        _asked_to_stop() as asked,
     ):
+
+        def follow(done: int, of: int) -> None:
+            if asked.is_set():  # the conversation before is stored whole
+                raise KeyboardInterrupt
+            progress.now(f"{words} file {done + 1:,} of {of:,}")
+
         try:
-            with _asked_to_stop() as asked:
-
-                def told(done: int, of: int) -> None:
-                    _end_if(asked)
-                    progress.now(f"{words} file {done + 1:,} of {of:,}")
-
-                return migrating.migrate(
-                    paths,
-                    store=catalog.store,
-                    scope=catalog.scope or DEFAULT_SCOPE,
-                    dry_run=options.dry_run,
-                    settings=catalog.settings,
-                    progress=told,
-                )
+            return migrating.migrate(
+                paths,
+                store=catalog.store,
+                scope=catalog.scope or DEFAULT_SCOPE,
+                dry_run=options.dry_run,
+                settings=catalog.settings,
+                progress=follow,
+            )
         except KeyboardInterrupt:
             stays = "what was imported stays, and the same command goes on from there"
             say("interrupted" if options.dry_run else f"interrupted: {stays}")
@@ -160,11 +161,6 @@ def _asked_to_stop() -> Iterator[Event]:
         yield asked
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _end_if(asked: Event) -> None:
-    if asked.is_set():
-        raise KeyboardInterrupt
 
 
 def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:

@@ -23,7 +23,7 @@ def recall(
       compactctl recall harbour winter berths
       compactctl recall harbour "E_TIMEOUT" --most 3 --json
     """
-    with entered(options) as ctx:
+    with entered(options) as (_, ctx):
         wanted = " ".join(query)
         found = ctx.recall(wanted, limit=most)
     listed = [

@@ -16,12 +16,12 @@ from typing import Annotated
 import typer
 
 from compact.cli.errors import Stop
-from compact.cli.options import Keep, command, flag, text_option
+from compact.cli.options import Keep, command, flag, quoted, text_option
 from compact.cli.parts import Aside, Part, Telling
 from compact.cli.plans import result_line, rung_parts
 from compact.cli.progress import Progress
 from compact.cli.render import show
-from compact.cli.stores import OpenOptions, entered_in
+from compact.cli.stores import OpenOptions, entered
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted
 from compact.engine.plan import Plan
@@ -45,8 +45,9 @@ def _share(text: str | float) -> float:
     number = share_in(str(text))
     if number is not None and 0 < number <= 1:
         return number
-    given = repr(text) if len(str(text)) < 40 else "this"
-    raise typer.BadParameter(f"{given} is not a share above 0 and at most 1, such as 0.4 or 40%")
+    raise typer.BadParameter(
+        f"{quoted(text)} is not a share above 0 and at most 1, such as 0.4 or 40%"
+    )
 
 
 @command
@@ -88,7 +89,7 @@ def sessions_compress(
     """
     since, progress = monotonic(), Progress("Compressing context")
     own = {"summarizer": summarizer, "keep": keep}
-    with entered_in(options, on_event=progress.on_event, **own) as (catalog, ctx):
+    with entered(options, on_event=progress.on_event, **own) as (catalog, ctx):
         before = {each.id for each in ctx.checkpoints}
         is_known = catalog.known_window_of(ctx.store.session(ctx.id)) is not None
         default = None if is_known else ctx.window.size
@@ -105,17 +106,13 @@ def sessions_compress(
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [checkpoint_json(each, live=True) for each in made],
     }
-    yield from _done(plan, since, default)
-    yield from _made(made)
-    yield line
-
-
-def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
     if not plan.unchanged:
         yield result_line(plan, since)
     if default is not None:
         yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
     yield from rung_parts(plan)
+    yield from _made(made)
+    yield line
 
 
 def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:

@@ -8,10 +8,10 @@ import typer
 
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
-from compact.cli.options import Out, command, flag
+from compact.cli.options import Out, command, flag, text_option
 from compact.cli.parts import Aside, Styled, Telling
 from compact.cli.progress import Progress
-from compact.cli.stores import BranchOptions, SessionCatalog, opened
+from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting
 from compact.exchange.session_file import SessionFile
@@ -25,7 +25,7 @@ class _NotInFile(TypedDict):
 
 @command
 def sessions_export(
-    options: BranchOptions,
+    options: OneSessionOptions,
     *,
     out: Out = None,
     format: Annotated[
@@ -41,6 +41,9 @@ def sessions_export(
     verbatim: Annotated[
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
     ] = False,
+    branch: Annotated[
+        str | None, text_option("ID", "Use this branch instead of the open one.")
+    ] = None,
 ) -> Telling:
     """Write a session to a file, in full, whatever was compressed.
 
@@ -66,10 +69,10 @@ def sessions_export(
             exchange.check_out(out, catalog, force=force)
         session = catalog.find(options.session)
         is_text = (format or by_name) == "md"
-        is_one = is_text or options.branch is not None
-        branch = catalog.branch(session, options.branch) if is_one else None
+        is_one = is_text or branch is not None
+        only = catalog.branch(session, branch) if is_one else None
         progress.now("Writing")
-        file = exchange.file_of(catalog, session, branch)
+        file = exchange.file_of(catalog, session, only)
         whole = file
         if catalog.settings.redact and not verbatim:
             file = exporting.without_secrets(file, catalog.settings.redactor())

@@ -34,7 +34,7 @@ def undo(
       compactctl undo harbour --to sn-3f2a81b09c44
     """
     if to is None:
-        with entered(options) as ctx:
+        with entered(options) as (_, ctx):
             ctx.undo()
             yield from _told(ctx, "undone")
         return

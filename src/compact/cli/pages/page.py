@@ -17,8 +17,6 @@ from typing import Any
 
 BEGINS = '<!doctype html>\n<html lang="en" data-page="compactctl view">'
 """How every page begins. `is_page` recognizes pages by it."""
-_SCRIPTS = ("view.js",)
-"""In the order in which they run."""
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that could end the script element → their JSON escapes."""
 
@@ -26,7 +24,7 @@ _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", 
 def written(data: Mapping[str, Any]) -> str:
     """The page for the data of `session_data`."""
     style = _part("view.css")
-    script = f'"use strict";\n(() => {{\n{"".join(map(_part, _SCRIPTS))}}})();\n'
+    script = f'"use strict";\n(() => {{\n{_part("view.js")}}})();\n'
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from compact.cli.views import runs_of, words_of
 from compact.engine.shorten import is_answer
 from compact.messages.changes import GoalsTracked, PinSet
 from compact.messages.characters import with_texts
 from compact.messages.checkpoints import Checkpoint
-from compact.messages.context import ActiveContext, render_text
+from compact.messages.context import ActiveContext
 from compact.messages.message_redaction import redact_messages, redact_text
 from compact.messages.messages import Message
-from compact.messages.sessions import Entry, Move, Session
+from compact.messages.sessions import Move, Session
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
@@ -46,7 +47,7 @@ def told(
     """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
     model was sent these prompts: the conversation comes from a file.
     """
-    entries = _entries(ctx)
+    entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
     views, texts = _views(ctx, messages)
     moves = ctx.moves()
@@ -76,24 +77,16 @@ def told(
     }
 
 
-def _entries(ctx: ContextManager) -> list[Entry]:
-    return ctx.store.read(ctx.branch_id, 0, len(ctx.history))
-
-
 def _session(session: Session) -> dict[str, Any]:
     return {
-        "imported": _is_from_file(session),
+        # imported messages: no model was sent the first prompts
+        "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
         "model": session.model,
         "tokenizer": session.tokenizer,
         "branch": session.branch.id,
     }
-
-
-def _is_from_file(session: Session) -> bool:
-    """Whether the messages were imported: then no model was sent the first prompts."""
-    return {"source", "format"} <= session.metadata.keys()
 
 
 def _window(ctx: ContextManager) -> dict[str, int]:
@@ -106,7 +99,7 @@ def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict
         "speaker": [speaker_of(message) for message in messages],
         "time": [int(message.timestamp.timestamp()) for message in messages],
         "tokens": list(tokens),
-        "text": [render_text([message]).partition("\n")[2] for message in messages],
+        "text": [words_of(message) for message in messages],
     }
 
 
@@ -163,7 +156,7 @@ def _items(
         if kind == "checkpoint":
             item["id"] = message.id
         else:
-            item["text"] = texts.number_of(render_text([message]).partition("\n")[2])
+            item["text"] = texts.number_of(words_of(message))
         if kind == "shortened":
             item["at"] = at
         yield item
@@ -239,15 +232,5 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "summary": checkpoint.summary,
         "anchors": list(checkpoint.anchors),
         "verdicts": [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts],
-        "covers": _runs(checkpoint.covered()),
+        "covers": runs_of(checkpoint.covered()),
     }
-
-
-def _runs(positions: Iterable[int]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for position in positions:
-        if runs and runs[-1][1] == position - 1:
-            runs[-1][1] = position
-        else:
-            runs.append([position, position])
-    return runs
