@@ -325,7 +325,7 @@ def test_whatever_stands_for_a_message_it_is_one_or_an_error_of_ours(value):
 
 def markdown(*messages, title=None):
     session = Session(id="s", title=title, branch=Branch(id="s", session_id="s"))
-    return "".join(session_markdown.written(session, messages))
+    return "".join(session_markdown.markdown_of(session, messages))
 
 
 def test_markdown_can_be_read(run, chat):

@@ -62,8 +62,8 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case _ if is_interrupt(error):
             return INTERRUPTED, "interrupted; nothing was written"
         case CannotFit() | SummaryRejected():
-            told = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
-            return CANNOT_FIT, told
+            line = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
+            return CANNOT_FIT, line
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
         case Superseded():
@@ -106,26 +106,26 @@ REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTH
 """Recognizes the secrets of the settings. It is set as soon as the settings are read."""
 
 
-def without_secrets(told: Any) -> Any:  # noqa: ANN401 - any JSON value
+def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """A JSON value without the secrets in its texts."""
-    match told:
+    match value:
         case str():
-            return redact(told, Known(redactor=REDACTOR.get())).text
+            return redact(value, Known(redactor=REDACTOR.get())).text
         case Mapping():
-            return {key: without_secrets(value) for key, value in told.items()}
+            return {key: without_secrets(item) for key, item in value.items()}
         case list() | tuple():
-            return [without_secrets(each) for each in told]
+            return [without_secrets(item) for item in value]
         case _:
-            return told
+            return value
 
 
 def say(line: str, *, is_error: bool = False) -> None:
     """Print one line on stderr, without control characters. Never raises."""
     # First the whole: a secret may be several words, or several lines.
     words = " ".join(map(without_credentials, without_secrets(line).split()))
-    shown = "".join(c if c.isprintable() else " " for c in words)
+    printable = "".join(c if c.isprintable() else " " for c in words)
     name = "compactctl:"
-    _write(f"{painted(name, WRONG) if is_error and wants_colour(sys.stderr) else name} {shown}")
+    _write(f"{painted(name, WRONG) if is_error and wants_colour(sys.stderr) else name} {printable}")
 
 
 def say_where(error: BaseException) -> None:

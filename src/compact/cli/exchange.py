@@ -23,8 +23,8 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
         raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)
-    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
-    if start and not known and not force:
+    is_export = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not is_export and not force:
         raise Stop(f"{out} exists and is not an exported session; --force replaces it")
 
 
@@ -57,8 +57,8 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
     )
 
 
-def written(file: SessionFile, *, as_text: bool) -> str:
+def text_of(file: SessionFile, *, as_text: bool) -> str:
     """The text of the file: Markdown for reading, or JSON for importing."""
     if as_text:
-        return "".join(session_markdown.written(file.session, file.messages))
+        return "".join(session_markdown.markdown_of(file.session, file.messages))
     return "".join(session_file.written(file))

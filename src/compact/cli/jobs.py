@@ -262,19 +262,19 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
         return
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it contains")
-    found = [i for i, message in enumerate(messages) if message.id == pin]
-    found = found or [i for i, message in enumerate(messages) if _holds(message, pin)]
-    if not found:
+    matches = [i for i, message in enumerate(messages) if message.id == pin]
+    matches = matches or [i for i, message in enumerate(messages) if _holds(message, pin)]
+    if not matches:
         raise Stop(f"--pin {pin!r}: no message contains this text")
-    yield from found
+    yield from matches
 
 
 def _position(pin: str, count: int) -> int:
     number = int(pin) if len(pin) <= _LONGEST_NUMBER else count
     position = number if number >= 0 else count + number
     if not 0 <= position < count:
-        shown = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
-        raise Stop(f"--pin {shown}: there are messages 0 to {count - 1:,}")
+        name = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
+        raise Stop(f"--pin {name}: there are messages 0 to {count - 1:,}")
     return position
 
 

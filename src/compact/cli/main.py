@@ -154,8 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
             stream.reconfigure(errors="replace")
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        code = command_line()(given, prog_name="compactctl", standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        code = command_line()(words, prog_name="compactctl", standalone_mode=False)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

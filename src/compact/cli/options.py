@@ -16,8 +16,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.cli.parts import Telling
-from compact.cli.render import tell
+from compact.cli.parts import Report
+from compact.cli.render import print_report
 from compact.cli.words import COLOUR, When
 from compact.messages.sizes import size_in
 
@@ -181,7 +181,7 @@ class CountOptions(SettingsOptions):
 # --- from options to a command --------------------------------------------------------------------
 
 
-def command(run: Callable[..., Telling]) -> Callable[..., None]:
+def command(run: Callable[..., Report]) -> Callable[..., None]:
     """Make a function a command. Its first parameter holds the options that it shares with other
     commands; its other parameters are its own options, and come first in help. The output is
     printed as JSON or for a person.
@@ -208,7 +208,7 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
         COLOUR.set(value.color)
-        tell(run(value, **given), as_json=value.json)
+        print_report(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
     called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")

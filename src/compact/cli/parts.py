@@ -84,5 +84,5 @@ class Aside(NamedTuple):
 
 
 Part = Shown | Data | Aside
-Telling = Iterator[Any]
+Report = Iterator[Any]
 """A value for JSON, then parts."""

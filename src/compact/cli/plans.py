@@ -68,11 +68,11 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
 
 
 def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
-    known = {message.id for message in job.messages}
+    old_ids = {message.id for message in job.messages}
     news: dict[str, list[ShownChange]] = {}
     last = ""
     for message in plan.context.messages:
-        if message.id in known:
+        if message.id in old_ids:
             last = message.id
             continue
         speaker = speaker_of(message)
@@ -184,9 +184,9 @@ def result_line(plan: Plan, since: float) -> Styled:
     `since` (by `monotonic`).
     """
     before, after = plan.tokens_before, plan.tokens_after
-    known = f"more than {plan.limit:,}" if before is None else f"{before:,}"
+    size = f"more than {plan.limit:,}" if before is None else f"{before:,}"
     less = f", −{1 - after / before:.0%}".replace("%", " %") if before and after < before else ""
-    return Styled(f"{known} → {after:,} tokens{less}, {monotonic() - since:.1f} s", "bold")
+    return Styled(f"{size} → {after:,} tokens{less}, {monotonic() - since:.1f} s", "bold")
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:

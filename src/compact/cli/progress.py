@@ -37,7 +37,7 @@ class Progress:
         self._lock = threading.Lock()
         self._status: Status | None = None
         self._ended = False
-        self._told: list[str] = []
+        self._notes: list[str] = []
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Progress:
             self._ended = True
             if self._status is not None:
                 self._status.stop()
-        for line in self._told:
+        for line in self._notes:
             say(line)
 
     def now(self, text: str) -> None:
@@ -79,7 +79,7 @@ class Progress:
             case ModelAskedAgain() | StoryAsked():
                 self.now(f"Compressing context: {_sentence(event)}")
             case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
-                self._told.append(_sentence(event))
+                self._notes.append(_sentence(event))
 
     def _show(self) -> None:
         screen = Console(stderr=True)

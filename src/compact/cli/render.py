@@ -26,10 +26,10 @@ from compact.cli.parts import (
     Cell,
     Data,
     Part,
+    Report,
     Shown,
     Styled,
     Table,
-    Telling,
 )
 from compact.cli.words import visible, wants_colour
 
@@ -41,18 +41,18 @@ WIDE = 1_000
 """Columns of a list outside a terminal: wide enough that no id wraps."""
 
 
-def tell(telling: Telling, *, as_json: bool) -> None:
+def print_report(report: Report, *, as_json: bool) -> None:
     """Print the output of a command: its value as JSON, or its parts."""
-    for value in telling:
+    for value in report:
         if as_json:
             output.print_json(value)
         break
-    for part in telling:
+    for part in report:
         if not as_json:
-            show(part)
+            print_part(part)
 
 
-def show(part: Part) -> None:
+def print_part(part: Part) -> None:
     """Print one part."""
     match part:
         case Data():
@@ -83,9 +83,9 @@ def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
     """
     if stream is not None and stream.isatty():
         return None
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and len(said) < LONGEST_WIDTH and int(said):
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and len(columns) < LONGEST_WIDTH and int(columns):
+        return int(columns)
     if coloured and sys.stderr is not None and sys.stderr.isatty():
         with suppress(OSError):
             return os.get_terminal_size(sys.stderr.fileno()).columns
@@ -108,17 +108,17 @@ def _draw(out: Console, part: Shown) -> None:
             out.print(Text(visible(part)))
 
 
-def _draw_table(out: Console, told: Table) -> None:
+def _draw_table(out: Console, content: Table) -> None:
     drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    drawn.show_header = any(told.columns)
-    if told.is_list and not out.file.isatty():
+    drawn.show_header = any(content.columns)
+    if content.is_list and not out.file.isatty():
         out.width = WIDE
-    for name in told.columns:
-        justify: Literal["left", "right"] = "right" if name in told.right else "left"
-        is_whole = name in told.right or name in told.whole
+    for name in content.columns:
+        justify: Literal["left", "right"] = "right" if name in content.right else "left"
+        is_whole = name in content.right or name in content.whole
         drawn.add_column(name, justify=justify, no_wrap=is_whole, overflow="fold")
-    for row in told.rows:
-        drawn.add_row(*(_cell(each) for each in row))
+    for row in content.rows:
+        drawn.add_row(*(_cell(cell) for cell in row))
     out.print(drawn)
 
 

@@ -41,7 +41,7 @@ _HEAD = regex(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
 _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 
-def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
+def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
     """The document, in pieces."""
     yield f"# {_words(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"

@@ -197,10 +197,10 @@ def variables_of(path: Path) -> dict[str, str]:
 
 def settings_in(text: str) -> dict[str, str]:
     """The settings among the lines of a `.env`. The last line of a name counts."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         if match := _LINE.match(line):
             quoted = _QUOTED.match(match["value"])
             plain = _COMMENT.sub("", f" {match['value']}").strip()
-            found[match["name"]] = quoted["text"] if quoted else plain
-    return found
+            settings[match["name"]] = quoted["text"] if quoted else plain
+    return settings

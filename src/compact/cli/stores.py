@@ -50,13 +50,13 @@ class StoreOptions(SettingsOptions):
 
 def session_ids(context: typer.Context, typed: str) -> list[str]:
     """Session ids that begin with the typed text, for completion in a shell."""
-    given = context.params
+    values = context.params
     options = StoreOptions(
-        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
+        store=values.get("store"), scope=values.get("scope"), config=values.get("config")
     )
     try:
         with opened(options) as catalog:
-            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
+            return [session.id for session in catalog.sessions() if session.id.startswith(typed)]
     except (CompactError, OSError):  # nothing is said in the middle of a command line
         return []
 
@@ -117,13 +117,13 @@ class SessionCatalog:
             session = self.store.session(name)
             if session.scope == scope:
                 return self._with_model(session)
-        known = [session.id for session in self.store.sessions(scope=scope)]
+        ids = [session.id for session in self.store.sessions(scope=scope)]
         where = f"{self.file}, scope {scope!r}"
         try:
-            found = self.store.session(one_of(name, known, what="session", where=where))
-            return self._with_model(found)
+            session = self.store.session(one_of(name, ids, what="session", where=where))
+            return self._with_model(session)
         except NotFound as error:
-            if self.scope or len(known) == len(self.sessions()):
+            if self.scope or len(ids) == len(self.sessions()):
                 raise
             other = next((s.scope for s in self.sessions() if s.id == name), None)
             where = "NAME" if other is None else other
@@ -137,9 +137,9 @@ class SessionCatalog:
         """
         if name is None:
             return session.branch
-        known = [branch.id for branch in self.store.branches(session.id)]
+        ids = [branch.id for branch in self.store.branches(session.id)]
         where = f"session {session.id!r}"
-        return self.store.branch(one_of(name, known, what="branch", where=where))
+        return self.store.branch(one_of(name, ids, what="branch", where=where))
 
     def window_of(self, session: Session) -> int:
         """The window of a session: `known_window_of`, else the default."""

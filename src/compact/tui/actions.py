@@ -61,15 +61,15 @@ async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOut
 
 async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
     """Read the checkpoints, or the messages behind one."""
-    made = talk.ctx.checkpoints
+    live = talk.ctx.checkpoints
     if not argument:
-        return ActionOutcome(page=looks.checkpoints_page(made))
-    chosen = made[_number(argument, "checkpoint", 1, len(made)) - 1]
-    found = await asyncio.to_thread(talk.ctx.expand, chosen.id, max_tokens=EXPANDED)
-    left = found.total - len(found.messages)
-    said = [(m.role, looks.words_of(m)) for m in found.messages]
-    more = [(f"{counted(left, 'message')} more: /history", "")] if left and found.next else []
-    return ActionOutcome(page=looks.ReadingPage(f"Behind checkpoint {argument}", [*said, *more]))
+        return ActionOutcome(page=looks.checkpoints_page(live))
+    chosen = live[_number(argument, "checkpoint", 1, len(live)) - 1]
+    page = await asyncio.to_thread(talk.ctx.expand, chosen.id, max_tokens=EXPANDED)
+    left = page.total - len(page.messages)
+    blocks = [(m.role, looks.words_of(m)) for m in page.messages]
+    more = [(f"{counted(left, 'message')} more: /history", "")] if left and page.next else []
+    return ActionOutcome(page=looks.ReadingPage(f"Behind checkpoint {argument}", [*blocks, *more]))
 
 
 async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -170,19 +170,21 @@ def _is_said(talk: Dialogue, place: int) -> bool:
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:
     """Read the history."""
-    said = talk.ctx.history
-    start = max(0, len(said) - ON_A_PAGE)
+    messages = talk.ctx.history
+    start = max(0, len(messages) - ON_A_PAGE)
     if argument:
-        start = _number(argument.removeprefix("#"), "message", 0, len(said) - 1)
-    return ActionOutcome(page=await asyncio.to_thread(looks.history_page, said, start, ON_A_PAGE))
+        start = _number(argument.removeprefix("#"), "message", 0, len(messages) - 1)
+    return ActionOutcome(
+        page=await asyncio.to_thread(looks.history_page, messages, start, ON_A_PAGE)
+    )
 
 
 async def search(talk: Dialogue, argument: str) -> ActionOutcome:
     """Find messages by words."""
     if not argument:
         raise InvalidArgument("words", "say what to look for: /search WORDS")
-    found = await asyncio.to_thread(talk.ctx.recall, argument, limit=PAGE)
-    return ActionOutcome(page=looks.found_page(argument, found))
+    matches = await asyncio.to_thread(talk.ctx.recall, argument, limit=PAGE)
+    return ActionOutcome(page=looks.found_page(argument, matches))
 
 
 async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -193,18 +195,18 @@ async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
 
 async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
     """List the snapshots, or go back to one."""
-    kept = await asyncio.to_thread(talk.ctx.snapshots)
+    snapshots = await asyncio.to_thread(talk.ctx.snapshots)
     if not argument:
         rows = [
-            f"{number}. {looks.time_of(each.created_at)}, {counted(each.at, 'message')}, "
-            f"{each.note or each.purpose}"
-            for number, each in enumerate(kept, 1)
+            f"{number}. {looks.time_of(saved.created_at)}, {counted(saved.at, 'message')}, "
+            f"{saved.note or saved.purpose}"
+            for number, saved in enumerate(snapshots, 1)
         ]
         return ActionOutcome("\n".join(rows) or "There are none; /snapshot saves one.")
-    chosen = kept[_number(argument, "snapshot", 1, len(kept)) - 1]
+    chosen = snapshots[_number(argument, "snapshot", 1, len(snapshots)) - 1]
     await asyncio.to_thread(talk.ctx.restore, chosen)
-    there = counted(len(talk.ctx.history), "message")
-    return ActionOutcome(f"Back at {there}. What came later is kept; /undo goes there.")
+    size = counted(len(talk.ctx.history), "message")
+    return ActionOutcome(f"Back at {size}. What came later is kept; /undo goes there.")
 
 
 async def export(talk: Dialogue, argument: str) -> ActionOutcome:

@@ -14,7 +14,7 @@ from compact.tui.choices import Choice, choices, first_ready
 from compact.tui.dialogue import Dialogue
 from compact.tui.first_screen import FirstScreen
 from compact.tui.opening import ChatSetup, model_of, opened
-from compact.tui.problems import told
+from compact.tui.problems import in_words
 
 LIGHT, DARK = "textual-light", "textual-dark"
 
@@ -47,19 +47,19 @@ class ChatApp(App[None]):
 
     async def _start(self) -> None:
         model, problem = model_of(self._setup), ""
-        found: list[Choice] = []
+        offered: list[Choice] = []
         if model is None:
-            found = await choices()
-            model = first_ready(found)
+            offered = await choices()
+            model = first_ready(offered)
         while True:
             if model is None:
-                model = await self.push_screen_wait(FirstScreen(found, problem))
+                model = await self.push_screen_wait(FirstScreen(offered, problem))
             try:
                 ctx = await opened(self._setup, model, self._hear)
                 break
             except (CompactError, ImportError) as error:
-                problem = told(error, self._setup.settings.redactor())
-                model, found = None, found or await choices()
+                problem = in_words(error, self._setup.settings.redactor())
+                model, offered = None, offered or await choices()
         self._chat = ChatScreen(Dialogue(self._setup, ctx, model))
         await self.push_screen(self._chat)
 

@@ -30,7 +30,7 @@ from compact.tui.following import Ahead, Notice, ProgressStep
 from compact.tui.looks import heading
 from compact.tui.message_list import MessageList, MessageRow
 from compact.tui.page_screen import HELP, PageScreen
-from compact.tui.problems import told
+from compact.tui.problems import in_words
 from compact.tui.prompt_input import Completions, PromptInput
 from compact.tui.review_screen import ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
@@ -103,9 +103,9 @@ class ChatScreen(Screen[None]):
     @on(PromptInput.Changed)
     def offer(self, event: PromptInput.Changed) -> None:
         """Offer the commands that begin with the text."""
-        found = slash.beginning(event.text_area.text)
-        self.query_one(Completions).offer(found)
-        self.query_one(PromptInput).is_offered = bool(found)
+        commands = slash.completions(event.text_area.text)
+        self.query_one(Completions).offer(commands)
+        self.query_one(PromptInput).is_offered = bool(commands)
 
     @on(PromptInput.Moved)
     def mark(self, event: PromptInput.Moved) -> None:
@@ -157,11 +157,11 @@ class ChatScreen(Screen[None]):
 
     async def action_left_out(self) -> None:
         """Show the messages behind the newest checkpoint."""
-        made = len(self.talk.ctx.checkpoints)
-        if not made:
+        number = len(self.talk.ctx.checkpoints)
+        if not number:
             await self._tell("Nothing was left out: every message is in the prompt.")
             return
-        outcome = await ACTIONS["checkpoints"](self.talk, str(made))
+        outcome = await ACTIONS["checkpoints"](self.talk, str(number))
         if outcome.page is not None:
             self.app.push_screen(PageScreen(outcome.page))
 
@@ -177,7 +177,9 @@ class ChatScreen(Screen[None]):
         if self._waiting:
             written = self.query_one(PromptInput).text
             self._write("\n".join([*self._waiting, written] if written else self._waiting))
-            self._taken_back = frozenset(x for x in self._waiting if slash.parsed(x) is not None)
+            self._taken_back = frozenset(
+                x for x in self._waiting if slash.command_in(x) is not None
+            )
             self._wait_with([])
 
     def _wait_with(self, texts: list[str]) -> None:
@@ -210,7 +212,7 @@ class ChatScreen(Screen[None]):
         except asyncio.CancelledError:
             await self._tell("Stopped. Nothing that was said is lost; /retry asks again.")
         except Exception as error:  # noqa: BLE001 - the top of the program: it goes on
-            await self._tell(told(error, self.talk.setup.settings.redactor()), "error")
+            await self._tell(in_words(error, self.talk.setup.settings.redactor()), "error")
         finally:
             await self._settle()
 
@@ -239,9 +241,9 @@ class ChatScreen(Screen[None]):
         await self.talk.close()
 
     async def _done(self, text: str) -> None:
-        command = slash.parsed(text)
+        command = slash.command_in(text)
         if command is None:
-            await self._talk(slash.said(text.strip()))
+            await self._talk(slash.text_to_model(text.strip()))
             return
         name, argument = command
         match name:

@@ -29,15 +29,15 @@ async def choices() -> list[Choice]:
     """Models of an Ollama server on this machine, of providers whose key is set, and the echo
     model. No other server is asked.
     """
-    found = [
+    models = [
         _with_package("ollama", key, "on this machine")
         for key in await wiring.ollama_models() or ()
     ]
     for provider, key in _EXAMPLES.items():
         variable = PROVIDERS[provider].key
         if os.environ.get(variable):
-            found.append(_with_package(provider, key, f"{variable} is set"))
-    return [*found, Choice(ECHO, "offline; says back what you say, to try everything")]
+            models.append(_with_package(provider, key, f"{variable} is set"))
+    return [*models, Choice(ECHO, "offline; says back what you say, to try everything")]
 
 
 def first_ready(found: list[Choice]) -> str | None:

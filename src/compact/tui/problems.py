@@ -21,7 +21,7 @@ WAYS_HERE: Mapping[str, str] = {
 """Remedies for content that cannot be shortened and does not fit, as chat commands."""
 
 
-def told(error: BaseException, redactor: Redactor) -> str:
+def in_words(error: BaseException, redactor: Redactor) -> str:
     """An error in words, without secrets."""
     match error:
         case CannotFit():

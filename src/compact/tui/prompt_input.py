@@ -100,8 +100,8 @@ class PromptInput(TextArea):
     def wait_with(self, texts: Sequence[str]) -> None:
         """Show the queued texts on the border."""
         self.border_title = Content(one_line(" · ".join(texts)))
-        said = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
-        self.border_subtitle = said if texts else ""
+        line = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
+        self.border_subtitle = line if texts else ""
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key

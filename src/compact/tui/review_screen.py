@@ -45,13 +45,14 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
     def compose(self) -> ComposeResult:
         """The sizes, the summaries and the two buttons."""
-        made = self._proposal
-        what = f"{counted(len(made.messages), 'message')}, {counted(made.freed, 'token')} freed"
+        proposal = self._proposal
+        size = counted(len(proposal.messages), "message")
+        what = f"{size}, {counted(proposal.freed, 'token')} freed"
         yield Label(f"Nothing is compressed yet: {what}", id="title", markup=False)
         if self._problem:
             yield Label(self._problem, id="problem", markup=False)
         with VerticalScroll(id="review", can_focus=False):
-            for checkpoint in made.checkpoints:
+            for checkpoint in proposal.checkpoints:
                 yield from self._block(checkpoint)
         with Horizontal():
             yield Button("Use it", id="use", variant="primary", compact=True)

@@ -46,7 +46,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
 NAMES = tuple(command.name for command in COMMANDS)
 
 
-def parsed(text: str) -> tuple[str, str] | None:
+def command_in(text: str) -> tuple[str, str] | None:
     """The command of a text and its argument; None for text to the model. A path such as `/usr/bin`
     is text; so is anything after `//`.
     """
@@ -57,7 +57,7 @@ def parsed(text: str) -> tuple[str, str] | None:
     return name.lower(), rest.strip()
 
 
-def said(text: str) -> str:
+def text_to_model(text: str) -> str:
     """The text to the model."""
     return text[1:] if text.startswith("//") else text
 
@@ -72,7 +72,7 @@ KEEPS: Mapping[ModeName, str] = {
 """Mode → what summaries keep first."""
 
 
-def beginning(text: str) -> list[SlashCommand]:
+def completions(text: str) -> list[SlashCommand]:
     """The commands, or modes, that begin with the text; none once it is complete."""
     if text.lower().startswith("/mode "):
         start = text[len("/mode ") :].strip().lower()
@@ -83,5 +83,5 @@ def beginning(text: str) -> list[SlashCommand]:
         ]
     if not text.startswith("/") or " " in text or "\n" in text:
         return []
-    found = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
-    return [] if [c.name for c in found] == [text[1:].lower()] else found
+    commands = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
+    return [] if [c.name for c in commands] == [text[1:].lower()] else commands

@@ -23,11 +23,11 @@ def test_every_command_that_is_listed_is_done_by_somebody():
 
 
 def test_a_path_and_two_slashes_are_no_commands():
-    assert slash.parsed("/compact keep the names") == ("compact", "keep the names")
-    assert slash.parsed("/usr/bin is full") is None
-    assert slash.parsed("//help is a command") is None
-    assert slash.said("//help is a command") == "/help is a command"
-    assert slash.parsed("what of /help?") is None
+    assert slash.command_in("/compact keep the names") == ("compact", "keep the names")
+    assert slash.command_in("/usr/bin is full") is None
+    assert slash.command_in("//help is a command") is None
+    assert slash.text_to_model("//help is a command") == "/help is a command"
+    assert slash.command_in("what of /help?") is None
 
 
 async def page(chat, text):
@@ -272,14 +272,14 @@ async def test_a_command_is_completed(echo):
 
 
 def test_modes_are_completed_too():
-    assert {each.usage for each in slash.beginning("/mode ")} == {f"/mode {m}" for m in MODES}
-    assert [each.usage for each in slash.beginning("/mode de")] == [
+    assert {each.usage for each in slash.completions("/mode ")} == {f"/mode {m}" for m in MODES}
+    assert [each.usage for each in slash.completions("/mode de")] == [
         "/mode developer",
         "/mode debugger",
     ]
-    assert slash.beginning("/mode debugger") == []
-    assert slash.beginning("/mode pirate") == []
-    assert slash.beginning("/goal m") == []
+    assert slash.completions("/mode debugger") == []
+    assert slash.completions("/mode pirate") == []
+    assert slash.completions("/goal m") == []
 
 
 @alone

@@ -13,7 +13,7 @@ from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import argument, command, flag, number_option, text_option
-from compact.cli.parts import Aside, Telling
+from compact.cli.parts import Aside, Report
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import counted, whole
 from compact.errors import NotFound
@@ -66,7 +66,7 @@ def chat(
     ] = None,
     last: Annotated[bool, flag("--last", "Continue the session that changed last.")] = False,
     light: Annotated[bool, flag("--light", "Begin with the light theme.")] = False,
-) -> Telling:
+) -> Report:
     """Talk to a model in a conversation that never overflows.
 
     Everything that is said is kept in the store, and continues there. F1 lists keys and commands.
@@ -85,10 +85,10 @@ def chat(
     if options.json:
         raise Stop("--json: chat is for people; `sessions export` prints a session")
     with opened(options, create=True) as catalog:
-        kept = _run(catalog, session, last=last, light=light)
-    yield {"session": kept}
-    if kept is not None:
-        yield Aside(f"kept; it continues with: compactctl chat {whole(kept)}")
+        session_id = _run(catalog, session, last=last, light=light)
+    yield {"session": session_id}
+    if session_id is not None:
+        yield Aside(f"kept; it continues with: compactctl chat {whole(session_id)}")
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
@@ -104,8 +104,8 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
     setup = setup_of(catalog, name, last=last)
     ChatApp(setup, light=light).run()
-    kept = {session.id for session in catalog.store.sessions(scope=setup.scope)}
-    return setup.session_id if setup.session_id in kept else None
+    ids = {session.id for session in catalog.store.sessions(scope=setup.scope)}
+    return setup.session_id if setup.session_id in ids else None
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
@@ -128,10 +128,10 @@ def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -
 
 def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: bool) -> str:
     if last:
-        there = catalog.store.sessions(scope=scope)
-        if not there:
+        sessions = catalog.store.sessions(scope=scope)
+        if not sessions:
             raise NotFound(f"there is no session in {catalog.file} yet: leave --last out")
-        return there[0].id
+        return sessions[0].id
     if name is None:
         return f"chat-{clock_and_ids.now().astimezone():%Y%m%d-%H%M%S}"
     if not name.strip() or len(name) > 200 or not name.isprintable():
@@ -151,5 +151,5 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     whole = exchange.file_of(catalog, session, session.branch if is_text else None)
     if catalog.settings.redact:
         whole = exporting.without_secrets(whole, catalog.settings.redactor())
-    size = output.write(file, exchange.written(whole, as_text=is_text))
+    size = output.write(file, exchange.text_of(whole, as_text=is_text))
     return f"{done} {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"

@@ -10,7 +10,7 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
 from compact.cli.options import CountOptions, command, number_option, text_option
-from compact.cli.parts import Aside, Styled, Telling
+from compact.cli.parts import Aside, Report, Styled
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.settings import settings_of
 
@@ -35,7 +35,7 @@ def demo(
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
     ] = None,
-) -> Telling:
+) -> Report:
     """Compress the bundled sample of 511 messages.
 
     A developer and an assistant build a harbour's booking service. Works offline, with no key and
@@ -58,15 +58,15 @@ def demo(
     yield plan_json(plan, job)
     yield from plan_parts(plan, job)
     if plan.checkpoint is not None:
-        shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
-        lines = shown.text.splitlines()
+        message = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
+        lines = message.text.splitlines()
         yield f"\nThe checkpoint begins ({len(lines)} lines):\n"
         yield from (Styled(line, is_row=True) for line in lines[:SHOWN_LINES])
         yield "…" if len(lines) > SHOWN_LINES else ""
     yield NEXT
 
 
-def _saved(file: str, data: bytes) -> Telling:
+def _saved(file: str, data: bytes) -> Report:
     """Write the sample, but never over another file.
 
     Raises:

@@ -16,7 +16,7 @@ import compact
 from compact import wiring
 from compact.cli.errors import BAD_INPUT, without_secrets
 from compact.cli.options import CountOptions, Store, command, flag, number_option
-from compact.cli.parts import Styled, Table, Telling
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.views import runs_of
@@ -53,7 +53,7 @@ def doctor(
         flag("--repair", "Recover what can be read from a damaged store; the old file is kept."),
     ] = False,
     window: Annotated[int | None, number_option("The window to test the trigger with.")] = None,
-) -> Telling:
+) -> Report:
     """Check what is installed, and whether it works.
 
     Checks the packages, the token counts of a known text, whether the trigger can fire with these
@@ -70,32 +70,37 @@ def doctor(
     settings = settings_of(options, store=store, window=window)
     report = None
     with Progress("Checking") as progress:
-        found = {}
+        findings = {}
         if repair:
             progress.now("Repairing the store")
             report = wiring.repair_store(name_of_store(settings))
-            found["repair"] = list(_saved(report))
-        once = {each.about: each for each in installed()}  # extras share some
-        found["installed"] = list(once.values())
-        found["tokens"] = list(vocabularies())
-        found["model"] = list(model(settings))
-        found["trigger"] = list(trigger(settings))
-        found["store"] = list(stored(settings, check=check or repair))
+            findings["repair"] = list(_saved(report))
+        once = {finding.about: finding for finding in installed()}  # extras share some
+        findings["installed"] = list(once.values())
+        findings["tokens"] = list(vocabularies())
+        findings["model"] = list(model(settings))
+        findings["trigger"] = list(trigger(settings))
+        findings["store"] = list(stored(settings, check=check or repair))
     # an error about a damaged file may quote it
-    found = {name: [Finding(*without_secrets(e)) for e in part] for name, part in found.items()}
-    told: dict[str, Any] = {
+    findings = {
+        name: [Finding(*without_secrets(e)) for e in part] for name, part in findings.items()
+    }
+    report_json: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
-        for name, part in found.items()
+        for name, part in findings.items()
     }
     if report is not None:
-        told["repair"] = without_secrets(asdict(report))
-        told["repair"]["complete"] = report.is_complete
-    yield told
-    for name, part in ((name, part) for name, part in found.items() if part):
-        rows = [(each.about, Styled(each.state, STYLES[each.state]), each.text) for each in part]
+        report_json["repair"] = without_secrets(asdict(report))
+        report_json["repair"]["complete"] = report.is_complete
+    yield report_json
+    for name, part in ((name, part) for name, part in findings.items() if part):
+        rows = [
+            (finding.about, Styled(finding.state, STYLES[finding.state]), finding.text)
+            for finding in part
+        ]
         yield Table((name, "", ""), rows, whole=(name,))
         yield ""
-    wrong = sum(each.state == "broken" for part in found.values() for each in part)
+    wrong = sum(finding.state == "broken" for part in findings.values() for finding in part)
     end = f"{wrong} broken" if wrong else "Nothing is broken"
     end = f"{end}." if report is None or report.is_complete else f"{end}: not all was saved."
     yield Styled(end, "bold red" if wrong else "bold")
@@ -122,17 +127,17 @@ def installed() -> Iterator[Finding]:
     yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
-    seen = set[str]()
-    for each in (own and requires("compactctl")) or ():
-        name = re.split(r"[^\w-]", each)[0]
-        if name in seen:
+    names = set[str]()
+    for requirement in (own and requires("compactctl")) or ():
+        name = re.split(r"[^\w-]", requirement)[0]
+        if name in names:
             continue
-        seen.add(name)
-        if found := _version(name) or _version(INSTEAD.get(name, name)):
-            yield Finding(name, "ok", found)
-        elif extra := each.partition("extra == ")[2].strip("\"')"):
+        names.add(name)
+        if installed_version := _version(name) or _version(INSTEAD.get(name, name)):
+            yield Finding(name, "ok", installed_version)
+        elif extra := requirement.partition("extra == ")[2].strip("\"')"):
             yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra, name)}")
-        elif ";" not in each:
+        elif ";" not in requirement:
             yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()
     search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
@@ -173,13 +178,13 @@ def vocabularies() -> Iterator[Finding]:
     """Findings on the token counts of a known text."""
     for name in wiring.TOKENIZERS:
         estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
-        count, known = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
-        text = f"a known text has {count} tokens, and should have {known}"
-        if known is None:
+        count, expected = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
+        text = f"a known text has {count} tokens, and should have {expected}"
+        if expected is None:
             margin = getattr(estimator, "margin", 0.0)
             text = f"an estimate, about {margin:.0%} above a typical count"
-        facts = {"exact": estimator.exact, "counted": count, "known": known}
-        yield Finding(name, "ok" if known in (None, count) else "broken", text, facts)
+        facts = {"exact": estimator.exact, "counted": count, "known": expected}
+        yield Finding(name, "ok" if expected in (None, count) else "broken", text, facts)
 
 
 # --- what is known of the model -------------------------------------------------------------------
@@ -288,17 +293,17 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
 
 
 def _archived(store: SessionArchive) -> Iterator[Finding]:
-    every = store.archived_sessions()
-    size = sum(each.bytes for each in every)
-    if size > READ_SOON or any(each.file.startswith("s3://") for each in every):
-        text = f"{counted(len(every), 'archive')} not checked: doctor --check does"
+    archives = store.archived_sessions()
+    size = sum(archive.bytes for archive in archives)
+    if size > READ_SOON or any(archive.file.startswith("s3://") for archive in archives):
+        text = f"{counted(len(archives), 'archive')} not checked: doctor --check does"
         yield Finding("archives", "note", text)
-    elif every:
+    elif archives:
         faults = store.archive_faults()
-        for each in faults:
-            yield Finding("archives", "broken", f"session {each.session_id!r}: {each.what}")
+        for fault in faults:
+            yield Finding("archives", "broken", f"session {fault.session_id!r}: {fault.what}")
         if not faults:
-            yield Finding("archives", "ok", f"{counted(len(every), 'archive')}, all as written")
+            yield Finding("archives", "ok", f"{counted(len(archives), 'archive')}, all as written")
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:

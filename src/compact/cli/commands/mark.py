@@ -10,7 +10,7 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
-from compact.cli.parts import Telling
+from compact.cli.parts import Report
 from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
 from compact.messages.goals import Goal, GoalStatus
@@ -66,7 +66,7 @@ class MarkOptions(OpenOptions):
 
 
 @command
-def mark(options: MarkOptions) -> Telling:
+def mark(options: MarkOptions) -> Report:
     """Say something of a session: its title, mode, pins and goals, and whether it is important.
 
     A message is named by its number from 0 (negative from the end) or its id, a goal by its id or a
@@ -85,10 +85,10 @@ def mark(options: MarkOptions) -> Telling:
         lines = list(_marked(ctx, options))
         if any(value is not None for value in described.values()):
             scope = ctx.store.session(ctx.id).scope
-            told = memory_of(catalog, scope).describe(ctx.id, **described)
-            lines.append(f"title: {one_line(told.title or told.id, 200)}")
-            lines += ["important"] if told.metadata.get("important") else []
-            lines += [f"#{each}" for each in told.metadata.get("tags", ())]
+            session = memory_of(catalog, scope).describe(ctx.id, **described)
+            lines.append(f"title: {one_line(session.title or session.id, 200)}")
+            lines += ["important"] if session.metadata.get("important") else []
+            lines += [f"#{tag}" for tag in session.metadata.get("tags", ())]
         session, goals, mode = ctx.store.session(ctx.id), ctx.goals, ctx.mode
     if not lines:
         raise Stop("nothing is said of the session; compactctl mark --help lists what can be")
@@ -148,9 +148,9 @@ def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[G
         (options.done, "done"),
         (options.drop, "dropped"),
     )
-    known = [goal.id for goal in goals]
+    ids = [goal.id for goal in goals]
     for names, status in ways:
         for name in names or ():
-            ended[one_of(name, known, what="goal", where=where)] = status
-    kept = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
-    return [*kept, *(Goal(text=text.strip()) for text in options.goal or ())]
+            ended[one_of(name, ids, what="goal", where=where)] = status
+    current = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
+    return [*current, *(Goal(text=text.strip()) for text in options.goal or ())]

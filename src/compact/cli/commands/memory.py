@@ -12,9 +12,9 @@ import typer
 
 from compact.cli.errors import BAD_INPUT, Stop
 from compact.cli.options import JsonOptions, argument, command, day, flag, text_option
-from compact.cli.parts import Aside, Part, Styled, Table, Telling
+from compact.cli.parts import Aside, Part, Report, Styled, Table
 from compact.cli.progress import Progress, counting, share_done
-from compact.cli.render import show
+from compact.cli.render import print_part
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
@@ -27,7 +27,7 @@ from compact.text.digests import AgeingReport, AgeingRow
 
 
 @command
-def memory_status(options: StoreOptions) -> Telling:
+def memory_status(options: StoreOptions) -> Report:
     """Show what a memory holds, how old it has become, and what is still to be done.
 
     Lists the sessions in the archive too, the one with the newest message first.
@@ -38,36 +38,37 @@ def memory_status(options: StoreOptions) -> Telling:
     """
     with opened(options) as catalog:
         memory = memory_of(catalog)
-        told, archived = memory.status(), memory.archived()
-    listed = [each.model_dump(mode="json") for each in archived]
-    yield {**told.model_dump(mode="json"), "archives": listed}
-    yield Styled(f"scope {told.scope}: {counted(told.sessions, 'session')}", "bold")
-    yield Table(("what", ""), [list(row) for row in _rows(told)], right=())
+        status, archived = memory.status(), memory.archived()
+    archives = [session.model_dump(mode="json") for session in archived]
+    yield {**status.model_dump(mode="json"), "archives": archives}
+    yield Styled(f"scope {status.scope}: {counted(status.sessions, 'session')}", "bold")
+    yield Table(("what", ""), [list(row) for row in _rows(status)], right=())
     if archived:
         yield ""
         yield archived_table(archived)
 
 
-def _rows(told: MemoryStatus) -> Iterator[tuple[str, str]]:
-    yield "messages", f"{told.messages:,}"
-    if told.first and told.last:
-        yield "from", f"{time_of(told.first)} to {time_of(told.last)}"
-    yield "important", f"{told.important:,}"
-    for level, count in told.levels.items():
+def _rows(status: MemoryStatus) -> Iterator[tuple[str, str]]:
+    yield "messages", f"{status.messages:,}"
+    if status.first and status.last:
+        yield "from", f"{time_of(status.first)} to {time_of(status.last)}"
+    yield "important", f"{status.important:,}"
+    for level, count in status.levels.items():
         yield level.replace("_", " "), f"{count:,}"
-    if told.archived:
-        yield "archived", f"{told.archived:,}, {told.archive_bytes:,} bytes"
-    if told.archive_folder:
-        yield "archive", told.archive_folder
-    if told.file_bytes is not None:
-        yield "database", f"{told.file_bytes:,} bytes"
-    yield "not indexed yet", f"{told.unindexed:,} messages"
-    if told.embedder is None:
+    if status.archived:
+        yield "archived", f"{status.archived:,}, {status.archive_bytes:,} bytes"
+    if status.archive_folder:
+        yield "archive", status.archive_folder
+    if status.file_bytes is not None:
+        yield "database", f"{status.file_bytes:,} bytes"
+    yield "not indexed yet", f"{status.unindexed:,} messages"
+    if status.embedder is None:
         yield "by meaning", "no embedder (setting embedder)"
-    elif told.embedder_failed:
-        yield "by meaning", f"not now: {told.embedder_failed}"
+    elif status.embedder_failed:
+        yield "by meaning", f"not now: {status.embedder_failed}"
     else:
-        yield "by meaning", f"{told.embedder}, {told.unembedded or 0:,} messages not embedded yet"
+        missing = f"{status.unembedded or 0:,} messages not embedded yet"
+        yield "by meaning", f"{status.embedder}, {missing}"
 
 
 COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes", "why")
@@ -83,7 +84,7 @@ def memory_age(
         datetime | None,
         typer.Option(parser=day, metavar="DAY", help="As if it were this day, such as 2026-05-17."),
     ] = None,
-) -> Telling:
+) -> Report:
     """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
 
     A session that nobody has used for a week gets a digest of its key points beside its messages,
@@ -100,13 +101,13 @@ def memory_age(
         Progress("Ageing") as progress,
     ):
         memory = memory_of(catalog)
-        shown = counting(progress, "Ageing", "sessions")
-        report = memory.age(now, dry_run=dry_run, progress=shown)
+        callback = counting(progress, "Ageing", "sessions")
+        report = memory.age(now, dry_run=dry_run, progress=callback)
         scope, file, embedded = memory.scope, catalog.file, None
         if catalog.settings.embedder is not None and not dry_run:
             embedded = memory.embed(progress=counting(progress, "Embedding"))
-    told = {"written": report.written, "freed_when_archived": report.freed_when_archived}
-    yield {"scope": scope, **report.model_dump(mode="json"), **told, "embedded": embedded}
+    totals = {"written": report.written, "freed_when_archived": report.freed_when_archived}
+    yield {"scope": scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
     if embedded is not None:
         yield Aside(f"{counted(embedded, 'message')} embedded")
     if not report.rows:
@@ -157,7 +158,7 @@ def memory_archive(
             "--older-than", metavar="DAYS", min=0, help="Those without a new message for so long."
         ),
     ] = 90,
-) -> Telling:
+) -> Report:
     """Move old sessions into files, out of the database.
 
     Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
@@ -174,13 +175,13 @@ def memory_archive(
         Progress("Archiving") as progress,
     ):
         memory = memory_of(catalog)
-        named = [catalog.find(name).id for name in session] if session else None
-        shown = counting(progress, "Archiving", "sessions")
-        report = memory.archive(named, older_than_days=older_than, progress=shown)
+        ids = [catalog.find(name).id for name in session] if session else None
+        callback = counting(progress, "Archiving", "sessions")
+        report = memory.archive(ids, older_than_days=older_than, progress=callback)
     yield report.model_dump(mode="json")
     freed = report.bytes_before - report.bytes_after
-    done = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield Styled(done, "bold")
+    line = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
+    yield Styled(line, "bold")
     if report.archived:
         yield archived_table(report.archived)
     if report.kept:
@@ -196,7 +197,7 @@ def memory_forget(
     options: OneSessionOptions,
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
-) -> Telling:
+) -> Report:
     """Delete a session for good, after asking.
 
     Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
@@ -211,13 +212,13 @@ def memory_forget(
     with opened(options) as catalog:
         session = catalog.find(options.session)
         if not _is_wanted(catalog, session, options.session, yes=yes):
-            show(Aside("nothing was deleted"))
+            print_part(Aside("nothing was deleted"))
             return
         total = _size_of(catalog, session)  # others may have written while the person thought
         with Progress("Deleting, and looking for what is left"):
             report = memory_of(catalog, session.scope).forget(session.id)
-    told = report.model_dump(mode="json", exclude={"session_id"})
-    yield {"deleted": session.id, "messages": total, **told, "complete": report.is_complete}
+    counts = report.model_dump(mode="json", exclude={"session_id"})
+    yield {"deleted": session.id, "messages": total, **counts, "complete": report.is_complete}
     yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
     yield Aside(_removed(report))
     for line in report.remains:
@@ -245,8 +246,8 @@ def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: boo
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
         raise Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(_size_of(catalog, session), "message")]
-    kept = len(catalog.store.snapshots(session.id))
-    parts += [counted(kept, "snapshot")] if kept else []
+    snapshots = len(catalog.store.snapshots(session.id))
+    parts += [counted(snapshots, "snapshot")] if snapshots else []
     title = f" ({session.title})" if session.title else ""
     question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
     sys.stderr.write(visible(question))
@@ -259,7 +260,7 @@ def memory_backup(
     options: StoreOptions,
     *,
     folder: Annotated[str, argument("FOLDER", "A new folder for the backup.")],
-) -> Telling:
+) -> Report:
     """Back up the whole store, while it is in use.
 
     Writes the sessions of all scopes, their archives, the settings without secrets, and a checksum
@@ -287,7 +288,7 @@ def memory_restore_backup(
     *,
     folder: Annotated[str, argument("FOLDER", "The backup's folder.")],
     to: Annotated[str, text_option("FILE", "A new file for the store.")],
-) -> Telling:
+) -> Report:
     """Make a store of a backup, in a new file.
 
     Every checksum is verified first, and the new store is checked before it gets its name. Archives

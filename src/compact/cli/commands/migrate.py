@@ -19,7 +19,7 @@ from compact import wiring
 from compact.cli.entry import INTERRUPTED
 from compact.cli.errors import Stop, say
 from compact.cli.options import CountOptions, argument, command, flag
-from compact.cli.parts import Aside, Cell, Part, Styled, Table, Telling
+from compact.cli.parts import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
@@ -68,7 +68,7 @@ def migrate(
     force: Annotated[
         bool, flag("--force", "With --rollback: even where somebody wrote since.")
     ] = False,
-) -> Telling:
+) -> Report:
     """Bring along conversations from files and folders, in any known format.
 
     Each conversation becomes a session, wholly or not at all, and is read back and compared. What
@@ -98,7 +98,7 @@ def migrate(
         raise Stop("--force is for --rollback")
     report = _migrated(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _Told(report, paths).parts()
+    yield from _MigrationText(report, paths).parts()
     if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise Stop(f"{what} could not be brought along; the list says why")
@@ -163,7 +163,7 @@ def _asked_to_stop() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
+def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Report:
     if len(names) > 1:
         raise Stop("--rollback takes one migration, or none for the newest")
     with (
@@ -196,7 +196,7 @@ def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) 
 
 
 @dataclass(frozen=True)
-class _Told:
+class _MigrationText:
     report: MigrationReport
     paths: Sequence[str]
 
@@ -208,7 +208,7 @@ class _Told:
             rows = [self._row(each) for each in shown]
             numbers = ("messages", "tokens")
             yield Table(COLUMNS, rows, right=numbers, whole=("session",), is_list=True)
-        yield from self._said(shown)
+        yield from self._remarks(shown)
         yield from self._others()
         yield Styled(_summary(report), "bold")
         if report.folder is not None:
@@ -216,7 +216,7 @@ class _Told:
             told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
             yield Aside(Styled(told))
 
-    def _said(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
+    def _remarks(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
         for each in shown:
             if each.reason:
                 line = f"{self._name(each)}: {each.reason}"
@@ -293,5 +293,5 @@ def _summary(report: MigrationReport) -> str:
     ]
     added = sum(each.added for each in report.conversations)
     would = "would be " if report.dry_run else ""
-    told = ", ".join(parts) or "nothing found"
-    return f"{told}; {counted(added, 'message')} {would}stored"
+    line = ", ".join(parts) or "nothing found"
+    return f"{line}; {counted(added, 'message')} {would}stored"

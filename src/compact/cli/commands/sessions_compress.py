@@ -17,10 +17,10 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import Keep, command, flag, quoted, text_option
-from compact.cli.parts import Aside, Part, Telling
+from compact.cli.parts import Aside, Part, Report
 from compact.cli.plans import result_line, rung_parts
 from compact.cli.progress import Progress
-from compact.cli.render import show
+from compact.cli.render import print_part
 from compact.cli.stores import OpenOptions, entered
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted
@@ -76,7 +76,7 @@ def sessions_compress(
         bool,
         flag("--review", "Open the new summaries in $EDITOR first, to read, edit or refuse them."),
     ] = False,
-) -> Telling:
+) -> Report:
     """Compress a session now, and report what was done.
 
     The history stays as it is; `undo` reverses the compression.
@@ -95,7 +95,7 @@ def sessions_compress(
         default = None if is_known else ctx.window.size
         compressed = _reviewed if review else _compressed
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
-            show(Aside("nothing was compressed"))
+            print_part(Aside("nothing was compressed"))
             return
         made = [each for each in ctx.checkpoints if each.id not in before]
         standing, line = standing_json(ctx), standing_line(ctx)
@@ -129,14 +129,15 @@ def _reviewed(
 
 
 def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
-    for each in made:
-        span = each.span
-        told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
-        yield f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}"
+    for checkpoint in made:
+        span = checkpoint.span
+        covered = f"{counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
+        size = f"{span.tokens or 0:,} > {counted(checkpoint.token_count, 'token')}"
+        yield f"{checkpoint.id}: {covered}, {size}"
     if len(made) > 1:
-        total = counted(sum(each.span.messages for each in made), "message")
-        before = sum(each.span.tokens or 0 for each in made)
-        after = counted(sum(each.token_count for each in made), "token")
+        total = counted(sum(checkpoint.span.messages for checkpoint in made), "message")
+        before = sum(checkpoint.span.tokens or 0 for checkpoint in made)
+        after = counted(sum(checkpoint.token_count for checkpoint in made), "token")
         yield f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}"
 
 
@@ -181,11 +182,11 @@ def _summary(made: ProposedCheckpoint) -> str:
 
 
 def _texts(text: str) -> dict[str, str]:
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for part in f"\n{text}".split(f"\n{MARK}")[1:]:
         head, _, words = part.partition("\n")
-        found[head.partition(" ")[0]] = words.strip()
-    return found
+        texts[head.partition(" ")[0]] = words.strip()
+    return texts
 
 
 def _in_editor(text: str) -> str:
@@ -201,9 +202,11 @@ def _in_editor(text: str) -> str:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(text)
-        done = subprocess.run([*shlex.split(command, posix=os.name != "nt"), name], check=False)
-        if done.returncode:
-            raise Stop(f"the editor {command!r} ended with {done.returncode}: nothing was changed")
+        process = subprocess.run([*shlex.split(command, posix=os.name != "nt"), name], check=False)
+        if process.returncode:
+            raise Stop(
+                f"the editor {command!r} ended with {process.returncode}: nothing was changed"
+            )
         return file.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

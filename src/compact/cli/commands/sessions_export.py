@@ -9,7 +9,7 @@ import typer
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import Out, command, flag, text_option
-from compact.cli.parts import Aside, Styled, Telling
+from compact.cli.parts import Aside, Report, Styled
 from compact.cli.progress import Progress
 from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
@@ -44,7 +44,7 @@ def sessions_export(
     branch: Annotated[
         str | None, text_option("ID", "Use this branch instead of the open one.")
     ] = None,
-) -> Telling:
+) -> Report:
     """Write a session to a file, in full, whatever was compressed.
 
     Secrets are replaced by their kinds, as <REDACTED:password>, unless --verbatim is given or the
@@ -76,21 +76,21 @@ def sessions_export(
         whole = file
         if catalog.settings.redact and not verbatim:
             file = exporting.without_secrets(file, catalog.settings.redactor())
-        text = exchange.written(file, as_text=is_text)
-        left = _not_in(catalog, whole)
+        text = exchange.text_of(file, as_text=is_text)
+        missing = _not_in(catalog, whole)
     size = output.write(out, text)
     changed = _changed_messages(whole, file)
     messages, is_redacted = len(file.messages), file is not whole
-    told = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
-    told |= {"redacted_messages": changed, "redacted": is_redacted}
-    yield {**told, "out": out, "bytes": size, "left_out": left}
+    report = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
+    report |= {"redacted_messages": changed, "redacted": is_redacted}
+    yield {**report, "out": out, "bytes": size, "left_out": missing}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(messages, 'message')}, {size:,} bytes)")
     if is_redacted:
         where = f"in {counted(changed, 'message')}" if changed else "beside the messages"
         yield Aside(Styled(f"secrets {where} were replaced; --verbatim leaves them", "yellow"))
-    if any(left.values()):
-        yield Aside(Styled(one_line(_left_out(**left), LONGEST_LINE), "yellow"))
+    if any(missing.values()):
+        yield Aside(Styled(one_line(_left_out(**missing), LONGEST_LINE), "yellow"))
 
 
 def _left_out(branches: list[str], snapshots: int) -> str:

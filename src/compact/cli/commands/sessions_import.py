@@ -14,7 +14,7 @@ from compact.cli import session_markdown
 from compact.cli.errors import Stop
 from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
 from compact.cli.options import CountOptions, argument, command, text_option
-from compact.cli.parts import Aside, Data, Styled, Telling
+from compact.cli.parts import Aside, Data, Report, Styled
 from compact.cli.progress import Progress
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.views import session_json
@@ -50,7 +50,7 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
 
 
 @command
-def sessions_import(options: ImportOptions) -> Telling:
+def sessions_import(options: ImportOptions) -> Report:
     """Import a conversation from a file as a new session.
 
     Ids, times and the title are kept; of an exported session everything. The import is all or
@@ -99,8 +99,8 @@ def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[Session
         if value not in (None, 1):
             raise Stop(f"{option}: {source} is an exported session, one conversation; leave it out")
     read = session_file.read(data, source)
-    left = counted(read.left_out, "checkpoint")
-    return read, [f"{left}: the next compression makes new ones"] if read.left_out else []
+    dropped = counted(read.left_out, "checkpoint")
+    return read, [f"{dropped}: the next compression makes new ones"] if read.left_out else []
 
 
 def _id_of(options: ImportOptions) -> str:
@@ -119,16 +119,16 @@ def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) 
     Raises:
         Stop: it has no valid id, or the id is taken.
     """
-    known = read.session
-    name = known.id if options.id is None else options.id.strip()
+    session = read.session
+    name = session.id if options.id is None else options.id.strip()
     if not importing.is_id(name):
         raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
-    scope = options.scope or known.scope
+    scope = options.scope or session.scope
     _check_free(catalog, name, scope, is_asked=options.scope is not None)
     whole = importing.as_new(read, catalog.store, catalog.settings, session_id=name, scope=scope)
-    made = whole.session
-    title, model = options.title or made.title, options.model or made.model
-    return replace(whole, session=made.model_copy(update={"title": title, "model": model}))
+    new = whole.session
+    title, model = options.title or new.title, options.model or new.model
+    return replace(whole, session=new.model_copy(update={"title": title, "model": model}))
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
@@ -138,10 +138,10 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
         Stop: the id is taken.
     """
     with suppress(NotFound):
-        there = catalog.store.session(name)
-        named = "another scope" if is_asked else f"scope {there.scope!r}"
+        other_session = catalog.store.session(name)
+        named = "another scope" if is_asked else f"scope {other_session.scope!r}"
         other = f", {named}; scopes share their ids"
-        whose = "" if there.scope == scope else other
+        whose = "" if other_session.scope == scope else other
         taken = f"there is a session {name!r} in {catalog.file}{whose}"
         raise Stop(f"{taken}; import under another id: --as ID")
 

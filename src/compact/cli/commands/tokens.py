@@ -9,7 +9,7 @@ from typing import Any
 from compact import wiring
 from compact.cli.jobs import FileOptions, job_of
 from compact.cli.options import command
-from compact.cli.parts import Styled, Table, Telling
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.plans import source_json, source_parts
 from compact.cli.progress import Progress
 from compact.cli.words import counted, one_line
@@ -37,7 +37,7 @@ TOOLS_SHOWN = 15
 
 
 @command
-def tokens(options: FileOptions) -> Telling:
+def tokens(options: FileOptions) -> Report:
     """Show where the tokens go.
 
     Lists tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from compact import wiring
 from compact.cli.options import JsonOptions, SettingsOptions, argument, command
-from compact.cli.parts import Styled, Table, Telling
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.settings import settings_of
 
 
@@ -15,7 +15,7 @@ def validate_config(
     options: JsonOptions,
     *,
     file: Annotated[str | None, argument("[FILE]", "Settings, as YAML or JSON.")] = None,
-) -> Telling:
+) -> Report:
     """Check the settings, and show where each came from.
 
     The order is: defaults, FILE, .env in this folder, COMPACT_* variables. Later ones override. A

@@ -13,7 +13,7 @@ from compact.cli import output, stores
 from compact.cli.errors import Stop
 from compact.cli.options import command, flag
 from compact.cli.pages import page, session_data
-from compact.cli.parts import Aside, Telling
+from compact.cli.parts import Aside, Report
 from compact.cli.progress import Progress, counting
 from compact.cli.settings import settings_of
 from compact.cli.stores import OpenOptions, SessionCatalog
@@ -43,7 +43,7 @@ def view(
     verbatim: Annotated[
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
     ] = False,
-) -> Telling:
+) -> Report:
     """Write a session as one HTML page: its timeline, each compression with before and after, the
     checkpoints, and what the model saw at any turn.
 
@@ -65,8 +65,8 @@ def view(
             with stores.opened(options) as catalog:
                 session = catalog.find(options.session)
                 name = _named(out, session.id, force=force)
-                data = _told(catalog, session, verbatim=verbatim)
-        size = output.write(name, page.written(data))
+                data = _session_page(catalog, session, verbatim=verbatim)
+        size = output.write(name, page.page_html(data))
     messages = len(data["messages"]["text"])
     yield {
         "session": data["session"]["id"],
@@ -78,8 +78,8 @@ def view(
     }
     yield f"wrote {name} ({counted(messages, 'message')}, {size or 0:,} bytes)"
     if data["redacted"]:
-        said = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
-        yield Aside(f"{said} them")
+        note = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
+        yield Aside(f"{note} them")
     if open_it:
         typer.launch(name)
 
@@ -96,10 +96,10 @@ def _file_name(session_id: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
 
 
-def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
+def _session_page(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
     redactor = _redactor_of(catalog.settings, verbatim=verbatim)
     with stores.context_of(catalog, session) as ctx:
-        return session_data.told(ctx, session, redactor=redactor)
+        return session_data.page_data(ctx, session, redactor=redactor)
 
 
 def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
@@ -121,10 +121,10 @@ def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> di
         tools=transcript.tools or None,
         policy=settings.policy(),
     ) as ctx:
-        shown = counting(progress, "Replaying")
-        replay(ctx, transcript.messages, on_message=shown)
+        on_message = counting(progress, "Replaying")
+        replay(ctx, transcript.messages, on_message=on_message)
         redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
-        return session_data.told(ctx, session, redactor=redactor, replayed=True)
+        return session_data.page_data(ctx, session, redactor=redactor, replayed=True)
 
 
 def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:

@@ -21,7 +21,7 @@ _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", 
 """Characters that could end the script element → their JSON escapes."""
 
 
-def written(data: Mapping[str, Any]) -> str:
+def page_html(data: Mapping[str, Any]) -> str:
     """The page for the data of `session_data`."""
     style = _part("view.css")
     script = f'"use strict";\n(() => {{\n{_part("view.js")}}})();\n'

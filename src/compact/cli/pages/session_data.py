@@ -41,7 +41,7 @@ class _Texts:
         return self.numbers.setdefault(text, len(self.numbers))
 
 
-def told(
+def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
     """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
@@ -51,7 +51,7 @@ def told(
     messages = [entry.message for entry in entries]
     views, texts = _views(ctx, messages)
     moves = ctx.moves()
-    shown = {
+    data = {
         "session": {**_session(session), "replayed": replayed},
         "window": _window(ctx),
         "texts": list(texts.numbers),
@@ -61,18 +61,18 @@ def told(
         "checkpoints": _checkpoints(ctx, views),
         "goals": [goal.model_dump(mode="json", include={"text", "status"}) for goal in ctx.goals],
     }
-    changed = 0
+    redacted = 0
     if redactor is not None:
         known = Known(redactor=redactor)
         clean = redact_messages(messages, known)
-        changed = sum(one is not other for one, other in zip(messages, clean, strict=True))
-        shown = with_texts(shown, partial(redact_text, known=known))
+        redacted = sum(one is not other for one, other in zip(messages, clean, strict=True))
+        data = with_texts(data, partial(redact_text, known=known))
         messages = clean
     tokens = [entry.tokens for entry in entries]
     return {
         "version": VERSION,
-        "redacted": None if redactor is None else changed,
-        **shown,
+        "redacted": None if redactor is None else redacted,
+        **data,
         "messages": _messages(messages, tokens),
     }
 
@@ -112,10 +112,10 @@ def _views(ctx: ContextManager, messages: Sequence[Message]) -> tuple[list[dict[
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
     for at in _looks(ctx, len(messages)):
-        seen = ctx.context_at(at)
-        items = list(_items(ctx, seen, messages, places, texts))
-        live = {checkpoint.id: checkpoint.level for checkpoint in seen.checkpoints}
-        views.append({"at": at, "tokens": seen.tokens, "items": items, "live": live})
+        context = ctx.context_at(at)
+        items = list(_items(ctx, context, messages, places, texts))
+        live = {checkpoint.id: checkpoint.level for checkpoint in context.checkpoints}
+        views.append({"at": at, "tokens": context.tokens, "items": items, "live": live})
     return views, texts
 
 
@@ -129,7 +129,7 @@ def _looks(ctx: ContextManager, length: int) -> list[int]:
 
 def _items(
     ctx: ContextManager,
-    seen: ActiveContext,
+    context: ActiveContext,
     messages: Sequence[Message],
     places: dict[str, int],
     texts: _Texts,
@@ -138,7 +138,7 @@ def _items(
     else is an item with its kind, text and tokens.
     """
     run: list[int] = []
-    for message in _with_system(seen):
+    for message in _with_system(context):
         at = places.get(message.id)
         if at is not None and message.content == messages[at].content:
             if run and run[1] == at - 1:
@@ -164,10 +164,10 @@ def _items(
         yield run
 
 
-def _with_system(seen: ActiveContext) -> Iterator[Message]:
-    if seen.system_text:
-        yield Message(id="system-beside", role="system", content=seen.system_text)
-    yield from seen.messages
+def _with_system(context: ActiveContext) -> Iterator[Message]:
+    if context.system_text:
+        yield Message(id="system-beside", role="system", content=context.system_text)
+    yield from context.messages
 
 
 def _kind(message: Message, at: int | None) -> str:
@@ -198,20 +198,20 @@ def _move(ctx: ContextManager, move: Move) -> dict[str, Any]:
 
 
 def _other_windows(ctx: ContextManager) -> list[int]:
-    known = {move.window for move in ctx.store.moves(ctx.id, None, most=MOST_LOOKS)}
-    return sorted(known - {ctx.window.size})
+    windows = {move.window for move in ctx.store.moves(ctx.id, None, most=MOST_LOOKS)}
+    return sorted(windows - {ctx.window.size})
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The checkpoints of the recorded contexts and their ancestors, oldest span first."""
-    known = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
-    wanted = [name for view in views for name in view["live"]]
+    stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
+    names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}
-    while wanted:
-        name = wanted.pop()
-        if name in known and name not in found:
-            found[name] = known[name]
-            wanted += known[name].parents
+    while names:
+        name = names.pop()
+        if name in stored and name not in found:
+            found[name] = stored[name]
+            names += stored[name].parents
     ordered = sorted(found.values(), key=lambda c: (c.span.first, c.span.last, c.number))
     return [_checkpoint(checkpoint) for checkpoint in ordered]
 
