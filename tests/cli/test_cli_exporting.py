@@ -25,16 +25,9 @@ from compact.messages.messages import (
     ToolResult,
 )
 from compact.messages.sessions import Branch, Session
-from tests.cli.conftest import branched, kept_in, snapped
+from tests.cli.conftest import branched, kept_in, refused, snapped
 from tests.sizes import size
 from tests.strategies import wild
-
-
-def refused(done, *reasons):
-    assert (done.code, done.out) == (2, ""), done
-    assert len(done.err.splitlines()) == 1, done.err
-    for reason in reasons:
-        assert reason in done.err
 
 
 def everything(message):

@@ -11,7 +11,7 @@ import pytest
 from compact.cli.commands import doctor as checks
 from compact.cli.options import whole_number
 from compact.models.providers.clients import how_to_install
-from tests.cli.test_cli_bad_input import refused
+from tests.cli.conftest import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -137,8 +137,8 @@ def test_a_target_above_the_trigger_is_refused(run, tmp_path):
 
 
 def test_an_error_that_ctrl_c_became_is_ctrl_c():
-    from compact.cli.entry import INTERRUPTED
     from compact.cli.errors import ending_of
+    from compact.cli.interrupts import INTERRUPTED
 
     error = ValueError("a schema")
     error.__cause__ = KeyboardInterrupt()

@@ -461,9 +461,9 @@ def test_a_summarizer_that_fails_a_command(command, monkeypatch, tmp_path):
         command("sessions", "import", "lamps.jsonl", *store),
         command("sessions", "compress", "lamps", *store, "--window", 4_000),
     ]
-    ids = json.loads(command("checkpoints", "lamps", *store, "--json"))
+    ids = json.loads(command("show", "lamps", "checkpoints", *store, "--json"))
     name = ids["checkpoints"][0]["id"]
-    told += [command("checkpoints", "lamps", name, *store, *how) for how in ((), ("--json",))]
+    told += [command("show", "lamps", name, *store, *how) for how in ((), ("--json",))]
     told += [command("sessions", "export", "lamps", *store, "--verbatim")]
     assert [found_in(each) for each in told] == [set()] * len(told)
     assert all("REDACTED" in told[i] for i in (0, 1, -3, -2))

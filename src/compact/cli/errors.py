@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from compact.cli.entry import INTERRUPTED, TRACEBACK, is_interrupt
+from compact.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
 from compact.cli.words import WRONG, painted, wants_colour
 from compact.errors import (
     WAYS,
@@ -100,7 +100,7 @@ def _usage(error: Exception) -> str:
     return f"{words.rstrip('.')}{join} {command} --help"
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- standard error -------------------------------------------------------------------------------
 
 REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
 """Recognizes the secrets of the settings. It is set as soon as the settings are read."""

@@ -48,7 +48,7 @@ class OneCommand(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
         """The text of the help."""
-        return _shown(super().get_help(ctx), ctx)
+        return _help_text(super().get_help(ctx), ctx)
 
 
 class CommandGroup(TyperGroup):
@@ -81,10 +81,10 @@ class CommandGroup(TyperGroup):
         name = args[0]
         path = f"{ctx.command_path} {name}".partition(" ")[2]
         if path in GONE:
-            raise _refused(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+            raise _stop(f"the command {path} is gone; its place is taken by: {GONE[path]}")
         if ctx.parent is None and name not in self.lines and os.path.isfile(name):
             file = shlex.quote(name)
-            raise _refused(
+            raise _stop(
                 f"{name} is a file, and no command stands before it. To count: compactctl tokens "
                 f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
                 f"session of it: compactctl sessions import {file}"
@@ -101,7 +101,7 @@ class CommandGroup(TyperGroup):
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
         """The text of the help."""
-        return _shown(super().get_help(ctx), ctx)
+        return _help_text(super().get_help(ctx), ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
         """List the commands only: the usage line already shows the options."""
@@ -109,13 +109,13 @@ class CommandGroup(TyperGroup):
             formatter.write_dl(list(self.lines.items()))
 
 
-def _refused(line: str) -> Exception:
+def _stop(line: str) -> Exception:
     from compact.cli.errors import Stop
 
     return Stop(line)
 
 
-def _shown(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
+def _help_text(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
     if not wants_colour(sys.stdout):
         return text
     ctx.color = True  # else Typer takes the colours out again where it prints to a pipe

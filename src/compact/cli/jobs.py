@@ -294,12 +294,12 @@ def own_key() -> bytes | None:
     try:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         file = state / "compact" / "key"
-        return _kept(file) or _made(file)
+        return _read_key(file) or _new_key(file)
     except (OSError, RuntimeError):
         return None
 
 
-def _kept(file: Path) -> bytes | None:
+def _read_key(file: Path) -> bytes | None:
     """The key in the file; None where there is no file, or a crash cut it short."""
     with suppress(FileNotFoundError):
         if len(key := file.read_bytes()) >= SHORTEST_KEY:
@@ -307,17 +307,17 @@ def _kept(file: Path) -> bytes | None:
     return None
 
 
-def _made(file: Path) -> bytes | None:
+def _new_key(file: Path) -> bytes | None:
     """Write a new key, whole or not at all. If another process was faster, its key is returned."""
     file.parent.mkdir(parents=True, exist_ok=True)
     made, name = mkstemp(dir=file.parent, prefix=".key-")
     try:
         with os.fdopen(made, "wb") as out:
             out.write(secrets.token_hex(32).encode())
-        if file.exists() and _kept(file) is None:
+        if file.exists() and _read_key(file) is None:
             file.unlink(missing_ok=True)
         with suppress(FileExistsError):
             os.link(name, file)
-        return _kept(file)
+        return _read_key(file)
     finally:
         os.unlink(name)

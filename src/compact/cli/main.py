@@ -14,8 +14,8 @@ import typer
 from typer.main import get_command, get_group, get_install_completion_arguments
 
 import compact as package
-from compact.cli.entry import TRACEBACK, ending_at_once
 from compact.cli.helping import CommandGroup, OneCommand
+from compact.cli.interrupts import TRACEBACK, ending_at_once
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 `compactctl demo` shows it; `compactctl COMMAND --help` has examples.
@@ -118,13 +118,13 @@ def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGr
             lines |= {rest: line} if first == name else {}
         else:
             lines[first] = GROUPS[first].partition("\n")[0] if rest else line
-    group.hold(lines, partial(_loaded, name))
+    group.hold(lines, partial(_load, name))
     if not name:
         group.params.extend(get_install_completion_arguments())
     return group
 
 
-def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
+def _load(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
     if name in GROUPS:
         app = typer.Typer(
             name=name, cls=CommandGroup, help=GROUPS[name], options_metavar="[--help]", **PLAIN
@@ -167,12 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, line = errors.ending_of(error)
         if line is not None:
             errors.say(line, is_error=True)
-        _let_go_of(sys.stdout)
-        _let_go_of(sys.stderr)
+        _drop_buffer(sys.stdout)
+        _drop_buffer(sys.stderr)
     return code if isinstance(code, int) else 0
 
 
-def _let_go_of(stream: TextIO | None) -> None:
+def _drop_buffer(stream: TextIO | None) -> None:
     """Drop buffered output where the reader closed the pipe: else Python complains at exit."""
     if stream is None:
         return

@@ -84,7 +84,7 @@ def refuse_store(name: str) -> None:
     """
     try:
         path = os.path.realpath(name)
-    except (OSError, ValueError):  # whoever writes there says what is wrong with the name
+    except (OSError, ValueError):  # the write itself reports a wrong name
         return
     for ending in ("", *BESIDE):
         store = path.removesuffix(ending)

@@ -43,16 +43,16 @@ _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
     """The document, in pieces."""
-    yield f"# {_words(session.title or session.id)}\n\n"
+    yield f"# {_escaped(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"
     if session.model:
-        yield f"- model: {_words(session.model)}\n"
+        yield f"- model: {_escaped(session.model)}\n"
     yield f"- messages: {len(messages):,}\n"
     yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
     for number, message in enumerate(messages):
         speaker = speaker_of(message)
         who = _NAMES.get(speaker, message.role)
-        name = f" ({_words(message.name)})" if message.name else ""
+        name = f" ({_escaped(message.name)})" if message.name else ""
         when = message.timestamp.isoformat(" ", "seconds")
         yield f"\n## {number:,} · {who}{name} · {when}\n"
         for text in _parts(message):
@@ -67,7 +67,7 @@ def is_session_markdown(start: bytes) -> bool:
 def _parts(message: Message) -> Iterator[str]:
     if isinstance(message.content, str):
         if message.content:
-            yield _shown(message.content)
+            yield _as_markdown(message.content)
         return
     for part in message.content:
         yield from _of_part(part)
@@ -77,7 +77,7 @@ def _of_part(part: Part) -> Iterator[str]:
     match part:
         case Text() | Refusal() | Opaque():
             if part.text:
-                yield _shown(part.text)
+                yield _as_markdown(part.text)
         case Thinking():
             yield "*reasoning*"
             yield _fenced(part.text or "(not readable)")
@@ -115,7 +115,7 @@ def _fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _shown(text: str) -> str:
+def _as_markdown(text: str) -> str:
     """A text as its own Markdown; in a fence if a renderer would load something of it. A fence that
     the text leaves open is closed: it would swallow the next message.
     """
@@ -148,6 +148,6 @@ def _line(text: str) -> str:
     return " ".join(_clean(text).replace("`", "'").split())
 
 
-def _words(text: str) -> str:
+def _escaped(text: str) -> str:
     """Words on one line, with Markdown escaped."""
     return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

@@ -90,7 +90,7 @@ class ChatScreen(Screen[None]):
             await self._tell("The last answer was cut off: /retry asks again.")
         elif not self.talk.had_messages:
             await self._tell(f"You talk to {self.talk.model}. F1 or /help lists keys and commands.")
-        await self._look()
+        await self._redraw()
         self.query_one(PromptInput).focus()
 
     def hear(self, event: Event) -> None:
@@ -124,14 +124,14 @@ class ChatScreen(Screen[None]):
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
-        texts = [f"/{name}"] if name else self._apart(event.text)
+        texts = [f"/{name}"] if name else self._split(event.text)
         self._write("")
         if not self._is_busy and not self._waiting:
-            self._begin(self._done(texts.pop(0)))
+            self._start(self._run(texts.pop(0)))
         if texts:
             self._wait_with([*self._waiting, *texts])
 
-    def _apart(self, text: str) -> list[str]:
+    def _split(self, text: str) -> list[str]:
         """The text in pieces: each command that was put back, and the texts between."""
         parts = [""]
         for line in text.split("\n"):
@@ -203,10 +203,10 @@ class ChatScreen(Screen[None]):
             self._stopped = self._job
             self._job.cancel()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._job = self.run_worker(self._guarded(work), group="talk", exit_on_error=False)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._job = self.run_worker(self._guard(work), group="talk", exit_on_error=False)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except asyncio.CancelledError:
@@ -219,7 +219,7 @@ class ChatScreen(Screen[None]):
     async def _settle(self) -> None:
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
-        await self._look()
+        await self._redraw()
         self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
         if self._waiting:
             self.set_timer(SOON, self._send_next)
@@ -230,7 +230,7 @@ class ChatScreen(Screen[None]):
         elif self._waiting:
             text, *others = self._waiting
             self._wait_with(others)
-            self._begin(self._done(text))
+            self._start(self._run(text))
 
     async def stop(self) -> None:
         """Stop the job, wait until it has saved its answer, and close the session."""
@@ -240,7 +240,7 @@ class ChatScreen(Screen[None]):
                 await self._job.wait()
         await self.talk.close()
 
-    async def _done(self, text: str) -> None:
+    async def _run(self, text: str) -> None:
         command = slash.command_in(text)
         if command is None:
             await self._talk(slash.text_to_model(text.strip()))
@@ -302,7 +302,7 @@ class ChatScreen(Screen[None]):
             async with aclosing(self.talk.answer()) as pieces:  # type: ignore[type-var]  # it is one
                 async for piece in pieces:
                     if shown is None:
-                        await self._compressed()
+                        await self._show_compression()
                         self.query_one(HeadLine).aside("answering")
                         shown = await transcript.begin_answer(position)
                     await shown.grow(piece)
@@ -346,12 +346,12 @@ class ChatScreen(Screen[None]):
         self.query_one(Compressing).show(ProgressStep("", 0.0))
         self.query_one(PromptInput).block(is_blocked=True)
 
-    async def _compressed(self) -> None:
+    async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
             self.query_one(HeadLine).aside("")  # what was drafted ahead has been used, or is void
             await self._tell(words, "done")
-            await self._look()
+            await self._redraw()
 
     # --- what is heard ----------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class ChatScreen(Screen[None]):
     async def _tell(self, words: str, kind: str = "note") -> None:
         await self.query_one(MessageList).tell(words, kind)
 
-    async def _look(self) -> None:
+    async def _redraw(self) -> None:
         ctx = self.talk.ctx
         use = await asyncio.to_thread(lambda: ctx.window_use)
         self.query_one(WindowBar).show(use)

@@ -74,9 +74,9 @@ class Following:
     def take(self, event: Event) -> ProgressStep | Notice | Ahead | None:
         """The display of an event, if it has one. Any thread may call it."""
         with self._lock:
-            return self._taken(event)
+            return self._display(event)
 
-    def _taken(self, event: Event) -> ProgressStep | Notice | Ahead | None:
+    def _display(self, event: Event) -> ProgressStep | Notice | Ahead | None:
         match event:
             case TriggerDecision(triggered=False):
                 self._waits = False
@@ -90,7 +90,7 @@ class Following:
                 return ProgressStep(words, done)
             case StoryAsked() | ModelAskedAgain() if self._waits and self.stage:
                 return ProgressStep(self.stage, -1.0, self._sentence(event))
-            case StoryAsked() | PromptOverBudget():  # the prompt here is nobody's own
+            case StoryAsked() | PromptOverBudget():  # the user wrote no prompt here
                 return None
             case DraftMade():
                 return Ahead("")

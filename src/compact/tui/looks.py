@@ -82,7 +82,7 @@ def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
 
 def checkpoints_page(checkpoints: Sequence[Checkpoint]) -> ReadingPage:
     """The checkpoints in view with their summaries."""
-    blocks = [(_about(n, each), _said_by(n, each)) for n, each in enumerate(checkpoints, 1)]
+    blocks = [(_about(n, each), _text_of(n, each)) for n, each in enumerate(checkpoints, 1)]
     nothing = [("There are none yet", "Nothing was compressed. /compact does it now.")]
     return ReadingPage("Checkpoints", blocks or nothing)
 
@@ -94,7 +94,7 @@ def _about(number: int, checkpoint: Checkpoint) -> str:
     return f"{number}. {checkpoint.level}: {about} > {checkpoint.token_count:,}"
 
 
-def _said_by(number: int, checkpoint: Checkpoint) -> str:
+def _text_of(number: int, checkpoint: Checkpoint) -> str:
     failed = [f"{v.rule}: {one_line(v.detail, 200)}\n" for v in checkpoint.verdicts if not v.passed]
     how = f"by {checkpoint.made_by}; /checkpoints {number} shows the messages behind it\n"
     return f"{how}{''.join(failed)}\n{visible(checkpoint.summary)}"

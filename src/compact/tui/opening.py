@@ -74,10 +74,10 @@ async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]
         InvalidConfig, ImportError, StoreFailed: as `ContextManager`.
     """
     window = await window_for(setup.settings, model)
-    return await asyncio.to_thread(_opened, setup, model, window, on_event)
+    return await asyncio.to_thread(_open, setup, model, window, on_event)
 
 
-def _opened(
+def _open(
     setup: ChatSetup, model: str, window: int | None, on_event: Callable[[Event], None]
 ) -> ContextManager:
     settings = setup.settings

@@ -122,7 +122,7 @@ def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -
         settings=catalog.settings,
         session_id=_session(catalog, name, scope, last=last),
         scope=scope,
-        write=lambda session_id, file: _written(catalog, session_id, file),
+        write=lambda session_id, file: _export(catalog, session_id, file),
     )
 
 
@@ -141,7 +141,7 @@ def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: boo
     return name
 
 
-def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
+def _export(catalog: SessionCatalog, session_id: str, file: str) -> str:
     if not file.lower().endswith(TEXT + DATA):
         raise Stop(f"{file}: end the name in .md (to read) or .json (to import again)")
     exchange.check_out(file, catalog, force=False)

@@ -48,7 +48,7 @@ def demo(
     """
     data = Path(__file__).parents[1].joinpath("sample", SAMPLE).read_bytes()
     if save is not None:
-        yield from _saved(save, data)
+        yield from _save(save, data)
         return
     settings = settings_of(options)
     transcript = wiring.read_transcript(SAMPLE, data=data)
@@ -66,7 +66,7 @@ def demo(
     yield NEXT
 
 
-def _saved(file: str, data: bytes) -> Report:
+def _save(file: str, data: bytes) -> Report:
     """Write the sample, but never over another file.
 
     Raises:

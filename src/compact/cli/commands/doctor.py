@@ -74,7 +74,7 @@ def doctor(
         if repair:
             progress.now("Repairing the store")
             report = wiring.repair_store(name_of_store(settings))
-            findings["repair"] = list(_saved(report))
+            findings["repair"] = list(_repaired(report))
         once = {finding.about: finding for finding in installed()}  # extras share some
         findings["installed"] = list(once.values())
         findings["tokens"] = list(vocabularies())
@@ -283,7 +283,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
             if check:
                 yield from _integrity(*wiring.store_damage(opened))
             else:
-                yield from _archived(cast("SessionArchive", opened))
+                yield from _archives(cast("SessionArchive", opened))
     except NotFound as error:
         was_named = settings.store is not None
         text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
@@ -292,7 +292,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         yield Finding("store", "broken", str(error), {"file": file})
 
 
-def _archived(store: SessionArchive) -> Iterator[Finding]:
+def _archives(store: SessionArchive) -> Iterator[Finding]:
     archives = store.archived_sessions()
     size = sum(archive.bytes for archive in archives)
     if size > READ_SOON or any(archive.file.startswith("s3://") for archive in archives):
@@ -318,7 +318,7 @@ def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Find
         yield Finding("integrity", "ok", "every message is intact", {"wrong": []})
 
 
-def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
+def _repaired(report: wiring.RepairReport) -> Iterator[Finding]:
     if report.kept_as is None:
         yield Finding("repair", "ok", "nothing is wrong with the store, and nothing was done")
         return

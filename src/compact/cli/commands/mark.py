@@ -82,7 +82,7 @@ def mark(options: MarkOptions) -> Report:
     described: dict[str, Any] = {"title": options.title, "important": options.important}
     described["tags"] = options.tag
     with entered(options) as (catalog, ctx):
-        lines = list(_marked(ctx, options))
+        lines = list(_apply(ctx, options))
         if any(value is not None for value in described.values()):
             scope = ctx.store.session(ctx.id).scope
             session = memory_of(catalog, scope).describe(ctx.id, **described)
@@ -91,14 +91,14 @@ def mark(options: MarkOptions) -> Report:
             lines += [f"#{tag}" for tag in session.metadata.get("tags", ())]
         session, goals, mode = ctx.store.session(ctx.id), ctx.goals, ctx.mode
     if not lines:
-        raise Stop("nothing is said of the session; compactctl mark --help lists what can be")
+        raise Stop("nothing to change: give an option, see compactctl mark --help")
     marks = {name: session.metadata.get(name) for name in ("important", "tags")}
     listed = [goal.model_dump(mode="json") for goal in goals]
     yield {"session": session.id, "title": session.title, **marks, "mode": mode, "goals": listed}
     yield from lines
 
 
-def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
+def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
     goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first what may be refused
     pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
     aside = _places(ctx, options.put_aside)

@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 
 from compact import wiring
-from compact.cli.entry import INTERRUPTED
 from compact.cli.errors import Stop, say
+from compact.cli.interrupts import INTERRUPTED
 from compact.cli.options import CountOptions, argument, command, flag
 from compact.cli.parts import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.progress import Progress
@@ -31,7 +31,7 @@ from compact.exchange.rolling_back import roll_back
 from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
 
-MOST_TOLD = 10
+MOST_NOTED = 10
 """Files whose omissions are listed."""
 CHANGING = ("new", "grown", "snapshot")
 COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
@@ -90,13 +90,13 @@ def migrate(
       compactctl migrate --rollback 20261125-091500
     """
     if rollback:
-        yield from _rolled_back(options, paths or [], force=force)
+        yield from _roll_back(options, paths or [], force=force)
         return
     if not paths:
         raise Stop("name the files and folders to bring along")
     if force:
         raise Stop("--force is for --rollback")
-    report = _migrated(options, paths)
+    report = _migrate(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
     yield from _MigrationText(report, paths).parts()
     if failed := migrating.failed(report, paths):
@@ -105,7 +105,7 @@ def migrate(
 
 
 @contextmanager
-def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
+def _store_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
     """The store, created if needed. A dry run without a store gets an empty one in memory."""
     with ExitStack() as stack:
         try:
@@ -117,12 +117,12 @@ def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCata
         yield catalog
 
 
-def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
+def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     words = "Reading"
     with (
-        _opened_for(options, dry_run=options.dry_run) as catalog,
+        _store_for(options, dry_run=options.dry_run) as catalog,
         Progress(words) as progress,
-        _asked_to_stop() as asked,
+        _ctrl_c() as asked,
     ):
 
         def follow(done: int, of: int) -> None:
@@ -146,7 +146,7 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[Event]:
+def _ctrl_c() -> Iterator[Event]:
     """An event that Ctrl-C sets, so that the running conversation is stored whole. An exception
     could be lost on the way. A second Ctrl-C ends the process.
     """
@@ -163,7 +163,7 @@ def _asked_to_stop() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Report:
+def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Report:
     if len(names) > 1:
         raise Stop("--rollback takes one migration, or none for the newest")
     with (
@@ -213,20 +213,20 @@ class _MigrationText:
         yield Styled(_summary(report), "bold")
         if report.folder is not None:
             back = "" if report.backup is None else f", the store as it was is in {report.backup}"
-            told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
-            yield Aside(Styled(told))
+            manifest = Path(report.folder) / "manifest.json"
+            yield Aside(Styled(f"{manifest} says what was done{back}"))
 
     def _remarks(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
         for each in shown:
             if each.reason:
                 line = f"{self._name(each)}: {each.reason}"
                 yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
-        told = [each for each in shown if each.notes and each.outcome in CHANGING]
-        for each in told[:MOST_TOLD]:
+        noted = [each for each in shown if each.notes and each.outcome in CHANGING]
+        for each in noted[:MOST_NOTED]:
             line = f"{self._name(each)}: left out: {', '.join(each.notes)}"
             yield Aside(one_line(line, LONGEST_LINE))
-        if len(told) > MOST_TOLD:
-            more = counted(len(told) - MOST_TOLD, "more file")
+        if len(noted) > MOST_NOTED:
+            more = counted(len(noted) - MOST_NOTED, "more file")
             yield Aside(f"something was left out of {more}: --json tells what")
 
     def _row(self, each: MigratedConversation) -> list[Cell]:

@@ -93,7 +93,7 @@ def sessions_compress(
         before = {each.id for each in ctx.checkpoints}
         is_known = catalog.known_window_of(ctx.store.session(ctx.id)) is not None
         default = None if is_known else ctx.window.size
-        compressed = _reviewed if review else _compressed
+        compressed = _review if review else _compress
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
             print_part(Aside("nothing was compressed"))
             return
@@ -111,24 +111,22 @@ def sessions_compress(
     if default is not None:
         yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
     yield from rung_parts(plan)
-    yield from _made(made)
+    yield from _checkpoint_lines(made)
     yield line
 
 
-def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
+def _compress(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
     with progress:
         return ctx.compress_conversation(ratio, guidance=keep)
 
 
-def _reviewed(
-    ctx: ContextManager, progress: Progress, ratio: float | None, keep: str
-) -> Plan | None:
+def _review(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan | None:
     with progress:
         proposal = ctx.propose_compression(target_ratio=ratio, guidance=keep)
-    return _edited(ctx, proposal) if proposal.checkpoints else proposal.plan
+    return _edit(ctx, proposal) if proposal.checkpoints else proposal.plan
 
 
-def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
+def _checkpoint_lines(made: Sequence[Checkpoint]) -> Iterator[Part]:
     for checkpoint in made:
         span = checkpoint.span
         covered = f"{counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
@@ -144,7 +142,7 @@ def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
 # --- a proposal in an editor ----------------------------------------------------------------------
 
 
-def _edited(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
+def _edit(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
     """Put the proposal in force with the edited summaries; None if the person refused. A summary
     that cannot be used is edited again, with the reason, until it can or stays unchanged.
 

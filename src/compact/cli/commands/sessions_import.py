@@ -67,7 +67,7 @@ def sessions_import(options: ImportOptions) -> Report:
         with opened(options, create=True) as catalog:
             whole = _as_new(read, options, catalog)
             progress.now(f"Storing {len(read.messages):,} messages")
-            stored = _stored(catalog, whole)
+            stored = _store(catalog, whole)
     yield {**session_json(stored), "store": catalog.file, "notes": notes}
     yield Aside(one_line(_line_of(stored, catalog.file), LONGEST_LINE))
     for note in notes:
@@ -79,7 +79,7 @@ def sessions_import(options: ImportOptions) -> Report:
 def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     source, data = bytes_of(options)
     if session_file.is_session_file(data):
-        return _exported(options, data, source)
+        return _read_export(options, data, source)
     if session_markdown.is_session_markdown(data):
         reason = "a session as Markdown, which is for reading only; export it as JSON to import it"
         raise InvalidTranscript(source, reason)
@@ -88,7 +88,7 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     return read, list(transcript.notes)
 
 
-def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
+def _read_export(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
     """The content of an exported session.
 
     Raises:
@@ -146,7 +146,7 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
         raise Stop(f"{taken}; import under another id: --as ID")
 
 
-def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
+def _store(catalog: SessionCatalog, whole: WholeSession) -> Session:
     """Store the whole session in one transaction: a failure leaves nothing behind.
 
     Raises:

@@ -237,12 +237,12 @@ def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
         text = f"{'(set by a model) ' * goal.is_models}{goal.text}"
-        words = "\n".join([one_line(text, 400), *_reached(goal)])
+        words = "\n".join([one_line(text, 400), *_steps_of(goal)])
         rows.append((one_line(goal.id[:length]), status, steps, words))
     return rows
 
 
-def _reached(goal: Goal) -> list[str]:
+def _steps_of(goal: Goal) -> list[str]:
     lines = [
         f"{task.status.replace('_', ' ')}: {task.text}{f' ({task.note})' if task.note else ''}"
         for task in goal.subtasks
@@ -298,7 +298,7 @@ def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Rep
     when = f"now, with {of_all}" if at == len(ctx.history) else f"at {at:,} of {of_all}"
     yield Styled(one_line(f"{ctx.id} · {when}", 200), "bold")
     yield from _room(ctx, context, at)
-    rows = list(_placed(ctx.history, context.messages[-most:]))
+    rows = list(_numbered(ctx.history, context.messages[-most:]))
     if left := len(context.messages) - len(rows):
         verb = "is" if left == 1 else "are"
         older = counted(left, "older message")
@@ -327,7 +327,7 @@ def _room(ctx: ContextManager, context: ActiveContext, at: int) -> Iterator[Show
     yield ""
 
 
-def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
+def _numbered(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
     """The messages of a context with their numbers and tokens. The next message is mostly the next
     of the history, so that position is tried first.
     """
@@ -354,7 +354,7 @@ def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Report:
     if what != "checkpoints":
         where = f"session {ctx.id!r}"
         name = one_of(what, list(stored), what="checkpoint", where=where)
-        yield from _read(stored[name], live=name in live)
+        yield from _checkpoint(stored[name], live=name in live)
         return
     listed = [checkpoint_json(c, live=c.id in live) for c in stored.values()]
     yield {"session": ctx.id, "window": ctx.window.size, "checkpoints": listed}
@@ -398,7 +398,7 @@ def _line(checkpoint: Checkpoint) -> str:
     return f"{one_line(checkpoint.id)}  {checkpoint.level}  {about} > {checkpoint.token_count:,}"
 
 
-def _read(checkpoint: Checkpoint, *, live: bool) -> Report:
+def _checkpoint(checkpoint: Checkpoint, *, live: bool) -> Report:
     verdicts = [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts]
     more = {"anchors": list(checkpoint.anchors), "verdicts": verdicts}
     yield {**checkpoint_json(checkpoint, live=live), **more, "summary": checkpoint.summary}

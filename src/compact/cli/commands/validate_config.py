@@ -27,7 +27,7 @@ def validate_config(
       COMPACT_TRIGGER_RATIO=0.8 compactctl validate-config compact.yaml --json
     """
     settings = settings_of(SettingsOptions(config=file))
-    wiring.token_counter_of(settings, "chat_completions")  # refuses a tokenizer that is none
+    wiring.token_counter_of(settings, "chat_completions")  # refuses an unknown tokenizer
     window = settings.window()
     values = settings.model_dump(mode="json")
     origins = {name: settings.origin(name) for name in settings.names()}

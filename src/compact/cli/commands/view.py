@@ -59,13 +59,13 @@ def view(
     output.check_name("-o", out)
     with Progress("Reading") as progress:
         if is_file(Path(options.session)):
-            name = _named(out, Path(options.session).stem, force=force)
-            data = _replayed(options, progress, verbatim=verbatim)
+            name = _file_for(out, Path(options.session).stem, force=force)
+            data = _replay_data(options, progress, verbatim=verbatim)
         else:
             with stores.opened(options) as catalog:
                 session = catalog.find(options.session)
-                name = _named(out, session.id, force=force)
-                data = _session_page(catalog, session, verbatim=verbatim)
+                name = _file_for(out, session.id, force=force)
+                data = _session_data(catalog, session, verbatim=verbatim)
         size = output.write(name, page.page_html(data))
     messages = len(data["messages"]["text"])
     yield {
@@ -84,7 +84,7 @@ def view(
         typer.launch(name)
 
 
-def _named(out: str | None, session_id: str, *, force: bool) -> str:
+def _file_for(out: str | None, session_id: str, *, force: bool) -> str:
     name = out or f"{_file_name(session_id)}.html"
     start = output.beginning_of(name, START)
     if start and not page.is_page(start) and not force:
@@ -96,13 +96,13 @@ def _file_name(session_id: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
 
 
-def _session_page(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
+def _session_data(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
     redactor = _redactor_of(catalog.settings, verbatim=verbatim)
     with stores.context_of(catalog, session) as ctx:
         return session_data.page_data(ctx, session, redactor=redactor)
 
 
-def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
+def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
     """The data of a file, as if the conversation had been held in that window: compressed by
     extraction wherever that was due. Nothing is stored.
 

@@ -8,7 +8,6 @@ as a stub for tool output, stands once in a list of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -33,14 +32,6 @@ VERSION = 1
 """The version of this data format."""
 
 
-@dataclass
-class _Texts:
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def number_of(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
-
-
 def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
@@ -53,8 +44,8 @@ def page_data(
     moves = ctx.moves()
     data = {
         "session": {**_session(session), "replayed": replayed},
-        "window": _window(ctx),
-        "texts": list(texts.numbers),
+        "window": {name: getattr(ctx.window, name) for name in ("size", "usable", "trigger")},
+        "texts": list(texts),
         "views": views,
         "moves": [_move(ctx, move) for move in moves],
         "other_windows": _other_windows(ctx),
@@ -89,11 +80,6 @@ def _session(session: Session) -> dict[str, Any]:
     }
 
 
-def _window(ctx: ContextManager) -> dict[str, int]:
-    window = ctx.window
-    return {"size": window.size, "usable": window.usable, "trigger": window.trigger}
-
-
 def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict[str, list[Any]]:
     return {
         "speaker": [speaker_of(message) for message in messages],
@@ -103,12 +89,14 @@ def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict
     }
 
 
-# --- what was seen --------------------------------------------------------------------------------
+# --- contexts -------------------------------------------------------------------------------------
 
 
-def _views(ctx: ContextManager, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], _Texts]:
-    """The recorded contexts, and the texts in them."""
-    texts = _Texts()
+def _views(
+    ctx: ContextManager, messages: Sequence[Message]
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The recorded contexts, and the texts in them with their numbers."""
+    texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
     for at in _looks(ctx, len(messages)):
@@ -132,7 +120,7 @@ def _items(
     context: ActiveContext,
     messages: Sequence[Message],
     places: dict[str, int],
-    texts: _Texts,
+    texts: dict[str, int],
 ) -> Iterator[Any]:
     """The messages of a context in order. A run of unchanged messages is `[first, last]`; anything
     else is an item with its kind, text and tokens.
@@ -156,7 +144,7 @@ def _items(
         if kind == "checkpoint":
             item["id"] = message.id
         else:
-            item["text"] = texts.number_of(words_of(message))
+            item["text"] = texts.setdefault(words_of(message), len(texts))
         if kind == "shortened":
             item["at"] = at
         yield item
