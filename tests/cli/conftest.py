@@ -23,6 +23,16 @@ class Ran(NamedTuple):
     err: str
 
 
+def refused(done, *reasons, code=2):
+    """The one line on stderr, which holds the reasons; nothing is on stdout."""
+    assert (done.code, done.out) == (code, ""), done
+    (line,) = done.err.splitlines()
+    assert "compactctl:" in line  # coloured on a terminal
+    for reason in reasons:
+        assert reason in line
+    return line
+
+
 @pytest.fixture(scope="session")
 def sample():
     """The conversation that comes with the package."""

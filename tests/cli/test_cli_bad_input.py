@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.cli.conftest import refused
+
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "x"}
@@ -42,17 +44,6 @@ FILES: dict[str, tuple[bytes | str, str]] = {
         "tools",
     ),
 }
-
-
-def refused(done, code=2):
-    """One line on stderr, nothing on stdout; the line."""
-    assert done.code == code, done
-    assert done.out == ""
-    assert "Traceback" not in done.err
-    lines = done.err.splitlines()
-    assert len(lines) == 1, done.err
-    assert lines[0].startswith("compactctl: ")
-    return lines[0]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -254,7 +245,7 @@ def test_closed_standard_streams_are_no_traceback(process, sample, tmp_path):
     for number, name in ((1, "out"), (2, "err")):
         arguments = ["compact", str(sample), "--max-tokens", "8000"]
         command = [sys.executable, "-c", code.format(number, name, arguments)]
-        env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
+        env = {**os.environ, "PYTHONPATH": str(sample.parents[3])}
         done = subprocess.run(command, capture_output=True, env=env, check=False, text=True)
         assert "Traceback" not in done.stderr
         assert done.returncode == (2 if name == "out" else 0), done.stderr

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from compact import ContextManager
-from compact.cli import colours
+from compact.cli import words
 from compact.cli.main import COMMANDS
 
 if os.name == "nt":
@@ -80,13 +80,13 @@ def test_who_asks_for_colours_is_heard(monkeypatch, chosen, given, on_a_terminal
     monkeypatch.setenv("TERM", "xterm")
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    before = colours.CHOSEN.set(chosen)
+    before = words.COLOUR.set(chosen)
     try:
-        assert colours.are_wanted(Stream(is_terminal=True)) is on_a_terminal
-        assert colours.are_wanted(Stream(is_terminal=False)) is in_a_pipe
-        assert not colours.are_wanted(None)
+        assert words.wants_colour(Stream(is_terminal=True)) is on_a_terminal
+        assert words.wants_colour(Stream(is_terminal=False)) is in_a_pipe
+        assert not words.wants_colour(None)
     finally:
-        colours.CHOSEN.reset(before)
+        words.COLOUR.reset(before)
 
 
 def test_the_option_holds_for_reports_and_for_one_command(run, sample):

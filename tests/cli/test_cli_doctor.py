@@ -288,13 +288,6 @@ def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):
     assert not list(tmp_path.glob("*.damaged*"))
 
 
-def test_lost_messages_are_named_by_number():
-    from compact.cli.commands.doctor import _spans as spans
-
-    assert spans([0, 1, 2, 5, 8, 9]) == "0-2, 5, 8-9"
-    assert spans(range(0, 100, 2)).endswith("22 …")
-
-
 def test_what_a_repair_could_not_save_is_the_last_word(run, chat):
     """NFR-2: nobody reads at the end that all is well where messages are lost."""
     os.truncate(chat, chat.stat().st_size // 3)

@@ -15,16 +15,9 @@ from compact import ContextManager, wiring
 from compact.errors import InvalidMessage, Superseded
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Session
-from tests.cli.conftest import ROOT, kept_in
+from tests.cli.conftest import ROOT, kept_in, refused
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes with names are Unix's")
-
-
-def refused(done, *reasons):
-    assert (done.code, done.out) == (2, ""), done
-    assert len(done.err.splitlines()) == 1, done.err
-    for reason in reasons:
-        assert reason in done.err
 
 
 # --- import ---------------------------------------------------------------------------------------
@@ -267,14 +260,14 @@ def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     """Its session stays as it is."""
     from compact.cli.commands import sessions_import
 
-    real = sessions_import._stored
+    real = sessions_import._store
 
     def slow(shelf, whole):
         with ContextManager(store=shelf.file, session_id=whole.session.id) as ctx:
             ctx.add_message(role="user", content="I was first.")
         real(shelf, whole)
 
-    monkeypatch.setattr(sessions_import, "_stored", slow)
+    monkeypatch.setattr(sessions_import, "_store", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
 

@@ -25,16 +25,9 @@ from compact.messages.messages import (
     ToolResult,
 )
 from compact.messages.sessions import Branch, Session
-from tests.cli.conftest import branched, kept_in, snapped
+from tests.cli.conftest import branched, kept_in, refused, snapped
 from tests.sizes import size
 from tests.strategies import wild
-
-
-def refused(done, *reasons):
-    assert (done.code, done.out) == (2, ""), done
-    assert len(done.err.splitlines()) == 1, done.err
-    for reason in reasons:
-        assert reason in done.err
 
 
 def everything(message):
@@ -325,7 +318,7 @@ def test_whatever_stands_for_a_message_it_is_one_or_an_error_of_ours(value):
 
 def markdown(*messages, title=None):
     session = Session(id="s", title=title, branch=Branch(id="s", session_id="s"))
-    return "".join(session_markdown.written(session, messages))
+    return "".join(session_markdown.markdown_of(session, messages))
 
 
 def test_markdown_can_be_read(run, chat):

@@ -11,7 +11,7 @@ import pytest
 from compact.cli.commands import doctor as checks
 from compact.cli.options import whole_number
 from compact.models.providers.clients import how_to_install
-from tests.cli.test_cli_bad_input import refused
+from tests.cli.conftest import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -5,7 +5,7 @@ A folder's `.env` names nobody elsewhere; whom a person names is said; no key is
 
 import pytest
 
-from tests.cli.test_cli_bad_input import refused
+from tests.cli.conftest import refused
 
 PLAN = ("dry-run", "--max-tokens", "8000")
 ELSEWHERE = (

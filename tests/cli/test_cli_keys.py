@@ -4,7 +4,7 @@ import multiprocessing
 
 import pytest
 
-from compact.cli.keys import own_key
+from compact.cli.jobs import own_key
 
 
 @pytest.fixture(autouse=True)

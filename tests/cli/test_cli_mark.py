@@ -118,7 +118,7 @@ def test_a_message_that_fits_nowhere_is_put_aside(run, tmp_path):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ((), "nothing is said of the session"),
+        ((), "nothing to change"),
         (("--done", "nope"), "no goal 'nope' in session 'harbour'; there is none at all"),
         (("--goal", "  "), "--goal: the goal is empty"),
         (("--pin", "nobody"), "no message"),

@@ -11,6 +11,7 @@ from compact import MemoryManager, SQLiteManager
 from compact.cli import progress
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
+from tests.cli.conftest import refused
 from tests.store.archiving_sessions import rows_of
 
 
@@ -176,12 +177,6 @@ def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatc
 
 
 # --- backups --------------------------------------------------------------------------------------
-
-
-def refused(done, *reasons):
-    assert (done.code, done.out) == (2, ""), done
-    for reason in reasons:
-        assert reason in " ".join(done.err.split())
 
 
 def test_a_store_is_backed_up_and_restored(run, chat, tmp_path):

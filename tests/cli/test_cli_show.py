@@ -12,6 +12,7 @@ from compact import ContextManager, wiring
 from compact.messages.checkpoints import is_checkpoint_text
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
+from tests.cli import conftest
 from tests.cli.conftest import branched, snapped
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
@@ -32,14 +33,9 @@ def told(run, chat):
 @pytest.fixture
 def refused(run, chat):
     """Run a command that is refused; its line."""
-
-    def _refused(command, *arguments):
-        done = run(command, "harbour", *arguments, "--store", chat)
-        assert (done.code, done.out) == (2, ""), done
-        assert len(done.err.splitlines()) == 1
-        return done.err
-
-    return _refused
+    return lambda command, *arguments: conftest.refused(
+        run(command, "harbour", *arguments, "--store", chat)
+    )
 
 
 # --- history --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from markdown_it import MarkdownIt
 
-from compact.cli.session_markdown import written
+from compact.cli.session_markdown import markdown_of
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Session
 
@@ -32,7 +32,7 @@ def rendered(text, **session):
     made = Session(
         id="s", branch=Branch(id="b", session_id="s"), created_at=at, updated_at=at, **session
     )
-    page = "".join(written(made, [Message(role="user", content=text, timestamp=at)]))
+    page = "".join(markdown_of(made, [Message(role="user", content=text, timestamp=at)]))
     return page, MarkdownIt("commonmark").parse(page)
 
 

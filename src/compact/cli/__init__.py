@@ -1,11 +1,12 @@
 """The command line, `compactctl`.
 
-`main` lists the commands and runs one. Each is one function in a module of its name in `commands`,
-which is imported when the command is run. Its docstring is its help. It yields what it tells
-(`told`), and `render` draws that.
+`main` lists the commands and runs one. Each command is a function in `commands`, in the module of
+its name; those of the group `memory` share one module. A module is imported when its command runs.
+The docstring of a command is its help. A command yields its output (`parts`), and `render` prints
+it.
 
-Shared by several commands: `options`; `settings`, the effective ones; `jobs`, a conversation from a
-file; `plans`, what a compression of it does; `stores`, sessions; `views`, how they are shown;
-`exchange` and `session_markdown`, sessions as files; `output`, bytes; `progress`, long work;
-`errors`, how a command ends; `helping`, help and the commands that went.
+Several commands share: `options`; `settings`, the effective ones; `jobs`, a conversation from a
+file; `plans`, what a compression does to it; `stores`, sessions; `views`, how sessions are shown;
+`exchange` and `session_markdown`, sessions as files; `output`, files and stdout; `progress`, long
+work; `errors`, exit codes and error lines; `helping`, help and removed commands.
 """

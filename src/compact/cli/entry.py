@@ -1,4 +1,4 @@
-"""The console entry: what must hold before anything else is imported, which takes a moment."""
+"""The console entry. It sets Ctrl-C up before anything else is imported: that takes a moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from compact.cli.interrupts import ending_at_once
 
 
 def run() -> None:
-    """Run the command line, and end the process with its exit code."""
+    """Run the command line and end the process with its exit code."""
     with ending_at_once():
         from compact.cli.main import main
     sys.exit(main())

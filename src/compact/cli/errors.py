@@ -1,6 +1,6 @@
-"""How a command ends: its exit code, and the one line on stderr that says why.
+"""The exit code of a command, and the one line on stderr that says why it failed.
 
-0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a bug in
+0 done · 1 cannot fit · 2 bad input or usage, or a store or model that cannot be used · 70 a bug in
 compact · 130 interrupted · 141 the reader of the output closed the pipe.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import typer
 
-from compact.cli.colours import WRONG, are_wanted, painted
 from compact.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
+from compact.cli.words import WRONG, painted, wants_colour
 from compact.errors import (
     WAYS,
     CannotFit,
@@ -31,16 +31,17 @@ from compact.secrets.redaction import Known, redact, without_credentials
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 
 CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, NOBODY_READS = 1, 2, 70, 141
-"""The exit codes above: scripts tell by them why a command ended, so none may change. 70 is what
-sysexits.h calls EX_SOFTWARE; 141 is 128 and SIGPIPE's number, as a shell says it."""
+"""Exit codes. Scripts read them, so none may change. 70 is EX_SOFTWARE of sysexits.h; 141 is 128
+and the number of SIGPIPE.
+"""
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
-"""Modules whose package has another name."""
+"""Module → its package, where the names differ."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-"""What Typer raises for a wrong command line; it has no public name."""
+"""What Typer raises for a wrong command line. It has no public name."""
 
 
 class Stop(CompactError):
-    """The command cannot go on for a reason of its own: bad usage, no room to write."""
+    """The command cannot go on, for example for bad usage or a file that must not be replaced."""
 
 
 WAYS_HERE = {
@@ -52,17 +53,17 @@ WAYS_HERE = {
     "and tail of one)",
     "goals": "end goals with `mark SESSION --done ID`",
 }
-"""Remedies for a floor that is too large, as commands and options."""
+"""Remedies for content that cannot be shortened and does not fit, as commands and options."""
 
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
-    """The exit code of an error, and the line to print; None where silence is better."""
+    """The exit code of an error, and the line to print; None where nothing is printed."""
     match error:
         case _ if is_interrupt(error):
             return INTERRUPTED, "interrupted; nothing was written"
         case CannotFit() | SummaryRejected():
-            told = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
-            return CANNOT_FIT, told
+            line = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
+            return CANNOT_FIT, line
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
         case Superseded():
@@ -83,7 +84,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
 
 
 def what_is_missing(error: BaseException) -> str | None:
-    """Which package must be installed, where an error means that one is not there."""
+    """The line that names the package to install, where the error is a missing import."""
     root = (getattr(error, "name", None) or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or root in ("", "compact"):
         return None
@@ -92,7 +93,6 @@ def what_is_missing(error: BaseException) -> str | None:
 
 
 def _usage(error: Exception) -> str:
-    """What Typer found wrong, and where to read on."""
     words: str = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     command = "compactctl" if context is None else context.command_path
@@ -100,36 +100,36 @@ def _usage(error: Exception) -> str:
     return f"{words.rstrip('.')}{join} {command} --help"
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- standard error -------------------------------------------------------------------------------
 
 REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
-"""What counts as a secret too in what is said, since the settings are known."""
+"""Recognizes the secrets of the settings. It is set as soon as the settings are read."""
 
 
-def without_secrets(told: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """What is told of an error, or of a file that is broken, without the secrets in its texts."""
-    match told:
+def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value without the secrets in its texts."""
+    match value:
         case str():
-            return redact(told, Known(redactor=REDACTOR.get())).text
+            return redact(value, Known(redactor=REDACTOR.get())).text
         case Mapping():
-            return {key: without_secrets(value) for key, value in told.items()}
+            return {key: without_secrets(item) for key, item in value.items()}
         case list() | tuple():
-            return [without_secrets(each) for each in told]
+            return [without_secrets(item) for item in value]
         case _:
-            return told
+            return value
 
 
 def say(line: str, *, is_error: bool = False) -> None:
-    """Print one line on stderr, whatever the terminal can show; never raises."""
+    """Print one line on stderr, without control characters. Never raises."""
     # First the whole: a secret may be several words, or several lines.
     words = " ".join(map(without_credentials, without_secrets(line).split()))
-    shown = "".join(c if c.isprintable() else " " for c in words)
+    printable = "".join(c if c.isprintable() else " " for c in words)
     name = "compactctl:"
-    _write(f"{painted(name, WRONG) if is_error and are_wanted(sys.stderr) else name} {shown}")
+    _write(f"{painted(name, WRONG) if is_error and wants_colour(sys.stderr) else name} {printable}")
 
 
 def say_where(error: BaseException) -> None:
-    """Print on stderr where an error came from, for whoever reports it."""
+    """Print the traceback of an error on stderr."""
     lines = without_secrets("".join(traceback.format_exception(error)))
     _write("".join(c if c.isprintable() or c in "\n\t" else " " for c in lines.rstrip()))
 

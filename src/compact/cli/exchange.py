@@ -1,4 +1,4 @@
-"""Sessions of the store as files: where one may be written, and what is written."""
+"""Exports of sessions: which files may be written, and what is written."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from compact.models.resolving import DEFAULT_WINDOW
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
-    """Refuse what a session must not take the place of, before any work.
+    """Refuse files that an export must not replace. It runs before any work is done.
 
     Raises:
-        Stop: OUT is the store, a file of its, or a file that no export wrote.
+        Stop: OUT is the store, a file of the store, or a file that no export wrote.
     """
     output.refuse_store(out)
     store = str(named_path(catalog.file))
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
         raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)
-    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
-    if start and not known and not force:
+    is_export = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not is_export and not force:
         raise Stop(f"{out} exists and is not an exported session; --force replaces it")
 
 
 def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
-    """What is written: a whole session, or one branch of it. Goals and pins are those of the branch
-    that is open, and stay out of another one's file. The window changes nothing of it.
+    """The content of an export: a whole session, or one branch of it. Goals and pins belong to the
+    open branch; the file of another branch has none. The window has no effect on the result.
     """
     with context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
         chosen = session.branch if branch is None else branch
@@ -57,8 +57,8 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
     )
 
 
-def written(file: SessionFile, *, as_text: bool) -> str:
-    """The file's text: Markdown to be read, or JSON to be imported again."""
+def text_of(file: SessionFile, *, as_text: bool) -> str:
+    """The text of the file: Markdown for reading, or JSON for importing."""
     if as_text:
-        return "".join(session_markdown.written(file.session, file.messages))
+        return "".join(session_markdown.markdown_of(file.session, file.messages))
     return "".join(session_file.written(file))

@@ -1,6 +1,4 @@
-"""Groups of commands and their help: each command a line, in colours where they are wanted; and
-where commands went that are no more.
-"""
+"""Help of commands and groups, in colours where they are wanted, and hints for removed commands."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from compact.cli.colours import HEADING, NAME, are_wanted, painted
+from compact.cli.words import HEADING, NAME, painted, wants_colour
 
 LISTS = ("Arguments:", "Options:", "Commands:")
-"""The parts of help that hold two columns."""
+"""Sections of help with two columns."""
 GONE: Mapping[str, str] = {
     "branch": "ContextManager.branch(at=N)",
     "checkpoints": "compactctl show SESSION checkpoints",
@@ -42,48 +40,51 @@ GONE: Mapping[str, str] = {
     "sessions unpin": "compactctl mark SESSION --unpin MESSAGE",
     "snapshot": "/snapshot in compactctl chat, and ContextManager.snapshot()",
 }
-"""Command of 0.1 that went → what has its place. The table goes with the next release."""
+"""Removed command of 0.1 → its replacement. The table goes with the next release."""
 
 
 class OneCommand(TyperCommand):
-    """A command with such help."""
+    """A command whose help may be coloured."""
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-        """The help as it is printed."""
-        return _shown(super().get_help(ctx), ctx)
+        """The text of the help."""
+        return _help_text(super().get_help(ctx), ctx)
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands, each of which is loaded when it is run."""
+    """A group of commands. A command is imported when it runs."""
 
     lines: Mapping[str, str]
-    """Name → what the list of commands says of it."""
+    """Command → its line in the list of commands."""
     load: Callable[[str], Any]
-    """Gives the command of a name."""
+    """Imports the command of a name."""
 
     def hold(self, lines: Mapping[str, str], load: Callable[[str], Any]) -> None:
-        """Say which commands there are."""
+        """Set the commands of the group."""
         self.lines, self.load = lines, load
         self.commands = {name: TyperCommand(name, help=line) for name, line in lines.items()}
         self.is_naming = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
-        """The command of that name."""
+        """The command of a name."""
         if self.is_naming or cmd_name not in self.lines:
             return self.commands.get(cmd_name)
         return self.load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
-        """The command that is named first. Of one that went it is said where it went, and of a file
-        what is done with files.
+        """The command that the first argument names.
+
+        Raises:
+            Stop: the command was removed, or the argument is a file; the text says what to
+                type.
         """
         name = args[0]
         path = f"{ctx.command_path} {name}".partition(" ")[2]
         if path in GONE:
-            raise _refused(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+            raise _stop(f"the command {path} is gone; its place is taken by: {GONE[path]}")
         if ctx.parent is None and name not in self.lines and os.path.isfile(name):
             file = shlex.quote(name)
-            raise _refused(
+            raise _stop(
                 f"{name} is a file, and no command stands before it. To count: compactctl tokens "
                 f"{file}; to compress it: compactctl compact {file} --max-tokens 8000; to make a "
                 f"session of it: compactctl sessions import {file}"
@@ -91,7 +92,7 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - as above
-        """The names of commands and options for a shell, without loading a command."""
+        """Names of commands and options for a shell. No command is imported."""
         self.is_naming = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -99,30 +100,29 @@ class CommandGroup(TyperGroup):
             self.is_naming = False
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
-        """The help as it is printed."""
-        return _shown(super().get_help(ctx), ctx)
+        """The text of the help."""
+        return _help_text(super().get_help(ctx), ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
-        """List the commands alone: the options stand in the line of the usage."""
+        """List the commands only: the usage line already shows the options."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.lines.items()))
 
 
-def _refused(line: str) -> Exception:
+def _stop(line: str) -> Exception:
     from compact.cli.errors import Stop
 
     return Stop(line)
 
 
-def _shown(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-    if not are_wanted(sys.stdout):
+def _help_text(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
+    if not wants_colour(sys.stdout):
         return text
     ctx.color = True  # else Typer takes the colours out again where it prints to a pipe
     return "\n".join(_coloured(text))
 
 
 def _coloured(text: str) -> Iterator[str]:
-    """The lines of help: headings, what is typed, and what is said of it."""
     in_list = False
     for line in text.split("\n"):
         words = line.strip()

@@ -1,4 +1,4 @@
-"""Ctrl-C, which must end the process quietly at any moment, also while modules are imported."""
+"""Ctrl-C. It must end the process quietly at any moment, also while modules are imported."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 INTERRUPTED = 130
-"""The exit code."""
+"""The exit code after Ctrl-C: 128 and the number of SIGINT."""
 TRACEBACK = "COMPACT_TRACEBACK"
-"""The variable that asks for tracebacks."""
+"""The environment variable that turns tracebacks on."""
 
 
 @contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process there and then: Python may lose an exception within an import."""
+    """Let Ctrl-C end the process at once: Python may lose an exception inside an import."""
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if before is not signal.default_int_handler or os.environ.get(TRACEBACK) or not is_main:
@@ -30,7 +30,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or what a library made of it."""
+    """Whether an error is Ctrl-C, or was raised by a library because of it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):

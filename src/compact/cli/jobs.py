@@ -1,17 +1,20 @@
-"""A conversation that is read from a file, what it is counted with, and the plan for it."""
+"""A conversation from a file: its options, messages and plan, and the key for its checkpoints."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkstemp
 from time import monotonic
 from typing import Annotated
 
 from compact import wiring
 from compact.cli.errors import Stop
-from compact.cli.keys import own_key
 from compact.cli.options import (
     CountOptions,
     Keep,
@@ -30,18 +33,20 @@ from compact.exchange import session_file
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
+from compact.session.compress import SHORTEST_KEY
 from compact.session.one_call import plan
 
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 20
-"""Characters of the longest position that is read: a longer one is no message's, and Python refuses
-to read thousands of digits as a number."""
+"""Digits of a position. Longer ones name no message, and Python refuses to parse thousands of
+digits.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """Options of every command that reads a conversation from a file."""
+    """Options of commands that read a conversation from a file."""
 
     file: Annotated[
         str, argument("FILE", "A conversation in any known format; - is standard input.")
@@ -57,7 +62,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(ReadOptions, CountOptions):
-    """Options of every command about a file."""
+    """Options of commands about one file."""
 
     active: Annotated[bool, flag("--active", "Only the part after the file's last compaction.")] = (
         False
@@ -66,7 +71,7 @@ class FileOptions(ReadOptions, CountOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(FileOptions):
-    """Options of every command that plans for a file."""
+    """Options of commands that plan a compression."""
 
     max_tokens: Annotated[
         int | None,
@@ -97,17 +102,17 @@ class PlanOptions(FileOptions):
 
 @dataclass(frozen=True)
 class Job:
-    """A conversation, and what it is worked on with."""
+    """A conversation with its settings and token counter."""
 
     settings: CompactConfig
     transcript: wiring.Transcript
     counter: TokenCounter
     since: float = field(default_factory=monotonic)
-    """When the work on it began, by `monotonic`."""
+    """When the work began, by `monotonic`."""
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The conversation's messages."""
+        """The messages of the conversation."""
         return self.transcript.messages
 
 
@@ -115,7 +120,8 @@ class Job:
 
 
 def job_of(options: FileOptions) -> Job:
-    """Read what the options name; for a plan, what the result can hold of it.
+    """Read the conversation that the options name. For a plan, only messages that the output format
+    can hold are read.
 
     Raises:
         InvalidTranscript: the file is unknown or broken.
@@ -132,8 +138,8 @@ def job_of(options: FileOptions) -> Job:
 
 
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
-    """What the file is called where something is said of it, and what it holds. It is read once,
-    since a pipe gives its bytes only once.
+    """The name of the file for messages to people, and its bytes. The file is read only once,
+    because a pipe can be read only once.
 
     Raises:
         Stop: an option is wrong.
@@ -156,10 +162,10 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
 def transcript_of(
     options: ReadOptions, source: str, data: bytes, *, active: bool = False, writable: bool = False
 ) -> wiring.Transcript:
-    """The conversation in a file's bytes.
+    """The conversation in the bytes of a file.
 
     Raises:
-        InvalidTranscript: it is unknown or broken, or a schema of a tool in it is.
+        InvalidTranscript: the file is unknown or broken, or holds an invalid tool schema.
     """
     transcript = wiring.read_transcript(
         source,
@@ -180,11 +186,11 @@ def transcript_of(
 
 
 def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
-    """The conversation that the options name, and what a compression of it does.
+    """The conversation that the options name, and the plan for its compression.
 
     Raises:
-        CannotFit: what may not be shortened exceeds the limit.
-        Stop: no limit is given, or a pin fits no message.
+        CannotFit: the content that cannot be shortened exceeds the limit.
+        Stop: there is no limit, or a pin matches no message.
     """
     job = job_of(options)
     limit = _limit_of(job.settings, options.max_tokens)
@@ -200,8 +206,8 @@ def plan_of(
     progress: Progress | None = None,
     key: bytes | None = None,
 ) -> Plan:
-    """The plan for the job within a limit; events go to stderr where the settings ask for them.
-    Without a key the person's own is taken.
+    """The plan for the job within a limit. Events go to stderr if the settings say so. Without a
+    key, the user's own is taken.
     """
     bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
     try:
@@ -225,11 +231,6 @@ def plan_of(
 
 
 def _limit_of(settings: CompactConfig, asked: int | None) -> int:
-    """The ceiling: what was asked for, else what a prompt may use of the settings' window.
-
-    Raises:
-        Stop: neither is given.
-    """
     if asked is not None:
         return asked
     window = settings.window()
@@ -247,12 +248,11 @@ def _limit_of(settings: CompactConfig, asked: int | None) -> int:
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
     """The positions of the pinned messages, ascending.
 
-    Numbers count from 0, or back from -1, as in Python. What is the id of a message means that
-    one; any other text means the messages that hold it in their words, in a tool call or in a
-    tool's answer.
+    A pin is a position as in Python (from 0, or back from -1), or the id of a message. Any other
+    text selects the messages that contain it in their words, a tool call or a tool result.
 
     Raises:
-        Stop: there is no such message, or none holds the text.
+        Stop: there is no such message, or no message contains the text.
     """
     return sorted({position for pin in pins for position in _positions(pin, messages)})
 
@@ -263,19 +263,19 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
         return
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it contains")
-    found = [i for i, message in enumerate(messages) if message.id == pin]
-    found = found or [i for i, message in enumerate(messages) if _holds(message, pin)]
-    if not found:
+    matches = [i for i, message in enumerate(messages) if message.id == pin]
+    matches = matches or [i for i, message in enumerate(messages) if _holds(message, pin)]
+    if not matches:
         raise Stop(f"--pin {pin!r}: no message contains this text")
-    yield from found
+    yield from matches
 
 
 def _position(pin: str, count: int) -> int:
     number = int(pin) if len(pin) <= _LONGEST_NUMBER else count
     position = number if number >= 0 else count + number
     if not 0 <= position < count:
-        shown = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
-        raise Stop(f"--pin {shown}: there are messages 0 to {count - 1:,}")
+        name = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
+        raise Stop(f"--pin {name}: there are messages 0 to {count - 1:,}")
     return position
 
 
@@ -285,3 +285,40 @@ def _holds(message: Message, text: str) -> bool:
         for part in message.parts
         if not isinstance(part, Thinking)
     )
+
+
+def own_key() -> bytes | None:
+    """The key by which a user's command line recognizes the checkpoints that it wrote into files.
+    It is a secret file of the user, made on first use. None where no file can be kept: then the key
+    of this process is used.
+    """
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        file = state / "compact" / "key"
+        return _read_key(file) or _new_key(file)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _read_key(file: Path) -> bytes | None:
+    """The key in the file; None where there is no file, or a crash cut it short."""
+    with suppress(FileNotFoundError):
+        if len(key := file.read_bytes()) >= SHORTEST_KEY:
+            return key
+    return None
+
+
+def _new_key(file: Path) -> bytes | None:
+    """Write a new key, whole or not at all. If another process was faster, its key is returned."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made, name = mkstemp(dir=file.parent, prefix=".key-")
+    try:
+        with os.fdopen(made, "wb") as out:
+            out.write(secrets.token_hex(32).encode())
+        if file.exists() and _read_key(file) is None:
+            file.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            os.link(name, file)
+        return _read_key(file)
+    finally:
+        os.unlink(name)

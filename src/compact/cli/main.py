@@ -1,4 +1,4 @@
-"""`compactctl`: the list of its commands, and the one place that catches everything."""
+"""`compactctl`: the list of its commands, and the one place that catches every error."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ COMMANDS: Mapping[str, str] = {
     "validate-config": "Check the settings, and show where each came from.",
     "demo": "Compress the bundled sample of 511 messages.",
 }
-"""Command → what help says of it, in the order help lists them. A command is the function of its
-name in the module of its name in `commands`.
+"""Command → its line in help, in the order of help. A command is the function of its name in the
+module of its name in `commands`; those of `memory` share a module.
 """
 GROUPS: Mapping[str, str] = {
     "sessions": """Stored conversations: list, import, export, compress.
@@ -65,7 +65,7 @@ Digests and archives are those of one scope; a backup holds the whole store.
 }
 """Group → its help."""
 TAKES_NUMBERS = {"expand"}
-"""Commands that are given a message's number, which may be negative and is no option then."""
+"""Commands with a message number as argument: a negative one is no option."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -95,7 +95,7 @@ def _root(
 
 
 def command_line() -> CommandGroup:
-    """All commands."""
+    """The group of all commands."""
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app = typer.Typer(
         name="compactctl",
@@ -109,7 +109,6 @@ def command_line() -> CommandGroup:
 
 
 def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGroup:
-    """The group that an app describes, with its commands."""
     app.callback(invoke_without_command=True)(start)
     group = cast("CommandGroup", get_group(app))
     lines: dict[str, str] = {}
@@ -119,14 +118,13 @@ def _group(app: typer.Typer, start: Callable[..., None], name: str) -> CommandGr
             lines |= {rest: line} if first == name else {}
         else:
             lines[first] = GROUPS[first].partition("\n")[0] if rest else line
-    group.hold(lines, partial(_loaded, name))
+    group.hold(lines, partial(_load, name))
     if not name:
         group.params.extend(get_install_completion_arguments())
     return group
 
 
-def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
-    """The command, or the group, of that name."""
+def _load(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
     if name in GROUPS:
         app = typer.Typer(
             name=name, cls=CommandGroup, help=GROUPS[name], options_metavar="[--help]", **PLAIN
@@ -140,23 +138,24 @@ def _loaded(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
 
 
 def function_of(path: str) -> Callable[..., None]:
-    """The function of a command, such as `sessions list`."""
+    """The function of a command such as `sessions list`."""
     name = path.replace("-", "_").replace(" ", "_")
+    file = "memory" if path.startswith("memory ") else name
     with ending_at_once():
-        module = import_module(f"compact.cli.commands.{name}")
+        module = import_module(f"compact.cli.commands.{file}")
     return cast("Callable[..., None]", getattr(module, name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code. Prints one line on stderr where it fails, and no traceback
-    unless `COMPACT_TRACEBACK` asks for one.
+    """Run a command and return its exit code. An error prints one line on stderr.
+    `COMPACT_TRACEBACK` turns tracebacks on.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
             stream.reconfigure(errors="replace")
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        code = command_line()(given, prog_name="compactctl", standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        code = command_line()(words, prog_name="compactctl", standalone_mode=False)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -168,13 +167,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, line = errors.ending_of(error)
         if line is not None:
             errors.say(line, is_error=True)
-        _let_go_of(sys.stdout)
-        _let_go_of(sys.stderr)
+        _drop_buffer(sys.stdout)
+        _drop_buffer(sys.stderr)
     return code if isinstance(code, int) else 0
 
 
-def _let_go_of(stream: TextIO | None) -> None:
-    """What is still buffered for a reader who left is dropped, not complained about at exit."""
+def _drop_buffer(stream: TextIO | None) -> None:
+    """Drop buffered output where the reader closed the pipe: else Python complains at exit."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):

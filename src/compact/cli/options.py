@@ -1,7 +1,7 @@
-"""Options that several commands take, each defined once.
+"""Options that several commands share, each defined once.
 
-Each class holds the options of a group of commands. A command takes one such value, and its own
-options as further parameters.
+A class holds the options of a group of commands. A command takes one value of such a class, and its
+own options as further parameters.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.cli.colours import CHOSEN, When
-from compact.cli.render import tell
-from compact.cli.told import Telling
+from compact.cli.parts import Report
+from compact.cli.render import print_report
+from compact.cli.words import COLOUR, When
 from compact.messages.sizes import size_in
 
 EXAMPLES = "Examples:"
-"""Where the part of a command's docstring begins that help shows line by line."""
+"""The heading in a command's docstring after which help keeps the line breaks."""
 
 PAGE = 50
-"""Rows that are shown unless more are asked for."""
+"""Rows shown by default."""
 FOUND = 10
-"""Messages that are found unless more are asked for."""
+"""Search results shown by default."""
 LARGEST = 1_000_000_000
-"""The largest number that means something: of tokens, of messages, of rows."""
+"""The largest number accepted for tokens, messages and rows."""
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
-    """The number that a text means, `8_000`, `8,000`, `8k` and `1.5m` included (a default is a
-    number already).
+    """The number in a text, such as `8_000`, `8,000`, `8k` or `1.5m`. A default is a number
+    already.
 
     Raises:
-        typer.BadParameter: it is none, less than `least`, or more than anything here can have.
+        typer.BadParameter: the text is no number, or lies outside `least` to `LARGEST`.
     """
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
         return number
     what = f"a whole number from {least} to {LARGEST:,}, such as {example}"
-    raise typer.BadParameter(f"{_named(text)} is not {what}")
+    raise typer.BadParameter(f"{quoted(text)} is not {what}")
 
 
 def position(text: str | int) -> int:
-    """The number of a message that a text means, counted from 0.
+    """The position of a message, from 0.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: the text is no position.
     """
     return whole_number(text, least=0, example="120")
 
 
 def count(text: str | int) -> int:
-    """How many of something, from 1, a text means.
+    """A count, from 1.
 
     Raises:
-        typer.BadParameter: it is no such number.
+        typer.BadParameter: the text is no count.
     """
     return whole_number(text, example="120")
 
 
 def day(text: str) -> datetime:
-    """The time that a text means: a day, or a day with its time.
+    """The time that a text names: a day, or a day with a time. Without a zone it is UTC.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: the text is no day.
     """
     try:
         at = datetime.fromisoformat(text)
@@ -78,7 +78,8 @@ def day(text: str) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _named(text: object) -> str:
+def quoted(text: object) -> str:
+    """A value from the command line for an error; `this` if it is long."""
     return repr(text) if len(str(text)) < 40 else "this"
 
 
@@ -86,17 +87,17 @@ def _named(text: object) -> str:
 
 
 def number_option(help: str, parser: Callable[[str], object] = whole_number) -> Any:  # noqa: ANN401
-    """An option that takes a number: of tokens, unless another reader is given."""
+    """An option with a number; by default a number of tokens."""
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
-    """An option that takes a text."""
+    """An option with a text."""
     return typer.Option(metavar=metavar, help=help)
 
 
 def flag(name: str, help: str) -> Any:  # noqa: ANN401
-    """An option that is given or not, and has no opposite."""
+    """An option without a value and without an opposite."""
     return typer.Option(name, help=help)
 
 
@@ -105,7 +106,7 @@ def argument(
     help: str,
     completed: Callable[[typer.Context, str], list[str]] | None = None,
 ) -> Any:  # noqa: ANN401
-    """What is given by its place; `completed` says how what was typed of it may go on."""
+    """A positional argument; `completed` gives completions for a shell."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
 
 
@@ -150,14 +151,14 @@ class JsonOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsOptions(JsonOptions):
-    """Options of every command with settings."""
+    """Options of commands with settings."""
 
     config: Annotated[str | None, text_option("FILE", "Settings, as YAML or JSON.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountOptions(SettingsOptions):
-    """Options of every command that counts tokens."""
+    """Options of commands that count tokens."""
 
     model: Annotated[
         str | None,
@@ -180,10 +181,10 @@ class CountOptions(SettingsOptions):
 # --- from options to a command --------------------------------------------------------------------
 
 
-def command(run: Callable[..., Telling]) -> Callable[..., None]:
-    """Make a function a command. Its first parameter is a value of the options that it has in
-    common with others; the other parameters are options of its own, which help shows first. What
-    it tells is printed, as JSON or for a person.
+def command(run: Callable[..., Report]) -> Callable[..., None]:
+    """Make a function a command. Its first parameter holds the options that it shares with other
+    commands; its other parameters are its own options, and come first in help. The output is
+    printed as JSON or for a person.
     """
     hints = get_type_hints(run, include_extras=True)
     first, *own = inspect.signature(run).parameters.values()
@@ -206,8 +207,8 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     @functools.wraps(run)
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
-        CHOSEN.set(value.color)
-        tell(run(value, **given), as_json=value.json)
+        COLOUR.set(value.color)
+        print_report(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
     called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")

@@ -1,4 +1,4 @@
-"""Where bytes go: data on stdout, files written whole or not at all."""
+"""Output: data on stdout, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from compact.cli.errors import Stop
 from compact.files import write_whole
 
 DATABASE = b"SQLite format 3\0"
-"""How every store begins."""
+"""The first bytes of every store."""
 BESIDE = ("-wal", "-shm", "-journal")
-"""How the names of the files end that belong to a store."""
+"""Endings of the files that SQLite keeps beside a store."""
 
 
 def print_data(text: str) -> None:
-    """Write text to stdout as UTF-8, whatever the terminal's encoding: a file may be behind it.
+    """Write text to stdout as UTF-8, whatever the terminal's encoding: stdout may be a file.
 
     Raises:
-        Stop: not all of it could be written.
+        Stop: the text could not be written in full.
     """
     data = text.encode("utf-8", "replace")
     with _explained("standard output"):
@@ -35,28 +35,28 @@ def print_data(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Write a value to stdout as JSON, indented."""
+    """Write a value to stdout as indented JSON."""
     print_data(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def check_name(option: str, name: str | None) -> None:
-    """Refuse the empty name of a file.
+    """Refuse an empty file name.
 
     Raises:
-        Stop: it is empty.
+        Stop: the name is empty.
     """
     if name == "":
         raise Stop(f"{option}: an empty name")
 
 
 def write(name: str | None, text: str) -> int | None:
-    """Write text to a file whole or not at all, or to stdout where none is named; returns the bytes
-    of the file.
+    """Write text to a file, whole or not at all, or to stdout without a name. Returns the bytes of
+    the file.
 
-    A device or a pipe is written as it is; a link keeps pointing where it points.
+    A device or a pipe is written directly. A link stays a link.
 
     Raises:
-        Stop: it could not be written, or a store is there; what was there before is untouched.
+        Stop: the file could not be written, or is a store. The old file is untouched.
     """
     if name is None:
         print_data(text)
@@ -77,14 +77,14 @@ def write(name: str | None, text: str) -> int | None:
 
 
 def refuse_store(name: str) -> None:
-    """Refuse to write where a store is, or a file that belongs to one.
+    """Refuse to write to a store, or to a file that belongs to one.
 
     Raises:
-        Stop: saying so.
+        Stop: the name is such a file.
     """
     try:
         path = os.path.realpath(name)
-    except (OSError, ValueError):  # whoever writes there says what is wrong with the name
+    except (OSError, ValueError):  # the write itself reports a wrong name
         return
     for ending in ("", *BESIDE):
         store = path.removesuffix(ending)
@@ -94,7 +94,7 @@ def refuse_store(name: str) -> None:
 
 
 def beginning_of(name: str, size: int) -> bytes:
-    """The first bytes of a file; none where there is no such file, or one that is no plain file."""
+    """The first bytes of a regular file; empty where there is none."""
     with contextlib.suppress(OSError, ValueError):
         if os.path.isfile(name):
             with open(name, "rb") as stream:

@@ -1,6 +1,4 @@
-"""What a compression of a conversation from a file does: as JSON values, in parts for a person, and
-by message before and after.
-"""
+"""The result of a compression of a file: as JSON values, as parts, and message by message."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from time import monotonic
 from typing import Any, get_args
 
 from compact.cli.jobs import Job
-from compact.cli.told import Bar, Cell, Shown, Styled, Table
+from compact.cli.parts import Bar, Cell, Shown, Styled, Table
 from compact.cli.views import tokens_by_part
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.engine.plan import Fate, Plan, RungName
@@ -25,7 +23,7 @@ FATES: tuple[str, ...] = get_args(Fate)
 
 @dataclass(frozen=True)
 class ShownChange:
-    """What became of one message; `number` counts from 0 and is None for what is new."""
+    """The outcome of one message. `number` counts from 0; it is None for a message that is new."""
 
     number: int | None
     speaker: str
@@ -35,13 +33,14 @@ class ShownChange:
     tokens_before: int
     tokens_after: int
     why: str = ""
-    """What became of it and why, in words."""
+    """The outcome and its reason, in words."""
 
 
 def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
-    """Every message of the conversation in order, and what is new where it stands.
+    """The outcomes of all messages in order, new messages included.
 
-    Groups are shortened as a whole; a message of one that stayed as it was counts as kept.
+    A group of calls and results is shortened together; a message of it that did not change counts
+    as kept.
     """
     news = _news(plan, job)
     after = {message.id: message for message in plan.context.messages}
@@ -69,12 +68,11 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
 
 
 def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
-    """What the context holds that the conversation does not, by the id of the message before it."""
-    known = {message.id for message in job.messages}
+    old_ids = {message.id for message in job.messages}
     news: dict[str, list[ShownChange]] = {}
     last = ""
     for message in plan.context.messages:
-        if message.id in known:
+        if message.id in old_ids:
             last = message.id
             continue
         speaker = speaker_of(message)
@@ -85,7 +83,7 @@ def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
 
 
 def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
-    """What became of how many messages of the conversation, by who spoke."""
+    """Speaker → outcome → number of messages."""
     rows: dict[str, Counter[str]] = {}
     for change in changes:
         if change.number is not None:
@@ -96,12 +94,12 @@ def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]
 
 
 def margin_of(counter: TokenCounter) -> float:
-    """The share by which an estimate lies above a typical count; 0 for exact counts."""
+    """The share by which an estimate exceeds a typical count; 0 for exact counts."""
     return float(getattr(counter.estimator, "margin", 0.0))
 
 
 def source_json(job: Job) -> dict[str, Any]:
-    """What was read and how it is counted, as JSON values."""
+    """The source and the tokenizer, as JSON values."""
     return {
         "file": job.transcript.source,
         "format": job.transcript.format,
@@ -113,7 +111,7 @@ def source_json(job: Job) -> dict[str, Any]:
 
 
 def source_parts(job: Job) -> Iterator[Shown]:
-    """What was read, how it is counted, and what the reader left out."""
+    """The source, the tokenizer and the reader's notes."""
     transcript, counter = job.transcript, job.counter
     how = "exact"
     if not counter.exact:
@@ -125,7 +123,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
 
 
 def window_of(plan: Plan, job: Job) -> dict[str, int]:
-    """Where the tokens of the new context are: by part, what is free included."""
+    """Part of the window → tokens of the new context, free tokens included."""
     pinned = {job.messages[i].id for i, fate in plan.fates.items() if fate == "pinned"}
     parts = tokens_by_part(plan.context.messages, job.counter, pinned)
     parts["checkpoint"] += parts.pop("record")
@@ -158,12 +156,11 @@ LEGEND = (
     "kept, pinned: word for word. masked: a note in place of tool output. clipped: head and tail. "
     "covered: in a checkpoint."
 )
-"""What becomes of messages, in words."""
 
 
 def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown]:
-    """What goes in and what comes out, what is done and why, and the new window; with details also
-    what may not be shortened and what becomes of the messages.
+    """The sizes, the steps with their reasons, and the new window. With details also the content
+    that cannot be shortened, and the outcomes by speaker.
     """
     yield from size_parts(plan, job)
     yield from rung_parts(plan)
@@ -178,22 +175,22 @@ def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown
 
 
 def window_bar(plan: Plan, job: Job) -> Bar:
-    """Where the tokens of the new context are, drawn."""
+    """The new context as a bar."""
     return Bar(window_of(plan, job), plan.limit)
 
 
 def result_line(plan: Plan, since: float) -> Styled:
-    """The result in one line: tokens before and after, the share that is gone, and the seconds
-    since the work began (by `monotonic`).
+    """The result in one line: tokens before and after, the share saved, and the seconds since
+    `since` (by `monotonic`).
     """
     before, after = plan.tokens_before, plan.tokens_after
-    known = f"more than {plan.limit:,}" if before is None else f"{before:,}"
+    size = f"more than {plan.limit:,}" if before is None else f"{before:,}"
     less = f", −{1 - after / before:.0%}".replace("%", " %") if before and after < before else ""
-    return Styled(f"{known} → {after:,} tokens{less}, {monotonic() - since:.1f} s", "bold")
+    return Styled(f"{size} → {after:,} tokens{less}, {monotonic() - since:.1f} s", "bold")
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """What went in and what came out, the result first."""
+    """The sizes before and after, the result first."""
     yield result_line(plan, job.since)
     messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
     yield f"{messages}, at most {plan.limit:,} tokens"
@@ -211,11 +208,11 @@ STEPS: Mapping[RungName, str] = {
     "close": "answer calls",
     "rest": "the rest",
 }
-"""What a step is called where its own name is a word of ours."""
+"""Step → its name for people, where its own is a term of compact."""
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
-    """The rungs of the ladder: what each did, why, and what it freed."""
+    """The steps: what each did, why, and the tokens it freed."""
     why = f"{plan.why[:1].upper()}{plan.why[1:]}." if plan.why else ""
     if plan.unchanged:
         yield why or "Everything fits: nothing was changed."
@@ -235,7 +232,7 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
 
 
 def fate_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """What became of the messages, by who spoke."""
+    """The outcomes of the messages by speaker."""
     fates = fates_by_speaker(changes_of(plan, job))
     rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     yield Table(("messages of", *FATES), rows, right=FATES)

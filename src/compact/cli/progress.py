@@ -26,24 +26,22 @@ from compact.telemetry.event_privacy import redacted
 from compact.telemetry.plain_words import sentence, stage_of
 
 DELAY = 0.5
-"""Seconds of work before anything is shown."""
+"""Seconds of work before the line appears."""
 
 
 class Progress:
-    """Shows what is being done, while it lasts, on stderr if that is a terminal."""
+    """Shows the current step on stderr, if that is a terminal."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._lock = threading.Lock()
         self._status: Status | None = None
         self._ended = False
-        self._told: list[str] = []
-        """What a person is told when the work has ended: nothing that was done instead is
-        hidden."""
+        self._notes: list[str] = []
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
-        """Start waiting for the work to become long."""
+        """Start the delay."""
         if sys.stderr is not None and sys.stderr.isatty():
             self._timer = threading.Timer(DELAY, self._show)
             self._timer.daemon = True
@@ -56,32 +54,32 @@ class Progress:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Take the line away."""
+        """Remove the line, and print what was replaced meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
             self._ended = True
             if self._status is not None:
                 self._status.stop()
-        for line in self._told:
+        for line in self._notes:
             say(line)
 
     def now(self, text: str) -> None:
-        """Say what is being done from here on."""
+        """Show another step from here on."""
         with self._lock:
             self._text = text
             if self._status is not None:
                 self._status.update(f"{text}…")
 
     def on_event(self, event: Event) -> None:
-        """Follow the stages of a compression."""
+        """Follow the events of a compression."""
         match event:
             case StageStarted():
                 self.now(f"Compressing context: {stage_of(event)}")
             case ModelAskedAgain() | StoryAsked():
                 self.now(f"Compressing context: {_sentence(event)}")
             case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
-                self._told.append(_sentence(event))
+                self._notes.append(_sentence(event))
 
     def _show(self) -> None:
         screen = Console(stderr=True)
@@ -92,15 +90,17 @@ class Progress:
 
 
 def counting(progress: Progress, text: str, what: str = "messages") -> Callable[[int, int], None]:
-    """What shows how many of how many messages, or other things, are done."""
+    """A callback that shows how many messages, or other things, are done."""
     return lambda done, every: progress.now(f"{text} {done:,} of {every:,} {what}")
 
 
 def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
-    """What shows which share is done."""
+    """A callback that shows which share is done."""
     return lambda done, of: progress.now(f"{text}, {100 * done // max(1, of)} %")
 
 
 def _sentence(event: Event) -> str:
-    """The event in words. Secrets go before its reason is cut, which may cut one in two."""
+    """The event in words. Secrets go first: the sentence cuts long reasons, perhaps within a
+    secret.
+    """
     return sentence(redacted(event, REDACTOR.get()))

@@ -1,7 +1,8 @@
-"""How what commands tell is drawn (`told`): the only module that knows what draws it.
+"""Prints the output of commands (`parts`). No other module of the command line knows Rich's tables
+and texts.
 
-Everything is shown on a terminal without Unicode or colours too, and nothing a conversation holds
-can steer the terminal.
+Output also works on terminals without Unicode or colours. Text of a conversation cannot steer the
+terminal.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from rich.console import Console as Console
 from rich.text import Text
 
 from compact.cli import output
-from compact.cli.colours import are_wanted
-from compact.cli.told import (
+from compact.cli.parts import (
     OTHER,
     PARTS,
     Aside,
@@ -26,35 +26,33 @@ from compact.cli.told import (
     Cell,
     Data,
     Part,
+    Report,
     Shown,
     Styled,
     Table,
-    Telling,
 )
-from compact.cli.words import visible
+from compact.cli.words import visible, wants_colour
 
 NARROW = 100
-"""Columns where the output is no terminal and COLUMNS says nothing."""
+"""Columns where stdout is no terminal and $COLUMNS is not set."""
 LONGEST_WIDTH = 5
-"""Digits beyond which COLUMNS is no number of columns."""
+"""A longer $COLUMNS is ignored."""
 WIDE = 1_000
-"""Columns of a list that is no terminal's."""
+"""Columns of a list outside a terminal: wide enough that no id wraps."""
 
 
-def tell(telling: Telling, *, as_json: bool) -> None:
-    """Print what a command tells: its value as JSON, or its parts. A command that tells nothing
-    prints nothing.
-    """
-    for value in telling:
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print the output of a command: its value as JSON, or its parts."""
+    for value in report:
         if as_json:
             output.print_json(value)
         break
-    for part in telling:
+    for part in report:
         if not as_json:
-            show(part)
+            print_part(part)
 
 
-def show(part: Part) -> None:
+def print_part(part: Part) -> None:
     """Print one part."""
     match part:
         case Data():
@@ -67,9 +65,9 @@ def show(part: Part) -> None:
 
 
 def console(*, on_stderr: bool = False) -> Console:
-    """The console of a report."""
+    """The console for stdout or stderr."""
     stream = sys.stderr if on_stderr else sys.stdout
-    coloured = are_wanted(stream)
+    coloured = wants_colour(stream)
     return Console(
         file=stream,
         width=_width_of(stream, coloured=coloured),
@@ -80,14 +78,14 @@ def console(*, on_stderr: bool = False) -> Console:
 
 
 def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
-    """Columns of what is no terminal: as COLUMNS says, or as many as the terminal beside it has,
-    where a pager shows colours; None for a terminal, which knows its own.
+    """Width when the stream is no terminal: $COLUMNS, else stderr's width where a pager shows
+    colours, else `NARROW`. None for a terminal: Rich asks it.
     """
     if stream is not None and stream.isatty():
         return None
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and len(said) < LONGEST_WIDTH and int(said):
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and len(columns) < LONGEST_WIDTH and int(columns):
+        return int(columns)
     if coloured and sys.stderr is not None and sys.stderr.isatty():
         with suppress(OSError):
             return os.get_terminal_size(sys.stderr.fileno()).columns
@@ -110,17 +108,17 @@ def _draw(out: Console, part: Shown) -> None:
             out.print(Text(visible(part)))
 
 
-def _draw_table(out: Console, told: Table) -> None:
+def _draw_table(out: Console, content: Table) -> None:
     drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    drawn.show_header = any(told.columns)
-    if told.is_list and not out.file.isatty():
+    drawn.show_header = any(content.columns)
+    if content.is_list and not out.file.isatty():
         out.width = WIDE
-    for name in told.columns:
-        justify: Literal["left", "right"] = "right" if name in told.right else "left"
-        is_whole = name in told.right or name in told.whole
+    for name in content.columns:
+        justify: Literal["left", "right"] = "right" if name in content.right else "left"
+        is_whole = name in content.right or name in content.whole
         drawn.add_column(name, justify=justify, no_wrap=is_whole, overflow="fold")
-    for row in told.rows:
-        drawn.add_row(*(_cell(each) for each in row))
+    for row in content.rows:
+        drawn.add_row(*(_cell(cell) for cell in row))
     out.print(drawn)
 
 
@@ -134,7 +132,7 @@ def _cell(value: Cell) -> Text:
 
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
-    """The parts of a total side by side; every part that has tokens has at least one cell."""
+    """The parts of a total side by side. A part with tokens gets at least one cell."""
     sizes = _sizes(list(parts.values()), total, width)
     text = Text()
     cells = _cells(parts, ascii_only=ascii_only)
@@ -144,14 +142,12 @@ def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -
 
 
 def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
-    """Each part with the mark that it is drawn with, and its style."""
     for name in parts:
         look = PARTS.get(name, OTHER)
         yield name, look.plain_mark if ascii_only else look.mark, look.style
 
 
 def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
-    """Cells of each part; together exactly the width."""
     if total <= 0 or not parts:
         return [0] * len(parts)
     sizes = [max(1, round(tokens * width / total)) if tokens else 0 for tokens in parts]
@@ -162,7 +158,7 @@ def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
 
 
 def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
-    """The names and tokens of a bar's parts, each behind its cell, in lines of that width."""
+    """The names and tokens of the parts, wrapped at the width."""
     text = Text()
     used = 0
     for name, cell, style in _cells(parts, ascii_only=ascii_only):

@@ -1,7 +1,7 @@
-"""A session as Markdown, to be read: roles, times, words; tool calls and results in fences.
+"""A session as Markdown for reading: roles, times and words; tool calls and results in fences.
 
-A page made of it loads and runs nothing: a text that holds a picture, a tag or an address by name
-stands in a fence, word for word.
+A renderer loads and runs nothing of it: a text with a picture, a tag or a link definition stands in
+a fence.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _LIVE = regex(
     r"!\[|<[A-Za-z/!?]|^[ \t>*+-]*\[[^\]]{1,1000}\]:|\]\(\s*<?[^)\s]{0,300}(?:script:|&#|&\w+;)",
     re.M | re.I,
 )
-"""What a renderer may load or run."""
+"""What a Markdown renderer may load or run."""
 _STEERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of those around them."""
+"""Characters that change the direction of text."""
 SNIFFED = 4_096
-"""Bytes within which a document says that it is one."""
+"""Bytes that suffice to recognize such a document."""
 _HEAD = regex(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
 _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 
-def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
+def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
     """The document, in pieces."""
-    yield f"# {_words(session.title or session.id)}\n\n"
+    yield f"# {_escaped(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"
     if session.model:
-        yield f"- model: {_words(session.model)}\n"
+        yield f"- model: {_escaped(session.model)}\n"
     yield f"- messages: {len(messages):,}\n"
     yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
     for number, message in enumerate(messages):
         speaker = speaker_of(message)
         who = _NAMES.get(speaker, message.role)
-        name = f" ({_words(message.name)})" if message.name else ""
+        name = f" ({_escaped(message.name)})" if message.name else ""
         when = message.timestamp.isoformat(" ", "seconds")
         yield f"\n## {number:,} · {who}{name} · {when}\n"
         for text in _parts(message):
@@ -60,14 +60,14 @@ def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def is_session_markdown(start: bytes) -> bool:
-    """Whether bytes begin like such a document."""
+    """Whether the bytes begin like such a document."""
     return _HEAD.match(start[:SNIFFED]) is not None
 
 
 def _parts(message: Message) -> Iterator[str]:
     if isinstance(message.content, str):
         if message.content:
-            yield _shown(message.content)
+            yield _as_markdown(message.content)
         return
     for part in message.content:
         yield from _of_part(part)
@@ -77,7 +77,7 @@ def _of_part(part: Part) -> Iterator[str]:
     match part:
         case Text() | Refusal() | Opaque():
             if part.text:
-                yield _shown(part.text)
+                yield _as_markdown(part.text)
         case Thinking():
             yield "*reasoning*"
             yield _fenced(part.text or "(not readable)")
@@ -108,16 +108,16 @@ def _pretty(arguments: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """The text in a fence that nothing in it can close."""
+    """The text in a fence longer than any in the text, so that nothing closes it."""
     text = _clean(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _shown(text: str) -> str:
-    """A person's or a model's own Markdown; in a fence where something in it is live. A fence that
-    it leaves open would swallow what follows.
+def _as_markdown(text: str) -> str:
+    """A text as its own Markdown; in a fence if a renderer would load something of it. A fence that
+    the text leaves open is closed: it would swallow the next message.
     """
     text = _clean(text)
     if _LIVE.search(text):
@@ -133,7 +133,6 @@ def _shown(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Line ends of one kind, and nothing that would steer a terminal or turn a line around."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and text.isprintable():
         return text
@@ -145,10 +144,10 @@ def _steers(sign: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """A name on one line, unable to end the backticks it may stand in."""
+    """A name on one line, without backticks."""
     return " ".join(_clean(text).replace("`", "'").split())
 
 
-def _words(text: str) -> str:
-    """Words on one line, as plain text."""
+def _escaped(text: str) -> str:
+    """Words on one line, with Markdown escaped."""
     return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

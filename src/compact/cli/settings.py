@@ -1,7 +1,7 @@
 """The effective settings of a command: defaults, file, `.env`, environment, options.
 
-Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes;
-only `COMPACT_*` names are looked at, since the file belongs to a whole project.
+Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes.
+Only `COMPACT_*` names count: the file belongs to the whole project.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROTECTS = (
     *("redact", "redact_kinds", "redact_patterns", "telemetry_content"),
     *("archive_kms_key", "models_file"),
 )
-"""Settings that no folder may choose: what is taken out of copies, and what seals them."""
+"""Settings that the `.env` of a folder must not set: they protect the user."""
 
 SETTING_OF = {
     "tokenizer": "tokenizer",
@@ -44,14 +44,14 @@ SETTING_OF = {
     "model": "model",
     "keep": "guidance",
 }
-"""Options that are settings under another or the same name."""
+"""Option → setting."""
 
 
 def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
-    """The effective settings; `own` are options of one command alone.
+    """The effective settings. `own` are options of one command only.
 
     Raises:
-        InvalidConfig: naming the setting and where it came from.
+        InvalidConfig: a setting is wrong; the error names its source.
         Stop: an option is wrong.
     """
     asked: dict[str, Any] = {**vars(options), **own}
@@ -89,15 +89,15 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
 
 
 def name_of_store(settings: CompactConfig) -> str:
-    """The file that sessions are kept in."""
+    """The file of the sessions."""
     return settings.store or DEFAULT_STORE
 
 
 def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str]) -> None:
-    """Refuse a name that is none of those known.
+    """Refuse an unknown name.
 
     Raises:
-        Stop: naming the one it resembles, else all.
+        Stop: the error suggests a similar name, or lists all.
     """
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
@@ -105,12 +105,12 @@ def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str
 
 
 def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
-    """Where on other machines summaries are asked for. Refused are a summarizer that names no
-    model, before any work is done; and models on other machines that only the `.env` of this folder
-    names: whoever made the folder would have the conversation.
+    """Check the models before any work, and return the other machines that get summaries. The
+    `.env` of a folder must not choose a model on another machine: its author could read the
+    conversation.
 
     Raises:
-        InvalidConfig, Stop: naming the setting or the option.
+        InvalidConfig, Stop: a key is wrong, or comes from `.env`.
     """
     keys = [("summarizer", settings.summarizer)]
     keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
@@ -137,11 +137,11 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
 
 
 def _check_reports(settings: CompactConfig) -> None:
-    """Refuse that only the `.env` of this folder sends reports, or archives to another
-    machine, or a key to a port of this one, or that it weakens what protects a person.
+    """Refuse a `.env` that sends reports or archives to another machine, sends a key to a local
+    port, or weakens the protection of the user.
 
     Raises:
-        InvalidConfig: naming the setting.
+        InvalidConfig: the setting comes from `.env`.
     """
     for setting in ("ariadne_url", "otlp_endpoint"):
         address = getattr(settings, setting)
@@ -160,8 +160,8 @@ def _check_reports(settings: CompactConfig) -> None:
 
 
 def _check_key(settings: CompactConfig, setting: str, key: str) -> None:
-    """Refuse that only the `.env` of this folder has a key of the environment sent to a server of
-    this machine: any program may listen at a port.
+    """Refuse a `.env` that sends an API key to a server of this machine: any program may listen
+    there.
     """
     if key in (wiring.EXTRACTIVE, wiring.OWN) or (named := parse_key(key)).base_url is None:
         return
@@ -180,10 +180,10 @@ def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
 
 
 def variables_of(path: Path) -> dict[str, str]:
-    """The settings in a `.env`; none where there is no such file.
+    """The settings in a `.env`; empty without such a file.
 
     Raises:
-        InvalidConfig: the file is there and cannot be read as text.
+        InvalidConfig: the file cannot be read as text.
     """
     if not path.is_file():
         return {}
@@ -196,11 +196,11 @@ def variables_of(path: Path) -> dict[str, str]:
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """The settings among the lines of a `.env`; the last of a name counts."""
-    found = {}
+    """The settings among the lines of a `.env`. The last line of a name counts."""
+    settings = {}
     for line in text.splitlines():
         if match := _LINE.match(line):
             quoted = _QUOTED.match(match["value"])
             plain = _COMMENT.sub("", f" {match['value']}").strip()
-            found[match["name"]] = quoted["text"] if quoted else plain
-    return found
+            settings[match["name"]] = quoted["text"] if quoted else plain
+    return settings

@@ -1,7 +1,6 @@
-"""The store and the sessions in it, as the commands find and open them.
+"""How commands find and open the store and its sessions.
 
-Reading never makes a file: a store that is not there is an error. A session is named by its id, or
-by how the id begins.
+Reading never creates a store. A session is named by its id, or by a unique prefix of it.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
 
 _NUMBER = regex(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
-"""Ids that an error names."""
+"""Ids that an error lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreOptions(SettingsOptions):
-    """Options of every command that uses a store."""
+    """Options of commands with a store."""
 
     store: Store = None
     scope: Annotated[
@@ -50,21 +49,21 @@ class StoreOptions(SettingsOptions):
 
 
 def session_ids(context: typer.Context, typed: str) -> list[str]:
-    """The sessions of the store whose ids begin so, for a shell."""
-    given = context.params
+    """Session ids that begin with the typed text, for completion in a shell."""
+    values = context.params
     options = StoreOptions(
-        store=given.get("store"), scope=given.get("scope"), config=given.get("config")
+        store=values.get("store"), scope=values.get("scope"), config=values.get("config")
     )
     try:
         with opened(options) as catalog:
-            return [each.id for each in catalog.sessions() if each.id.startswith(typed)]
+            return [session.id for session in catalog.sessions() if session.id.startswith(typed)]
     except (CompactError, OSError):  # nothing is said in the middle of a command line
         return []
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneSessionOptions(StoreOptions):
-    """Options of every command about one session."""
+    """Options of commands about one session."""
 
     session: Annotated[
         str, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
@@ -72,17 +71,8 @@ class OneSessionOptions(StoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BranchOptions(OneSessionOptions):
-    """Options of commands about one branch of a session."""
-
-    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
-        None
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class OpenOptions(OneSessionOptions):
-    """Options of every command that opens a session."""
+    """Options of commands that open a session."""
 
     window: Annotated[
         int | None,
@@ -98,67 +88,67 @@ class OpenOptions(OneSessionOptions):
 
 @dataclass(frozen=True)
 class SessionCatalog:
-    """An open store, what it is called, and what of it may be seen."""
+    """An open store, its name, and the scope whose sessions are visible."""
 
     store: SessionStore
     file: str
     settings: CompactConfig
     scope: str | None = None
-    """The scope that was asked for. Where none was, sessions of all are listed, and only those of
-    the default one are opened."""
+    """The scope from the options. Without one, lists show all scopes, and only sessions of the
+    default scope open.
+    """
 
     def sessions(self) -> list[Session]:
-        """The sessions to be listed, the one that changed last first."""
+        """The visible sessions, the newest first."""
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
-        """The session with the model that a chat talked to last, if one did."""
         model = self.store.notes(session.id).get(NOTE, {}).get("model")
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
-        """The session of that id, or the only one whose id begins so.
+        """The session with this id or unique prefix.
 
         Raises:
-            NotFound: there is none, or there are several.
+            NotFound: there is no such session, or there are several.
         """
         scope = self.scope or DEFAULT_SCOPE
         with suppress(NotFound):
             session = self.store.session(name)
             if session.scope == scope:
                 return self._with_model(session)
-        known = [session.id for session in self.store.sessions(scope=scope)]
+        ids = [session.id for session in self.store.sessions(scope=scope)]
         where = f"{self.file}, scope {scope!r}"
         try:
-            found = self.store.session(one_of(name, known, what="session", where=where))
-            return self._with_model(found)
+            session = self.store.session(one_of(name, ids, what="session", where=where))
+            return self._with_model(session)
         except NotFound as error:
-            if self.scope or len(known) == len(self.sessions()):
+            if self.scope or len(ids) == len(self.sessions()):
                 raise
             other = next((s.scope for s in self.sessions() if s.id == name), None)
             where = "NAME" if other is None else other
             raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """A branch of the session; the one that is open where no name is given.
+        """A branch of the session; without a name, the open one.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: there is no such branch.
         """
         if name is None:
             return session.branch
-        known = [branch.id for branch in self.store.branches(session.id)]
+        ids = [branch.id for branch in self.store.branches(session.id)]
         where = f"session {session.id!r}"
-        return self.store.branch(one_of(name, known, what="branch", where=where))
+        return self.store.branch(one_of(name, ids, what="branch", where=where))
 
     def window_of(self, session: Session) -> int:
-        """The window: the settings', else the one the session was used with last, else its
-        model's, else the default.
-        """
+        """The window of a session: `known_window_of`, else the default."""
         return self.known_window_of(session) or DEFAULT_WINDOW
 
     def known_window_of(self, session: Session) -> int | None:
-        """The window, as far as something says it."""
+        """The window from the settings, else the session's last one, else its model's; None if all
+        are unknown.
+        """
         window = self.settings.window()
         if window is not None:
             return window.size
@@ -170,10 +160,10 @@ class SessionCatalog:
 
 
 def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
-    """The known id that is meant: itself, or the only one that begins so.
+    """The known id that equals the name, or is the only one to begin with it.
 
     Raises:
-        NotFound: none is, or several are; the text names what comes near.
+        NotFound: no id matches, or several do; the error lists similar ones.
     """
     if name in known:
         return name
@@ -193,7 +183,7 @@ def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
-    """The message's id that is meant by an id, or by a number from 0 or back from -1."""
+    """The id of the message with this id or number (from 0, or back from -1)."""
     history = ctx.history
     if history.position_of(name) is None and _NUMBER.fullmatch(name):
         number = int(name)
@@ -206,12 +196,11 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 def opened(
     options: StoreOptions, *, create: bool = False, **own: object
 ) -> Iterator[SessionCatalog]:
-    """The store that the options mean, open while the block lasts; `own` are options of one command
-    alone.
+    """Open the store for the block. `own` are options of one command only.
 
     Raises:
-        NotFound: there is none, and none is to be made; names what to do.
-        StoreFailed: it cannot be opened.
+        NotFound: there is no store and `create` is off; the error says how to make one.
+        StoreFailed: the store cannot be opened.
     """
     settings = settings_of(options, **own)
     file = name_of_store(settings)
@@ -231,7 +220,7 @@ def opened(
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder, for its owner only, and keep it out of Git; one that is there stays."""
+    """Make the folder for its owner only, and keep it out of Git."""
     try:
         folder.mkdir(mode=0o700)
         (folder / ".gitignore").write_text("*\n", encoding="ascii")
@@ -244,23 +233,14 @@ def _make_folder(folder: Path) -> None:
 @contextmanager
 def entered(
     options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
-) -> Iterator[ContextManager]:
-    """The session that the options mean, open while the block lasts. Its events go to the settings'
-    exporters too, and what a compression leaves behind to their archive.
+) -> Iterator[tuple[SessionCatalog, ContextManager]]:
+    """Open the session for the block, with its store. Its events also go to the exporters of the
+    settings, and its compressions to their archive.
 
     Raises:
         NotFound, StoreFailed: there is no such store or session.
-        InvalidConfig, ImportError: a package that an exporter or the archive needs is not there.
+        InvalidConfig, ImportError: a package for an exporter or the archive is missing.
     """
-    with entered_in(options, on_event=on_event, **own) as (_, ctx):
-        yield ctx
-
-
-@contextmanager
-def entered_in(
-    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
-) -> Iterator[tuple[SessionCatalog, ContextManager]]:
-    """The same, with the store that it is in."""
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
         archive = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
@@ -272,9 +252,7 @@ def entered_in(
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
-    """The memory of a scope; of the one that was asked for, or the default one, where none is
-    named.
-    """
+    """The memory of a scope; by default the catalog's scope, else the default scope."""
     from compact.memory.memory_manager import MemoryManager
 
     chosen = scope or catalog.scope or DEFAULT_SCOPE
@@ -290,12 +268,11 @@ def context_of(
     archive: StorageAdapter | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> ContextManager:
-    """The session as it is used: with its own tokenizer and tool schemas, and the settings'
-    policy. With `recall`, or where the settings say so, old turns are quoted before the newest
-    message.
+    """Open the session with its own tokenizer and tool schemas, and the policy of the settings.
+    With `recall`, or if the settings say so, old turns are quoted before the newest message.
 
     Raises:
-        InvalidConfig: no such tokenizer.
+        InvalidConfig: there is no such tokenizer.
     """
     from compact.session.context_manager import ContextManager  # a list of sessions opens none
 

@@ -1,13 +1,12 @@
-"""What several commands tell of messages and sessions: as JSON values, and for a person."""
+"""Messages and sessions as JSON values and for people; shared by several commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compact.cli.told import PARTS, Shown, Styled, Table
+from compact.cli.parts import PARTS, Shown, Styled, Table
 from compact.cli.words import counted, one_line, whole
 from compact.messages.context import render_text
 from compact.messages.messages import Message
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from compact.messages.sessions import Session
     from compact.messages.tokens import TokenCounter
     from compact.session.context_manager import ContextManager
-    from compact.store.reports import BackupReport
     from compact.text.archived import ArchivedConversation
 
 SPEAKERS: Mapping[str, str] = {
@@ -28,19 +26,19 @@ SPEAKERS: Mapping[str, str] = {
     "checkpoint": "green",
     "injected": "bright_black",
 }
-"""What the lines of a speaker look like."""
+"""Speaker → style of its lines."""
 
 Row = tuple[int | None, Message, int | None]
-"""A message with its number and its tokens, each where it has one."""
+"""The number of a message, the message, its tokens. Either number may be unknown."""
 
 
 def words_of(message: Message) -> str:
-    """What a message says, its tool calls and results included."""
+    """The text of a message, with its tool calls and results."""
     return render_text([message]).partition("\n")[2]
 
 
 def time_of(at: datetime) -> str:
-    """A time for people, of the zone they are in."""
+    """A time in the local zone, for people."""
     try:
         return at.astimezone().strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):  # the year 1 or 9999, beyond the zone's tables
@@ -65,7 +63,7 @@ def session_json(session: Session) -> dict[str, Any]:
 
 
 def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Messages as JSON values; their numbers count from 0."""
+    """Messages as JSON values, numbered from 0."""
     return [
         {
             "number": number,
@@ -98,7 +96,7 @@ def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
 
 
 def standing_json(ctx: ContextManager) -> dict[str, Any]:
-    """Where a session stands, as JSON values; the tokens are those that `context` shows."""
+    """A session's branch, size and checkpoints, as JSON values."""
     return {
         "session": ctx.id,
         "branch": ctx.branch_id,
@@ -110,7 +108,7 @@ def standing_json(ctx: ContextManager) -> dict[str, Any]:
 
 
 def standing_line(ctx: ContextManager) -> str:
-    """Where a session stands, on one line."""
+    """A session's branch, size and checkpoints, on one line."""
     used = ctx.context_at(len(ctx.history)).tokens
     line = (
         f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
@@ -122,7 +120,7 @@ def standing_line(ctx: ContextManager) -> str:
 
 
 def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
-    """Messages: a line each, or word for word, each under its heading."""
+    """Messages, one line each; with `full`, word for word under headings."""
     for number, message, tokens in rows:
         if full:
             size = "" if tokens is None else f" · {counted(tokens, 'token')}"
@@ -142,9 +140,7 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
 def tokens_by_part(
     messages: Iterable[Message], counter: TokenCounter, pinned: Set[str] = frozenset()
 ) -> dict[str, int]:
-    """Where the tokens of a context's messages are: by part, those of the window that they have
-    none of included; `pinned` are ids.
-    """
+    """Part of the window → tokens of these messages. `pinned` holds ids."""
     parts = dict.fromkeys(PARTS, 0)
     for message in messages:
         speaker = speaker_of(message)
@@ -160,7 +156,7 @@ def tokens_by_part(
 
 
 def archived_table(found: Sequence[ArchivedConversation]) -> Table:
-    """Archived sessions, a row for each."""
+    """Archived sessions as a table."""
     rows = [
         (
             whole(each.session_id),
@@ -178,8 +174,12 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
     )
 
 
-def backup_line(report: BackupReport) -> str:
-    """What a backup holds, in words."""
-    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
-    parts += [counted(report.archives, "archive")] if report.archives else []
-    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"
+def runs_of(positions: Iterable[int]) -> list[list[int]]:
+    """Ascending positions as runs `[first, last]`."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position - 1:
+            runs[-1][1] = position
+        else:
+            runs.append([position, position])
+    return runs

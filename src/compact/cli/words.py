@@ -1,20 +1,24 @@
-"""Words for people, free of what would steer a terminal. Needs nothing but Python."""
+"""Text for people: one line, counted nouns, colours. Imports only the standard library."""
 
 from __future__ import annotations
 
+import os
+from contextvars import ContextVar
+from typing import Literal, TextIO
+
 LONGEST_LINE = 400
-"""Characters of what is said of a file; the end of what is longer is left out."""
+"""Characters of a line about a file; longer lines are cut."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The text's first words on one line, free of what would steer a terminal."""
+    """The beginning of a text on one line, without control characters."""
     words = " ".join(text[: limit * 8].split())
     clean = visible(words)
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
 def whole(key: str) -> str:
-    """What somebody came for, an id or a name, on one line and never cut."""
+    """An id or name on one line, never cut."""
     return one_line(key, max(len(key), 1))
 
 
@@ -26,3 +30,33 @@ def visible(text: str) -> str:
 def counted(count: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+When = Literal["auto", "always", "never"]
+COLOUR: ContextVar[When] = ContextVar("compact_cli_color", default="auto")
+"""The value of `--color`."""
+
+HEADING, NAME, WRONG = "1;32", "36", "1;31"
+"""Terminal codes of headings in help, of typed text, and of errors."""
+
+
+def wants_colour(stream: TextIO | None) -> bool:
+    """Whether output to a stream is coloured: by `--color`, else NO_COLOR, else FORCE_COLOR and
+    CLICOLOR_FORCE, else whether it is a terminal.
+    """
+    chosen = COLOUR.get()
+    if chosen != "auto" or stream is None:
+        return chosen == "always" and stream is not None
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(
+        os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")
+    ):
+        return True
+    is_dumb = os.environ.get("TERM") == "dumb" or os.environ.get("CLICOLOR") == "0"
+    return stream.isatty() and not is_dumb
+
+
+def painted(text: str, code: str) -> str:
+    """The text in a colour."""
+    return f"\x1b[{code}m{text}\x1b[0m" if text else ""

@@ -1,15 +1,15 @@
-"""What the slash commands do with a conversation. None of them draws: each says what came of it."""
+"""The slash commands. Each returns its outcome; none draws."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from compact import wiring
 from compact.errors import InvalidArgument, NotFound
-from compact.messages.goals import Goal, GoalStatus
+from compact.messages.goals import GoalStatus
 from compact.telemetry.plain_words import counted
 from compact.text.recalls import PAGE
 from compact.tui import NOTE, choices, looks, slash
@@ -18,19 +18,18 @@ from compact.tui.following import covered_by
 from compact.tui.opening import window_for
 
 ON_A_PAGE = 40
-"""Messages that are read at once."""
+"""Messages on a page of the history."""
 EXPANDED = 20_000
-"""Tokens of the messages behind a checkpoint that are read at once."""
+"""Tokens of the messages shown behind a checkpoint."""
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     words: str = ""
-    """A sentence or more for a person."""
     page: looks.ReadingPage | None = None
-    """What is to be read by itself."""
+    """A page to open."""
 
 
 Action = Callable[[Dialogue, str], Awaitable[ActionOutcome]]
@@ -62,15 +61,15 @@ async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOut
 
 async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
     """Read the checkpoints, or the messages behind one."""
-    made = talk.ctx.checkpoints
+    live = talk.ctx.checkpoints
     if not argument:
-        return ActionOutcome(page=looks.checkpoints_page(made))
-    chosen = made[_number(argument, "checkpoint", 1, len(made)) - 1]
-    found = await asyncio.to_thread(talk.ctx.expand, chosen.id, max_tokens=EXPANDED)
-    left = found.total - len(found.messages)
-    said = [(m.role, looks.words_of(m)) for m in found.messages]
-    more = [(f"{counted(left, 'message')} more: /history", "")] if left and found.next else []
-    return ActionOutcome(page=looks.ReadingPage(f"Behind checkpoint {argument}", [*said, *more]))
+        return ActionOutcome(page=looks.checkpoints_page(live))
+    chosen = live[_number(argument, "checkpoint", 1, len(live)) - 1]
+    page = await asyncio.to_thread(talk.ctx.expand, chosen.id, max_tokens=EXPANDED)
+    left = page.total - len(page.messages)
+    blocks = [(m.role, looks.words_of(m)) for m in page.messages]
+    more = [(f"{counted(left, 'message')} more: /history", "")] if left and page.next else []
+    return ActionOutcome(page=looks.ReadingPage(f"Behind checkpoint {argument}", [*blocks, *more]))
 
 
 async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -86,13 +85,8 @@ async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
     if argument:
         await asyncio.to_thread(talk.ctx.set_goals, [*goals, argument])
         return ActionOutcome(f"A goal from now on, in every prompt: {argument}")
-    return ActionOutcome(
-        "\n".join(_goal_lines(goals)) or "There are no goals; /goal TEXT adds one."
-    )
-
-
-def _goal_lines(goals: Sequence[Goal]) -> list[str]:
-    return [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
+    rows = [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
+    return ActionOutcome("\n".join(rows) or "There are no goals; /goal TEXT adds one.")
 
 
 async def mode(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -119,7 +113,7 @@ async def model(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Keep a message word for word, let it go, or list those that are kept."""
+    """Pin a message, unpin it, or list the pinned ones."""
     word, _, rest = argument.partition(" ")
     if word == "list":
         return ActionOutcome("\n".join(_pin_lines(talk)) or "Nothing is pinned; /pin N does it.")
@@ -140,7 +134,6 @@ async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 def _pin_lines(talk: Dialogue) -> list[str]:
-    """Each message that stays word for word, beside those whose role alone keeps them."""
     history, roles = talk.ctx.history, talk.ctx.policy.roles_never_pruned
     pinned = (place for place in history.fixed if history[place].role not in roles)
     return [f"#{place} {looks.one_line(history[place].text)}" for place in pinned]
@@ -153,14 +146,13 @@ def _unpinned(talk: Dialogue, place: int, was_pinned: bool) -> str:
 
 
 def _pinned(talk: Dialogue, place: int) -> str:
-    """One that a checkpoint stands in for is not in view before the next compression."""
     if any(place in checkpoint.covered() for checkpoint in talk.ctx.checkpoints):
         return "is pinned, and comes back word for word with the next compression (/compact)"
     return "stays word for word"
 
 
 async def remember(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Keep a text, or a person's last message, word for word in every prompt: a pin."""
+    """Pin a text, or the user's last message."""
     ctx = talk.ctx
     if argument:
         await talk.remember(argument)
@@ -177,20 +169,22 @@ def _is_said(talk: Dialogue, place: int) -> bool:
 
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Read everything that was said."""
-    said = talk.ctx.history
-    start = max(0, len(said) - ON_A_PAGE)
+    """Read the history."""
+    messages = talk.ctx.history
+    start = max(0, len(messages) - ON_A_PAGE)
     if argument:
-        start = _number(argument.removeprefix("#"), "message", 0, len(said) - 1)
-    return ActionOutcome(page=await asyncio.to_thread(looks.history_page, said, start, ON_A_PAGE))
+        start = _number(argument.removeprefix("#"), "message", 0, len(messages) - 1)
+    return ActionOutcome(
+        page=await asyncio.to_thread(looks.history_page, messages, start, ON_A_PAGE)
+    )
 
 
 async def search(talk: Dialogue, argument: str) -> ActionOutcome:
     """Find messages by words."""
     if not argument:
         raise InvalidArgument("words", "say what to look for: /search WORDS")
-    found = await asyncio.to_thread(talk.ctx.recall, argument, limit=PAGE)
-    return ActionOutcome(page=looks.found_page(argument, found))
+    matches = await asyncio.to_thread(talk.ctx.recall, argument, limit=PAGE)
+    return ActionOutcome(page=looks.found_page(argument, matches))
 
 
 async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
@@ -201,28 +195,26 @@ async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
 
 async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
     """List the snapshots, or go back to one."""
-    kept = await asyncio.to_thread(talk.ctx.snapshots)
+    snapshots = await asyncio.to_thread(talk.ctx.snapshots)
     if not argument:
         rows = [
-            f"{number}. {looks.time_of(each.created_at)}, {counted(each.at, 'message')}, "
-            f"{each.note or each.purpose}"
-            for number, each in enumerate(kept, 1)
+            f"{number}. {looks.time_of(saved.created_at)}, {counted(saved.at, 'message')}, "
+            f"{saved.note or saved.purpose}"
+            for number, saved in enumerate(snapshots, 1)
         ]
         return ActionOutcome("\n".join(rows) or "There are none; /snapshot saves one.")
-    chosen = kept[_number(argument, "snapshot", 1, len(kept)) - 1]
+    chosen = snapshots[_number(argument, "snapshot", 1, len(snapshots)) - 1]
     await asyncio.to_thread(talk.ctx.restore, chosen)
-    there = counted(len(talk.ctx.history), "message")
-    return ActionOutcome(f"Back at {there}. What came later is kept; /undo goes there.")
+    size = counted(len(talk.ctx.history), "message")
+    return ActionOutcome(f"Back at {size}. What came later is kept; /undo goes there.")
 
 
 async def export(talk: Dialogue, argument: str) -> ActionOutcome:
     """Write the session to a file."""
-    name = argument or f"{_file_name(talk.ctx.id)}.md"
-    return ActionOutcome(await asyncio.to_thread(talk.setup.write, talk.ctx.id, name))
-
-
-def _file_name(session_id: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80]
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in talk.ctx.id)[:80]
+    return ActionOutcome(
+        await asyncio.to_thread(talk.setup.write, talk.ctx.id, argument or f"{name}.md")
+    )
 
 
 ACTIONS: Mapping[str, Action] = {
@@ -232,15 +224,10 @@ ACTIONS: Mapping[str, Action] = {
         *(history, search, snapshot, restore, export),
     )
 }
-"""Those that are done in a moment, by name; the others are the screen's own."""
+"""Command → function. The screen itself runs the other commands."""
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:
-    """The number of something that there is.
-
-    Raises:
-        NotFound: it is none of them.
-    """
     with suppress(ValueError):
         if first <= (number := int(text)) <= last:
             return number

@@ -1,4 +1,4 @@
-"""The chat program: which screen is seen, and how it begins and ends."""
+"""The chat program: its screens, and how it begins and ends."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from compact.errors import CompactError
 from compact.messages.events import Event
 from compact.tui.chat_screen import ChatScreen
 from compact.tui.choices import Choice, choices, first_ready
-from compact.tui.dialogue import open_dialogue
+from compact.tui.dialogue import Dialogue
 from compact.tui.first_screen import FirstScreen
-from compact.tui.opening import ChatSetup, model_of
-from compact.tui.problems import told
+from compact.tui.opening import ChatSetup, model_of, opened
+from compact.tui.problems import in_words
 
 LIGHT, DARK = "textual-light", "textual-dark"
 
 
 class ChatApp(App[None]):
-    """Talks to one model in one session."""
+    """A chat with one model in one session."""
 
     TITLE = "compact"
     ENABLE_COMMAND_PALETTE = False
@@ -29,7 +29,7 @@ class ChatApp(App[None]):
     TextArea .text-area--placeholder { color: $foreground 70%; }
     Input .input--placeholder { color: $foreground 70%; }
     """
-    """What Textual's own colours leave hard to read in the light theme."""
+    """Textual's own colours are hard to read here in the light theme."""
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+t", "look", "Theme"),
         ("ctrl+q", "quit", "Quit"),
@@ -42,26 +42,25 @@ class ChatApp(App[None]):
         self.theme = LIGHT if light else DARK
 
     def on_mount(self) -> None:
-        """Open the session, where it is known whom it talks to."""
+        """Open the session, or ask for a model first."""
         self.run_worker(self._start(), exit_on_error=True)
 
     async def _start(self) -> None:
-        """Ask for a model until one can be opened."""
         model, problem = model_of(self._setup), ""
-        found: list[Choice] = []
+        offered: list[Choice] = []
         if model is None:
-            found = await choices()
-            model = first_ready(found)
+            offered = await choices()
+            model = first_ready(offered)
         while True:
             if model is None:
-                model = await self.push_screen_wait(FirstScreen(found, problem))
+                model = await self.push_screen_wait(FirstScreen(offered, problem))
             try:
-                conversation = await open_dialogue(self._setup, model, self._hear)
+                ctx = await opened(self._setup, model, self._hear)
                 break
             except (CompactError, ImportError) as error:
-                problem = told(error, self._setup.settings.redactor())
-                model, found = None, found or await choices()
-        self._chat = ChatScreen(conversation)
+                problem = in_words(error, self._setup.settings.redactor())
+                model, offered = None, offered or await choices()
+        self._chat = ChatScreen(Dialogue(self._setup, ctx, model))
         await self.push_screen(self._chat)
 
     def _hear(self, event: Event) -> None:
@@ -69,11 +68,11 @@ class ChatApp(App[None]):
             self._chat.hear(event)
 
     def action_look(self) -> None:
-        """Light or dark."""
+        """Switch between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     async def action_quit(self) -> None:
-        """End, when what has come of an answer is kept."""
+        """End, after the beginning of a running answer is kept."""
         if self._chat is not None:
             await self._chat.stop()
         self.exit()

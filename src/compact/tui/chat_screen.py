@@ -1,7 +1,7 @@
-"""The chat: what was said, the bar of the window, and where a person writes.
+"""The chat screen: the transcript, the window bar and the input.
 
-One thing is done at a time. While it is, Esc stops it; while a compression is waited for, nothing
-can be written. Whatever goes wrong is told in the transcript, and the conversation goes on.
+One job runs at a time; Esc stops it. During a compression the input is blocked. An error becomes a
+line in the transcript, and the conversation goes on.
 """
 
 from __future__ import annotations
@@ -25,23 +25,18 @@ from compact.errors import SummaryRejected
 from compact.messages.events import Event
 from compact.tui import slash
 from compact.tui.actions import ACTIONS
-from compact.tui.completions import Completions
-from compact.tui.compressing import Compressing
 from compact.tui.dialogue import Dialogue
 from compact.tui.following import Ahead, Notice, ProgressStep
-from compact.tui.head_line import HeadLine
-from compact.tui.help_page import HELP
 from compact.tui.looks import heading
-from compact.tui.message_list import MessageList
-from compact.tui.message_row import MessageRow
-from compact.tui.page_screen import PageScreen
-from compact.tui.problems import told
-from compact.tui.prompt_input import PromptInput
+from compact.tui.message_list import MessageList, MessageRow
+from compact.tui.page_screen import HELP, PageScreen
+from compact.tui.problems import in_words
+from compact.tui.prompt_input import Completions, PromptInput
 from compact.tui.review_screen import ReviewScreen, refused_because
-from compact.tui.window_bar import WindowBar
+from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
-"""Seconds after an answer until what waits is sent: the answer's job has ended by then."""
+"""Seconds after an answer until the next text is sent: the job of the answer has ended by then."""
 
 
 class ChatScreen(Screen[None]):
@@ -57,7 +52,7 @@ class ChatScreen(Screen[None]):
 
     @dataclass
     class Heard(Message):
-        """What is to be shown of an event of the session."""
+        """An event of the session, as it is shown."""
 
         shown: ProgressStep | Notice | Ahead
 
@@ -68,12 +63,12 @@ class ChatScreen(Screen[None]):
         self._stopped: Worker[None] | None = None
         """The job that was stopped last."""
         self._waiting: list[str] = []
-        """What is to be sent, in this order, when nothing is under way."""
+        """Texts to send when the running job has ended, in order."""
         self._taken_back = frozenset[str]()
-        """Commands among what was put back into the box: they stay commands."""
+        """Commands that Esc put back into the input: on sending they are commands again."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """The widgets, from top to bottom."""
         yield HeadLine()
         yield MessageList()
         yield Compressing()
@@ -83,7 +78,7 @@ class ChatScreen(Screen[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show the session as it was left."""
+        """Show the session, and whether its last answer is missing."""
         recovered = await self.talk.recovered()
         await self.query_one(MessageList).show(self.talk.ctx.history)
         if recovered:
@@ -95,11 +90,11 @@ class ChatScreen(Screen[None]):
             await self._tell("The last answer was cut off: /retry asks again.")
         elif not self.talk.had_messages:
             await self._tell(f"You talk to {self.talk.model}. F1 or /help lists keys and commands.")
-        await self._look()
+        await self._redraw()
         self.query_one(PromptInput).focus()
 
     def hear(self, event: Event) -> None:
-        """Take an event of the session; may be called from any thread."""
+        """Take an event of the session. Any thread may call it."""
         if (shown := self.talk.following.take(event)) is not None:
             self.post_message(self.Heard(shown))
 
@@ -107,10 +102,10 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Changed)
     def offer(self, event: PromptInput.Changed) -> None:
-        """Offer the commands that the text may become."""
-        found = slash.beginning(event.text_area.text)
-        self.query_one(Completions).offer(found)
-        self.query_one(PromptInput).is_offered = bool(found)
+        """Offer the commands that begin with the text."""
+        commands = slash.completions(event.text_area.text)
+        self.query_one(Completions).offer(commands)
+        self.query_one(PromptInput).is_offered = bool(commands)
 
     @on(PromptInput.Moved)
     def mark(self, event: PromptInput.Moved) -> None:
@@ -125,19 +120,19 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Submitted)
     def send(self, event: PromptInput.Submitted) -> None:
-        """Do what was written."""
+        """Send the text, or queue it behind the running job."""
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
-        texts = [f"/{name}"] if name else self._apart(event.text)
+        texts = [f"/{name}"] if name else self._split(event.text)
         self._write("")
         if not self._is_busy and not self._waiting:
-            self._begin(self._done(texts.pop(0)))
+            self._start(self._run(texts.pop(0)))
         if texts:
             self._wait_with([*self._waiting, *texts])
 
-    def _apart(self, text: str) -> list[str]:
-        """What a text says, one by one: each command that was put back, and what stands between."""
+    def _split(self, text: str) -> list[str]:
+        """The text in pieces: each command that was put back, and the texts between."""
         parts = [""]
         for line in text.split("\n"):
             if line in self._taken_back:
@@ -148,7 +143,7 @@ class ChatScreen(Screen[None]):
         return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
-        """Stop what is under way; else close what is offered."""
+        """Stop the running job; without one, close the list of commands."""
         if self._is_busy:
             self._take_back()
             self._cancel()
@@ -161,17 +156,17 @@ class ChatScreen(Screen[None]):
         self.app.push_screen(PageScreen(HELP))
 
     async def action_left_out(self) -> None:
-        """Show the messages that the newest checkpoint stands in for."""
-        made = len(self.talk.ctx.checkpoints)
-        if not made:
+        """Show the messages behind the newest checkpoint."""
+        number = len(self.talk.ctx.checkpoints)
+        if not number:
             await self._tell("Nothing was left out: every message is in the prompt.")
             return
-        outcome = await ACTIONS["checkpoints"](self.talk, str(made))
+        outcome = await ACTIONS["checkpoints"](self.talk, str(number))
         if outcome.page is not None:
             self.app.push_screen(PageScreen(outcome.page))
 
     def action_scroll(self, pages: int) -> None:
-        """Read up and down."""
+        """Scroll the transcript."""
         transcript = self.query_one(MessageList)
         transcript.release_anchor()
         transcript.scroll_relative(y=pages * (transcript.size.height - 1), animate=False)
@@ -179,11 +174,12 @@ class ChatScreen(Screen[None]):
             transcript.anchor()
 
     def _take_back(self) -> None:
-        """Put what waits back into the box, each on a line of its own."""
         if self._waiting:
             written = self.query_one(PromptInput).text
             self._write("\n".join([*self._waiting, written] if written else self._waiting))
-            self._taken_back = frozenset(x for x in self._waiting if slash.parsed(x) is not None)
+            self._taken_back = frozenset(
+                x for x in self._waiting if slash.command_in(x) is not None
+            )
             self._wait_with([])
 
     def _wait_with(self, texts: list[str]) -> None:
@@ -202,55 +198,52 @@ class ChatScreen(Screen[None]):
         return self._job is not None and not self._job.is_finished
 
     def _cancel(self) -> None:
-        """Stop what is under way, once: twice would keep it from keeping what has come."""
+        """Stop the job, but only once: a second stop would keep it from saving the answer."""
         if self._job is not None and self._job is not self._stopped:
             self._stopped = self._job
             self._job.cancel()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._job = self.run_worker(self._guarded(work), group="talk", exit_on_error=False)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._job = self.run_worker(self._guard(work), group="talk", exit_on_error=False)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it; whatever becomes of it is told, and the window is drawn again."""
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except asyncio.CancelledError:
             await self._tell("Stopped. Nothing that was said is lost; /retry asks again.")
         except Exception as error:  # noqa: BLE001 - the top of the program: it goes on
-            await self._tell(told(error, self.talk.setup.settings.redactor()), "error")
+            await self._tell(in_words(error, self.talk.setup.settings.redactor()), "error")
         finally:
             await self._settle()
 
     async def _settle(self) -> None:
-        """What is seen when nothing is under way."""
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
-        await self._look()
+        await self._redraw()
         self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
         if self._waiting:
             self.set_timer(SOON, self._send_next)
 
     def _send_next(self) -> None:
-        """Send what has waited longest; as soon as the job before has ended."""
         if self._waiting and self._is_busy:
             self.set_timer(SOON, self._send_next)
         elif self._waiting:
             text, *others = self._waiting
             self._wait_with(others)
-            self._begin(self._done(text))
+            self._start(self._run(text))
 
     async def stop(self) -> None:
-        """Stop what is under way, wait until what came of it is kept, and close the session."""
+        """Stop the job, wait until it has saved its answer, and close the session."""
         if self._is_busy and self._job is not None:
             self._cancel()
             with suppress(WorkerError):
                 await self._job.wait()
         await self.talk.close()
 
-    async def _done(self, text: str) -> None:
-        command = slash.parsed(text)
+    async def _run(self, text: str) -> None:
+        command = slash.command_in(text)
         if command is None:
-            await self._talk(slash.said(text.strip()))
+            await self._talk(slash.text_to_model(text.strip()))
             return
         name, argument = command
         match name:
@@ -309,7 +302,7 @@ class ChatScreen(Screen[None]):
             async with aclosing(self.talk.answer()) as pieces:  # type: ignore[type-var]  # it is one
                 async for piece in pieces:
                     if shown is None:
-                        await self._compressed()
+                        await self._show_compression()
                         self.query_one(HeadLine).aside("answering")
                         shown = await transcript.begin_answer(position)
                     await shown.grow(piece)
@@ -328,7 +321,6 @@ class ChatScreen(Screen[None]):
         await self._tell(words, "done")
 
     async def _review(self, guidance: str) -> None:
-        """Propose a compression, and have a person read it, until it is taken or refused."""
         await self._block_for(guidance)
         proposal = await self.talk.propose(guidance)
         self._unblock()
@@ -349,25 +341,23 @@ class ChatScreen(Screen[None]):
                 problem = refused_because(error)
 
     async def _block_for(self, guidance: str) -> None:
-        """Show that a compression begins, and let nothing be written."""
         if guidance and not self.talk.ctx.summarizes_by_model:
             await self._tell("The guidance has no effect: no model writes the summaries here.")
         self.query_one(Compressing).show(ProgressStep("", 0.0))
         self.query_one(PromptInput).block(is_blocked=True)
 
-    async def _compressed(self) -> None:
-        """Say what was compressed before the answer, if anything was."""
+    async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
             self.query_one(HeadLine).aside("")  # what was drafted ahead has been used, or is void
             await self._tell(words, "done")
-            await self._look()
+            await self._redraw()
 
     # --- what is heard ----------------------------------------------------------------------------
 
     @on(Heard)
     async def follow(self, heard: Heard) -> None:
-        """Show what a person should know of an event."""
+        """Show an event."""
         match heard.shown:
             case ProgressStep() as step if self._is_busy:
                 self.query_one(Compressing).show(step)
@@ -384,8 +374,7 @@ class ChatScreen(Screen[None]):
     async def _tell(self, words: str, kind: str = "note") -> None:
         await self.query_one(MessageList).tell(words, kind)
 
-    async def _look(self) -> None:
-        """Draw the window as it is now."""
+    async def _redraw(self) -> None:
         ctx = self.talk.ctx
         use = await asyncio.to_thread(lambda: ctx.window_use)
         self.query_one(WindowBar).show(use)

@@ -1,4 +1,4 @@
-"""Which models there are to talk to, as far as this machine tells."""
+"""The models that this machine offers."""
 
 from __future__ import annotations
 
@@ -15,44 +15,42 @@ ECHO = "echo:8k"
 
 
 class Choice(NamedTuple):
-    """A model that may be talked to."""
+    """A model to talk to."""
 
     key: str
     about: str
-    """What a person should know of it."""
     is_ready: bool = True
-    """Whether it can be asked as things are."""
+    """Whether it works without installing a package."""
 
 
 async def choices() -> list[Choice]:
-    """Models of an Ollama server on this machine, of providers whose key is set, and the one that
-    only echoes. Nobody else is asked for them.
+    """Models of an Ollama server on this machine, of providers whose key is set, and the echo
+    model. No other server is asked.
     """
-    found = [_of_ollama(key) for key in await wiring.ollama_models() or ()]
+    models = [
+        _with_package("ollama", key, "on this machine")
+        for key in await wiring.ollama_models() or ()
+    ]
     for provider in PROVIDERS.values():
         if provider.offered and os.environ.get(provider.key):
             about = f"{provider.key} is set"
-            found.append(_with_package(provider.name, provider.offered, about))
-    return [*found, Choice(ECHO, "offline; says back what you say, to try everything")]
+            models.append(_with_package(provider.name, provider.offered, about))
+    return [*models, Choice(ECHO, "offline; says back what you say, to try everything")]
 
 
 def first_ready(found: list[Choice]) -> str | None:
-    """The first model of Ollama's: the only ones that are talked to without being asked for, since
-    what is said to them stays here.
+    """The first ready model of Ollama. Only these start without a choice: their conversations stay
+    on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
 
 
-def _of_ollama(key: str) -> Choice:
-    return _with_package("ollama", key, "on this machine")
-
-
 def check_client(model: str) -> None:
-    """Refuse a model whose client is not installed, before anything is said to it.
+    """Refuse a model whose client package is missing, before a message is sent.
 
     Raises:
-        UnknownModel: the key means nothing.
-        ImportError: it needs a package; the text says how to install it.
+        UnknownModel: the key is wrong.
+        ImportError: a package is missing; the text says how to install it.
     """
     try:
         wiring.check_package(model)

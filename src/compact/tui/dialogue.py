@@ -1,18 +1,16 @@
-"""One conversation of the chat: what is said is kept before it is answered, and what comes of an
-answer is kept however it ends.
+"""One conversation of the chat. A message is stored before the model is asked, and an answer is
+kept however it ends.
 
-The store has each message of a person before a model is asked. Of an answer that is being written,
-a note holds what has come so far: after a crash it is found there, and kept as an answer that was
-cut off.
+A note in the store holds the beginning of a running answer. After a crash it becomes an answer that
+was cut off.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 
-from compact.messages.events import Event
 from compact.messages.messages import Message, MessageMetadata
 from compact.session.context_manager import ContextManager
 from compact.session.views.review import CompressionProposal
@@ -20,56 +18,56 @@ from compact.telemetry import plain_words
 from compact.text.speakers import speaker_of
 from compact.tui.following import Following, covered_by
 from compact.tui.looks import CUT_OFF, REMEMBERED
-from compact.tui.opening import ChatSetup, opened
+from compact.tui.opening import ChatSetup
 
 PARTIAL = "chat:partial"
-"""The name of the note with what has come of an answer."""
+"""The note with the beginning of an answer."""
 EVERY = 1.0
-"""Seconds after which what has come of an answer is noted again."""
+"""Seconds between two writes of the note."""
 
 
 class Dialogue:
-    """A session that is talked to."""
+    """A session with a model."""
 
     def __init__(self, setup: ChatSetup, ctx: ContextManager, model: str) -> None:
         self.setup, self.ctx, self.model = setup, ctx, model
         self.following = Following(setup.settings.redactor())
         self.had_messages = len(ctx.history)
-        """Messages that it had when it was opened."""
+        """Its messages when it was opened."""
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the newest message is a person's, notes aside: its answer never came."""
+        """Whether the newest message, notes aside, is the user's."""
         newest = self._newest()
         return newest is not None and speaker_of(self.ctx.history[newest]) == "person"
 
     @property
     def cut_off(self) -> int | None:
-        """Where the newest message stands, if that is an answer that was cut off."""
+        """The position of the newest message, if it is an answer that was cut off."""
         newest = self._newest()
         is_whole = newest is None or CUT_OFF not in self.ctx.history[newest].metadata.tags
         return None if is_whole else newest
 
     def _newest(self) -> int | None:
-        """Where the newest message stands that is no note to be remembered."""
+        """The position of the newest message that is no note."""
         history = self.ctx.history
         places = reversed(range(len(history)))
         return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)
 
     async def say(self, text: str) -> Message:
-        """Keep a person's message; it is durable when this returns."""
+        """Store a message of the user. It is durable on return."""
         return await self.ctx.aadd_message(role="user", content=text)
 
     async def remember(self, text: str) -> None:
-        """Keep a note, word for word in every prompt."""
+        """Add a note that stands in every prompt."""
         metadata = MessageMetadata(tags=(REMEMBERED,))
         note = Message(role="user", content=text, metadata=metadata)
         added = await self.ctx.aadd_message(note)
         await asyncio.to_thread(self.ctx.pin, added)
 
     async def leave_out(self, position: int) -> None:
-        """Go on from before an answer that was cut off. It stays on the branch that it is on; what
-        was set since, and notes, go along.
+        """Branch before an answer that was cut off. The answer stays on the old branch; later
+        settings and notes come along.
         """
         ctx = self.ctx
         notes = [message.text for message in ctx.history[position + 1 :]]
@@ -93,8 +91,7 @@ class Dialogue:
             ctx.unpin(place)
 
     async def answer(self) -> AsyncIterator[str]:
-        """The model's answer, piece by piece. One that is left, or breaks off, is kept as far as it
-        came, and marked.
+        """The model's answer in pieces. An answer that stops early is kept and marked.
 
         Raises:
             CompactError: as `ContextManager.astream`.
@@ -118,7 +115,7 @@ class Dialogue:
             await self._note("")
 
     async def compress(self, guidance: str) -> str:
-        """Compress now; what came of it, in words.
+        """Compress now; returns the result in words.
 
         Raises:
             CompactError: as `ContextManager.compress_conversation`.
@@ -129,7 +126,7 @@ class Dialogue:
         return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
 
     async def propose(self, guidance: str) -> CompressionProposal:
-        """What a compression would do now; nothing of it counts.
+        """Propose a compression without applying it.
 
         Raises:
             CompactError: as `ContextManager.propose_compression`.
@@ -141,10 +138,10 @@ class Dialogue:
             await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
-        """Put a proposal in force, with a person's texts; what came of it, in words.
+        """Apply a proposal with edited summaries; returns the result in words.
 
         Raises:
-            CompactError: as `ContextManager.accept`; SummaryRejected where a text is not taken.
+            CompactError: as `ContextManager.accept`; SummaryRejected if a summary is refused.
         """
         before, covered = await self._used(), covered_by(self.ctx)
         await self.ctx.aaccept(proposal, summaries=texts)
@@ -152,7 +149,7 @@ class Dialogue:
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
-        """Keep what had come of an answer in which the program was ended; whether there was any."""
+        """Keep the beginning of an answer from before a crash; whether there was one."""
         notes = await asyncio.to_thread(self.ctx.store.notes, self.ctx.id)
         text = str(notes.get(PARTIAL, {}).get("text", ""))
         if not text:
@@ -162,7 +159,7 @@ class Dialogue:
         return kept
 
     async def close(self) -> None:
-        """Let go of the session; one that was begun here and has nothing in it is removed."""
+        """Close the session. A new session without content is deleted."""
         ctx = self.ctx
         is_empty = not len(ctx.history) and not self.had_messages and not ctx.goals
         await ctx.aclose()
@@ -170,7 +167,6 @@ class Dialogue:
             await asyncio.to_thread(ctx.store.delete_session, ctx.id)
 
     async def _used(self) -> int:
-        """Tokens of the prompt, counted off the event loop."""
         return await asyncio.to_thread(lambda: self.ctx.window_use.used)
 
     async def _keep(self, text: str) -> bool:
@@ -183,14 +179,3 @@ class Dialogue:
     async def _note(self, text: str) -> None:
         value = {"text": text} if text else None
         await asyncio.to_thread(self.ctx.store.note, self.ctx.id, PARTIAL, value)
-
-
-async def open_dialogue(
-    setup: ChatSetup, model: str, on_event: Callable[[Event], None]
-) -> Dialogue:
-    """The conversation that a setup means, with that model.
-
-    Raises:
-        CompactError, ImportError: as `opened`.
-    """
-    return Dialogue(setup, await opened(setup, model, on_event), model)

@@ -1,4 +1,4 @@
-"""What is seen where no model was named: which ones there are, and how to set one up."""
+"""The screen without a model: it lists models, and says how to set one up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPACT_MODEL, or `model` in a settings file, names one for good."""
 
 
 class FirstScreen(Screen[str]):
-    """Gives the key of the model that a person chose."""
+    """Returns the key of the chosen model."""
 
     DEFAULT_CSS = """
     FirstScreen VerticalScroll { padding: 0 2; }
@@ -48,7 +48,7 @@ class FirstScreen(Screen[str]):
         self._choices, self._problem = choices, problem
 
     def compose(self) -> ComposeResult:
-        """How to set a model up, and those that there are."""
+        """The help, the models and an input for a key."""
         yield Label("compact · who are you going to talk to?", id="title", markup=False)
         yield Label(self._problem, id="problem", markup=False)
         with VerticalScroll():
@@ -60,12 +60,11 @@ class FirstScreen(Screen[str]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Let the arrows choose."""
+        """Focus the list."""
         self.query_one("#problem").display = bool(self._problem)
         self.query_one(OptionList).focus()
 
     def _why(self) -> list[str]:
-        """Why a person is asked; a problem says it itself."""
         if self._problem:
             return []
         if any(each.key.startswith("ollama:") for each in self._choices):
@@ -73,7 +72,7 @@ class FirstScreen(Screen[str]):
         return [NO_OLLAMA]
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed while the list has the focus goes to the box."""
+        """Typing while the list has the focus goes to the input."""
         box = self.query_one(Input)
         letter = (event.character or "").strip()
         if letter and event.is_printable and not box.has_focus:
@@ -83,12 +82,12 @@ class FirstScreen(Screen[str]):
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Take a model of the list."""
+        """Return a model of the list."""
         self.dismiss(self._choices[event.option_index].key)
 
     @on(Input.Submitted)
     def name_one(self, event: Input.Submitted) -> None:
-        """Take a key that was typed, if it means a model."""
+        """Return a typed key, if it is valid."""
         try:
             wiring.chat_model(event.value.strip())
         except UnknownModel as error:

@@ -1,5 +1,5 @@
-"""What a chat shows of a session's events: how far a compression is, what it came to, and what a
-person should know. Nothing here draws.
+"""Follows the events of a session: the progress and the result of a compression, and notices.
+Nothing here draws.
 """
 
 from __future__ import annotations
@@ -25,58 +25,58 @@ from compact.telemetry.event_privacy import redacted
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """A compression goes on, and a person waits for it."""
+    """Progress of a compression that the user waits for."""
 
     words: str
     done: float
-    """The share behind it, 0 to 1; below 0 where that is as before."""
+    """The share done, 0 to 1; below 0 if unchanged."""
     detail: str = ""
-    """What a model is asked meanwhile."""
+    """A request to a model in this step."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence for a person."""
+    """A sentence for the user."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is done in the background; nobody waits for it. Empty words: nothing any more."""
+    """Work in the background. Empty words end it."""
 
     words: str
 
 
 class Following:
-    """Follows a session's events while something is asked of it.
+    """Follows the events while the session works.
 
-    Events of a compression that somebody waits for and of one that is drafted ahead look the same.
-    They are told apart by the decision before: until a prompt was found to fit, a person waits.
+    A compression that the user waits for and a draft in the background raise the same events. The
+    trigger decision before them tells which it is: the user waits until a prompt fits.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._waits = False
         self._before = (0, 0)
-        """Tokens of the prompt, and messages in checkpoints, when something was asked last."""
+        """Tokens of the prompt and messages in checkpoints, at `begin`."""
         self._compresses = False
-        """Whether it was compressed since."""
+        """Whether there was a compression since `begin`."""
         self.stage = ""
-        """The stage that a person waits for."""
+        """The stage that the user waits for."""
         self._lock = threading.Lock()
 
     def begin(self, ctx: ContextManager) -> None:
-        """Something is asked of the session: whatever is compressed now, a person waits for."""
+        """Work begins. The user waits for any compression from here on."""
         self._before = (ctx.window_use.used, covered_by(ctx))
         self._waits, self._compresses = True, False
 
     def take(self, event: Event) -> ProgressStep | Notice | Ahead | None:
-        """What is to be shown of the event; from any thread, as soon as it happens."""
+        """The display of an event, if it has one. Any thread may call it."""
         with self._lock:
-            return self._taken(event)
+            return self._display(event)
 
-    def _taken(self, event: Event) -> ProgressStep | Notice | Ahead | None:
+    def _display(self, event: Event) -> ProgressStep | Notice | Ahead | None:
         match event:
             case TriggerDecision(triggered=False):
                 self._waits = False
@@ -90,7 +90,7 @@ class Following:
                 return ProgressStep(words, done)
             case StoryAsked() | ModelAskedAgain() if self._waits and self.stage:
                 return ProgressStep(self.stage, -1.0, self._sentence(event))
-            case StoryAsked() | PromptOverBudget():  # the prompt here is nobody's own
+            case StoryAsked() | PromptOverBudget():  # the user wrote no prompt here
                 return None
             case DraftMade():
                 return Ahead("")
@@ -100,9 +100,7 @@ class Following:
         return None
 
     def end(self, ctx: ContextManager) -> str:
-        """What was compressed since `begin`, in words: the figures of all checkpoints together;
-        empty where nothing was.
-        """
+        """The compressions since `begin` in words, all checkpoints together; empty without one."""
         is_done, self._compresses = self._compresses, False
         self._waits, self.stage = False, ""
         if not is_done:
@@ -118,10 +116,10 @@ class Following:
 
 
 def covered_by(ctx: ContextManager) -> int:
-    """How many messages the checkpoints in view stand in for."""
+    """The number of messages behind the checkpoints in view."""
     return sum(checkpoint.span.messages for checkpoint in ctx.checkpoints)
 
 
 def share_of(step: ProgressStep, before: float) -> float:
-    """The share of the work that is behind it; a step that does not say keeps the one before."""
+    """The share done after a step; a step without a share keeps the last one."""
     return before if step.done < 0 else min(1.0, step.done + 1 / (2 * len(STAGES)))

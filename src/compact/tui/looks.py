@@ -1,4 +1,4 @@
-"""What messages look like in words. Nothing in them can steer the terminal."""
+"""Messages, checkpoints and search results in words. None of them can steer the terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from compact.text.recalls import Recalled
 from compact.text.speakers import Speaker, speaker_of
 
 CUT_OFF = "cut off"
-"""The tag of an answer that did not come to its end."""
+"""The tag of an answer that was cut off."""
 REMEMBERED = "remembered"
-"""The tag of a note that a person had kept: nobody is to answer it."""
+"""The tag of a note by /remember: the model need not answer it."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
-"""Who speaks, as it is shown."""
+"""Speaker → name."""
 LINE, OF_TOOLS = 70, 200
-"""Characters of a text of which one line is shown, and of what a tool said."""
+"""Characters of a one-line text, and of a tool result."""
 
 
 def visible(text: str) -> str:
@@ -30,19 +30,19 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, most: int = LINE) -> str:
-    """The beginning of a text, on one line."""
+    """The beginning of a text on one line."""
     line = " ".join(visible(text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def words_of(message: Message) -> str:
-    """What a message says, its tool calls and results included."""
+    """The text of a message, with its tool calls and results."""
     return visible(render_text([message]).partition("\n")[2])
 
 
 def shown(message: Message) -> str:
-    """What of a message the transcript shows: a person's and a model's words whole, of what tools
-    and programs said a line.
+    """The text of a message in the transcript: whole for the user and the model, one line for
+    tools.
     """
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text
@@ -50,7 +50,7 @@ def shown(message: Message) -> str:
 
 
 def heading(message: Message, position: int) -> str:
-    """Who says it, which message it is, and whether it is whole."""
+    """The speaker, the number and the marks of a message."""
     speaker = speaker_of(message)
     name = NAMES.get(speaker, speaker.capitalize())
     marks = [f"#{position}"]
@@ -60,7 +60,7 @@ def heading(message: Message, position: int) -> str:
 
 @dataclass(frozen=True)
 class ReadingPage:
-    """Texts to be read by themselves, each below its heading."""
+    """Texts under headings, for a page of their own."""
 
     title: str
     blocks: Sequence[tuple[str, str]]
@@ -81,8 +81,8 @@ def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
 
 
 def checkpoints_page(checkpoints: Sequence[Checkpoint]) -> ReadingPage:
-    """The checkpoints in view, with what each says."""
-    blocks = [(_about(n, each), _said_by(n, each)) for n, each in enumerate(checkpoints, 1)]
+    """The checkpoints in view with their summaries."""
+    blocks = [(_about(n, each), _text_of(n, each)) for n, each in enumerate(checkpoints, 1)]
     nothing = [("There are none yet", "Nothing was compressed. /compact does it now.")]
     return ReadingPage("Checkpoints", blocks or nothing)
 
@@ -94,14 +94,14 @@ def _about(number: int, checkpoint: Checkpoint) -> str:
     return f"{number}. {checkpoint.level}: {about} > {checkpoint.token_count:,}"
 
 
-def _said_by(number: int, checkpoint: Checkpoint) -> str:
+def _text_of(number: int, checkpoint: Checkpoint) -> str:
     failed = [f"{v.rule}: {one_line(v.detail, 200)}\n" for v in checkpoint.verdicts if not v.passed]
     how = f"by {checkpoint.made_by}; /checkpoints {number} shows the messages behind it\n"
     return f"{how}{''.join(failed)}\n{visible(checkpoint.summary)}"
 
 
 def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
-    """What a search found, the best first."""
+    """Search results, the best first."""
     blocks = [
         (
             f"{NAMES.get('person' if each.role == 'user' else 'assistant', each.role)} "
@@ -114,5 +114,5 @@ def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
 
 
 def time_of(at: datetime) -> str:
-    """A time for people, of the zone they are in."""
+    """A time in the local zone, for people."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")

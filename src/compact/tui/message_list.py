@@ -1,22 +1,68 @@
-"""What was said, and what the program says of it."""
+"""The transcript: a row for each message, and the program's own lines."""
 
 from __future__ import annotations
 
-from textual.containers import VerticalScroll
-from textual.widgets import Static
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Label, Markdown, Static
+from textual.widgets.markdown import MarkdownStream
 
 from compact.messages.messages import Message
 from compact.session.history import SessionHistory
 from compact.text.speakers import speaker_of
-from compact.tui.looks import heading, shown
-from compact.tui.message_row import MessageRow
+from compact.tui.looks import heading, shown, visible
+
+
+class MessageRow(Vertical):
+    """A message. The model's words are drawn as Markdown, the user's as they are."""
+
+    DEFAULT_CSS = """
+    MessageRow { height: auto; margin: 0 0 1 0; }
+    MessageRow .heading { color: $text-muted; text-style: bold; }
+    MessageRow .persons { color: $text-accent; }
+    MessageRow Markdown { padding: 0; margin: 0; background: transparent; }
+    MessageRow Markdown > * { margin: 0 0 1 0; }
+    MessageRow Markdown > *:last-child { margin: 0; }
+    """
+
+    def __init__(self, heading: str, text: str, *, is_markdown: bool) -> None:
+        super().__init__()
+        self._heading, self._text, self._is_markdown = heading, visible(text), is_markdown
+        self._stream: MarkdownStream | None = None
+        self._written: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """The heading and the text."""
+        kind = "heading" if self._is_markdown else "heading persons"
+        yield Label(self._heading, markup=False, classes=kind)
+        if self._is_markdown:
+            yield Markdown(self._text, open_links=False)
+        else:
+            yield Static(self._text, markup=False)
+
+    async def grow(self, text: str) -> None:
+        """Append text to a running answer."""
+        if self._stream is None:
+            self._stream = Markdown.get_stream(self.query_one(Markdown))
+        self._written.append(visible(text))
+        await self._stream.write(self._written[-1])
+
+    async def end(self, heading: str) -> None:
+        """End the answer."""
+        if self._stream is not None:
+            await self._stream.stop()
+            markdown, whole = self.query_one(Markdown), "".join(self._written)
+            if markdown.source != whole:  # stopped before its last pieces
+                await markdown.update(whole)
+        self.query_one(Label).update(heading)
+
 
 SHOWN = 40
-"""Messages that are shown when a session is opened; more make the terminal slow."""
+"""Messages shown when a session opens. More make the terminal slow."""
 
 
 class MessageList(VerticalScroll):
-    """The messages of the session, the newest below."""
+    """The messages, the newest at the bottom."""
 
     DEFAULT_CSS = """
     MessageList { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -26,11 +72,11 @@ class MessageList(VerticalScroll):
     """
 
     def on_mount(self) -> None:
-        """Stay at the end while there is more."""
+        """Stay at the bottom."""
         self.anchor()
 
     async def show(self, history: SessionHistory) -> None:
-        """Show the newest messages, in the place of all that was shown."""
+        """Show the newest messages instead of the current ones."""
         await self.remove_children()
         start = max(0, len(history) - SHOWN)
         if start:
@@ -39,19 +85,19 @@ class MessageList(VerticalScroll):
             await self.add(history[position], position)
 
     async def add(self, message: Message, position: int) -> None:
-        """Show one more message."""
+        """Add a message."""
         is_models = speaker_of(message) == "assistant" and bool(message.text.strip())
         row = MessageRow(heading(message, position), shown(message), is_markdown=is_models)
         await self._mount(row)
 
     async def begin_answer(self, position: int) -> MessageRow:
-        """Show that an answer comes; what of it is there, it is told."""
+        """Add the row of a running answer."""
         answer = MessageRow(f"Assistant · #{position}", "", is_markdown=True)
         await self._mount(answer)
         return answer
 
     async def tell(self, words: str, kind: str = "note") -> None:
-        """Say something that nobody said: a note, an error, or what was done."""
+        """Add a line of the program: a note, an error or a result."""
         await self._mount(Static(words, markup=False, classes=kind))
 
     async def _mount(self, row: MessageRow | Static) -> None:

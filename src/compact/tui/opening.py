@@ -1,11 +1,10 @@
-"""Opening the session of a chat, with the model that it is to talk to."""
+"""Opens the session of a chat with its model."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from compact import wiring
 from compact.config import ARGUMENT, CompactConfig
@@ -21,12 +20,12 @@ from compact.tui import NOTE
 from compact.tui.choices import check_client
 
 Write = Callable[[str, str], str]
-"""Writes a session, by its id, to a file; what was written, in words."""
+"""Writes a session (id, file); returns a line about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatSetup:
-    """What a chat is opened with."""
+    """The store, settings and session of a chat."""
 
     store: SessionStore
     settings: CompactConfig
@@ -36,32 +35,26 @@ class ChatSetup:
 
 
 def model_of(setup: ChatSetup) -> str | None:
-    """The model to talk to: the one that was asked for, else the one that the session talked to
-    last, else that of the settings; None where nobody has named one.
+    """The model to talk to: from the option, else the session's last one, else from the settings;
+    else None.
     """
     settings = setup.settings
     if settings.model is not None and settings.origin("model") == ARGUMENT:
         return settings.model
-    noted = notes_of(setup).get(NOTE, {}).get("model")
-    return noted or settings.model
-
-
-def notes_of(setup: ChatSetup) -> dict[str, Any]:
-    """The session's notes; none of a session that is not there yet."""
     try:
         setup.store.session(setup.session_id)
-    except NotFound:
-        return {}
-    return dict(setup.store.notes(setup.session_id))
+    except NotFound:  # a new session has no notes
+        return settings.model
+    return setup.store.notes(setup.session_id).get(NOTE, {}).get("model") or settings.model
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
-    """Tokens of the window to be opened with: what a person set, None where the model's is known,
-    else what its server says, and a small one where it does not.
+    """The window to open the session with: from the settings; None if the model's is known; else
+    from its server, or the default.
 
     Raises:
-        UnknownModel: the key means nothing.
-        ImportError: its client is not installed.
+        UnknownModel: the key is wrong.
+        ImportError: the client package is missing.
         ModelFailed: the server cannot be asked.
     """
     check_client(model)
@@ -74,28 +67,27 @@ async def window_for(settings: CompactConfig, model: str) -> int | None:
 
 
 async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]) -> ContextManager:
-    """The session, made where there is none, for that model; which one it was is noted.
+    """Open or create the session for that model, and note the model.
 
     Raises:
         UnknownModel, ModelFailed: as `window_for`.
         InvalidConfig, ImportError, StoreFailed: as `ContextManager`.
     """
     window = await window_for(setup.settings, model)
-    return await asyncio.to_thread(_opened, setup, model, window, on_event)
+    return await asyncio.to_thread(_open, setup, model, window, on_event)
 
 
-def _opened(
+def _open(
     setup: ChatSetup, model: str, window: int | None, on_event: Callable[[Event], None]
 ) -> ContextManager:
     settings = setup.settings
-    tokenizer = settings.tokenizer
     ctx = ContextManager(
         model,
         window,
         setup.store,
         session_id=setup.session_id,
         scope=setup.scope,
-        tokenizer=tokenizer,
+        tokenizer=settings.tokenizer,
         policy=settings.policy(),
         summarizer=settings.summarizers(),
         models=settings.book(),
@@ -112,7 +104,6 @@ def _opened(
 
 
 def _has_own_prompt(setup: ChatSetup) -> bool:
-    """Whether the session began with a system prompt, as one does that came from elsewhere."""
     try:
         branch = setup.store.session(setup.session_id).branch
     except NotFound:

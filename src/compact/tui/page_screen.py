@@ -1,7 +1,8 @@
-"""A page to be read by itself: history, checkpoints, what was found, help."""
+"""A page of its own: history, checkpoints, search results, help."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,10 +12,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Label, Static
 
 from compact.tui.looks import ReadingPage
+from compact.tui.slash import COMMANDS
 
 
 class PageScreen(ModalScreen[None]):
-    """A title and texts under their headings; Esc goes back."""
+    """A title and texts under headings. Esc goes back."""
 
     DEFAULT_CSS = """
     PageScreen { align: center middle; }
@@ -33,7 +35,7 @@ class PageScreen(ModalScreen[None]):
         self._page = page
 
     def compose(self) -> ComposeResult:
-        """The title, the page, and the keys."""
+        """The title, the texts and the keys."""
         yield Label(self._page.title, id="title", markup=False)
         with VerticalScroll(id="page"):
             for heading, text in self._page.blocks:
@@ -48,3 +50,31 @@ class PageScreen(ModalScreen[None]):
     def action_dismiss_page(self) -> None:
         """Go back."""
         self.dismiss(None)
+
+
+KEYS = (
+    ("Enter", "send"),
+    ("Ctrl+J", "new line"),
+    ("Esc", "stop an answer or a compression"),
+    ("Tab", "complete a command"),
+    ("Page up, Page down", "read what was said"),
+    ("Ctrl+T", "light or dark"),
+    ("F1", "this page"),
+    ("Ctrl+Q", "quit; everything is kept"),
+)
+
+
+def _lines(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{left.ljust(width)}  {right}" for left, right in rows)
+
+
+HELP = ReadingPage(
+    "Help",
+    (
+        ("Keys", _lines(KEYS)),
+        ("Commands", _lines([(c.usage, c.help) for c in COMMANDS])),
+        ("Numbers", "N is the number after a #, or that of a row in a list."),
+        ("Slashes", "A message that begins with a slash is written with two: //usr is a folder."),
+    ),
+)

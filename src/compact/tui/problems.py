@@ -1,4 +1,4 @@
-"""What a person is told when something fails: what happened, and what to do in the chat."""
+"""Errors in words, with what to do in the chat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compact.secrets.redactor import Redactor
 from compact.tui.looks import visible
 
 LONGEST = 600
-"""Characters of an error that are told."""
+"""Characters of an error."""
 WAYS_HERE: Mapping[str, str] = {
     **WAYS,
     "limit": "Take a model with a larger window (/model KEY)",
@@ -18,11 +18,11 @@ WAYS_HERE: Mapping[str, str] = {
     "pins": "unpin messages (/pin off N)",
     "goals": "end goals (/goal done N)",
 }
-"""Remedies for a floor that is too large, as commands of the chat."""
+"""Remedies for content that cannot be shortened and does not fit, as chat commands."""
 
 
-def told(error: BaseException, redactor: Redactor) -> str:
-    """An error in words, without secrets. After one of a model, the message can be sent again."""
+def in_words(error: BaseException, redactor: Redactor) -> str:
+    """An error in words, without secrets."""
     match error:
         case CannotFit():
             words = error.told(WAYS_HERE)

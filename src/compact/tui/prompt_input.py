@@ -1,4 +1,6 @@
-"""Where a person writes: Enter sends, Ctrl+J begins a new line."""
+"""The input, and the list of commands while a slash is typed. Enter sends, Ctrl+J begins a new
+line.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,52 @@ from dataclasses import dataclass
 from textual import events
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import OptionList, TextArea
+from textual.widgets.option_list import Option
 
 from compact.telemetry.plain_words import counted
 from compact.tui.looks import one_line
+from compact.tui.slash import SlashCommand
+
+
+class Completions(OptionList, can_focus=False):
+    """The list above the input. The input moves through it."""
+
+    DEFAULT_CSS = """
+    Completions { height: auto; max-height: 8; border: none; padding: 0 1; display: none; }
+    """
+
+    def offer(self, commands: Sequence[SlashCommand]) -> None:
+        """Show these commands; without any, hide the list."""
+        self.display = bool(commands)
+        self.clear_options()
+        width = max((len(c.usage) for c in commands), default=0)
+        for each in commands:
+            words = Content.assemble((each.usage.ljust(width), "bold"), f"  {each.help}")
+            self.add_option(Option(words, id=each.name))
+        self.highlighted = 0 if commands else None
+
+    @property
+    def chosen(self) -> str | None:
+        """The marked command."""
+        if not self.display or self.highlighted is None:
+            return None
+        return self.get_option_at_index(self.highlighted).id
+
+    def move(self, rows: int) -> None:
+        """Mark another command."""
+        if self.highlighted is not None:
+            self.highlighted = (self.highlighted + rows) % self.option_count
+
 
 NEW_LINE = frozenset(("ctrl+j", "shift+enter", "alt+enter"))
-"""Keys that begin a new line; which of them arrive, the terminal decides."""
+"""Keys for a new line. Not every terminal sends all of them."""
 STEPS = {"up": -1, "down": 1}
 PLACEHOLDER, BLOCKED = "Say something, or / for commands", "Nothing can be written meanwhile"
 
 
 class PromptInput(TextArea):
-    """A box that grows with what is in it."""
+    """An input that grows with its text."""
 
     DEFAULT_CSS = """
     PromptInput { height: auto; min-height: 3; max-height: 8; padding: 0 1; }
@@ -31,18 +66,18 @@ class PromptInput(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """A person has sent what is in the box."""
+        """The user sent the text."""
 
         text: str
 
     @dataclass
     class Moved(Message):
-        """A person moves through what is offered."""
+        """The user moves through the list of commands."""
 
         rows: int
 
     class Completed(Message):
-        """A person takes what is offered."""
+        """The user takes the marked command."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -52,10 +87,10 @@ class PromptInput(TextArea):
             placeholder=PLACEHOLDER,
         )
         self.is_offered = False
-        """Whether commands are offered, which the arrows move through."""
+        """Whether the list of commands is open: then the arrows move through it."""
 
     def block(self, *, is_blocked: bool) -> None:
-        """Let nothing be written, or let it be written again."""
+        """Block or unblock the input."""
         if self.disabled != is_blocked:
             self.disabled = is_blocked
             self.placeholder = BLOCKED if is_blocked else PLACEHOLDER
@@ -63,10 +98,10 @@ class PromptInput(TextArea):
                 self.focus()
 
     def wait_with(self, texts: Sequence[str]) -> None:
-        """Say on the border what waits for the end of an answer."""
+        """Show the queued texts on the border."""
         self.border_title = Content(one_line(" · ".join(texts)))
-        said = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
-        self.border_subtitle = said if texts else ""
+        line = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
+        self.border_subtitle = line if texts else ""
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key

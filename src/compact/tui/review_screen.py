@@ -1,4 +1,4 @@
-"""A compression before it counts: what it would do, and its summaries to be read and changed."""
+"""The review of a compression before it is applied: its summaries can be edited."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from compact.tui.looks import one_line, visible
 
 
 class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
-    """Gives the texts that a person has changed, by the ids of their checkpoints; None where the
-    compression is refused.
-    """
+    """Returns the edited texts by checkpoint id; None if the user refuses."""
 
     DEFAULT_CSS = """
     ReviewScreen { align: center middle; }
@@ -46,14 +44,15 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
         self._places = {each.id: n for n, each in enumerate(proposal.checkpoints)}
 
     def compose(self) -> ComposeResult:
-        """What it would do; each summary; and the two ways to go on."""
-        made = self._proposal
-        what = f"{counted(len(made.messages), 'message')}, {counted(made.freed, 'token')} freed"
+        """The sizes, the summaries and the two buttons."""
+        proposal = self._proposal
+        size = counted(len(proposal.messages), "message")
+        what = f"{size}, {counted(proposal.freed, 'token')} freed"
         yield Label(f"Nothing is compressed yet: {what}", id="title", markup=False)
         if self._problem:
             yield Label(self._problem, id="problem", markup=False)
         with VerticalScroll(id="review", can_focus=False):
-            for checkpoint in made.checkpoints:
+            for checkpoint in proposal.checkpoints:
                 yield from self._block(checkpoint)
         with Horizontal():
             yield Button("Use it", id="use", variant="primary", compact=True)
@@ -77,7 +76,7 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
     @on(Button.Pressed, "#use")
     def action_use(self) -> None:
-        """Take it, with what was changed."""
+        """Apply it with the edits."""
         changed = {}
         for each in self._proposal.checkpoints:
             if each.room:
@@ -88,10 +87,10 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
     @on(Button.Pressed, "#refuse")
     def action_refuse(self) -> None:
-        """Leave everything as it is."""
+        """Change nothing."""
         self.dismiss(None)
 
 
 def refused_because(error: Exception) -> str:
-    """What is said over the summaries where one of them was not taken."""
+    """The line above the summaries if one was rejected."""
     return f"Not taken: {one_line(str(error), 300)}"

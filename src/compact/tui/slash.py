@@ -1,4 +1,4 @@
-"""The slash commands of the chat: what they are called, and which of them a text means."""
+"""The slash commands: their names, and which of them a text means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compact.text.modes import ModeName
 
 
 class SlashCommand(NamedTuple):
-    """A command, as help lists it."""
+    """A command as help lists it."""
 
     name: str
     arguments: str
@@ -17,7 +17,7 @@ class SlashCommand(NamedTuple):
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command with its arguments."""
         return f"/{self.name} {self.arguments}".rstrip()
 
 
@@ -41,14 +41,14 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("retry", "", "Ask again for the answer that is missing"),
     SlashCommand("quit", "", "End; everything is kept"),
 )
-"""The commands, in the order help lists them."""
+"""In the order of help."""
 
 NAMES = tuple(command.name for command in COMMANDS)
 
 
-def parsed(text: str) -> tuple[str, str] | None:
-    """The command that a text means, and its argument; None for what is said to the model. A path
-    such as `/usr/bin` is said; `//` at the beginning is a slash that is said.
+def command_in(text: str) -> tuple[str, str] | None:
+    """The command of a text and its argument; None for text to the model. A path such as `/usr/bin`
+    is text; so is anything after `//`.
     """
     first, _, rest = text.strip().partition(" ")
     name = first[1:]
@@ -57,8 +57,8 @@ def parsed(text: str) -> tuple[str, str] | None:
     return name.lower(), rest.strip()
 
 
-def said(text: str) -> str:
-    """What is said to the model, of a text that means no command."""
+def text_to_model(text: str) -> str:
+    """The text to the model."""
     return text[1:] if text.startswith("//") else text
 
 
@@ -69,13 +69,11 @@ KEEPS: Mapping[ModeName, str] = {
     "debugger": "Errors, how to reproduce them, attempts",
     "user": "What a file of your own says",
 }
-"""What summaries keep first in each mode."""
+"""Mode → what summaries keep first."""
 
 
-def beginning(text: str) -> list[SlashCommand]:
-    """The commands that a text may become while it is typed, and the modes; none once it is
-    complete.
-    """
+def completions(text: str) -> list[SlashCommand]:
+    """The commands, or modes, that begin with the text; none once it is complete."""
     if text.lower().startswith("/mode "):
         start = text[len("/mode ") :].strip().lower()
         return [
@@ -85,5 +83,5 @@ def beginning(text: str) -> list[SlashCommand]:
         ]
     if not text.startswith("/") or " " in text or "\n" in text:
         return []
-    found = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
-    return [] if [c.name for c in found] == [text[1:].lower()] else found
+    commands = [c for c in COMMANDS if c.name.startswith(text[1:].lower())]
+    return [] if [c.name for c in commands] == [text[1:].lower()] else commands

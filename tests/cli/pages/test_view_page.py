@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from compact import CompactConfig, ContextManager, wiring
+from compact.cli.commands.view import replay
 from compact.cli.pages import page, session_data
-from compact.cli.pages.replay import replay
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLE = Path(wiring.__file__).parent / "cli/sample/harbour.jsonl"
@@ -44,8 +44,8 @@ def paged(messages, file, window=8_192, *, goal=""):
         replay(ctx, messages, on_message=lambda *_: None)
         session = ctx.store.session("harbour")
         redactor = CompactConfig().redactor()
-        data = session_data.told(ctx, session, redactor=redactor, replayed=True)
-    file.write_text(page.written(data), encoding="utf-8")
+        data = session_data.page_data(ctx, session, redactor=redactor, replayed=True)
+    file.write_text(page.page_html(data), encoding="utf-8")
     return data
 
 
@@ -89,7 +89,7 @@ def test_its_heading_says_whether_a_model_saw_it(browser, harbour, tmp_path):
     data, headings = dict(harbour[1]), []
     for replayed, imported in ((True, False), (False, True), (False, False)):
         told = {**data["session"], "replayed": replayed, "imported": imported}
-        (tmp_path / "page.html").write_text(page.written({**data, "session": told}), "utf-8")
+        (tmp_path / "page.html").write_text(page.page_html({**data, "session": told}), "utf-8")
         shown = browser.new_page()
         shown.goto((tmp_path / "page.html").as_uri())
         headings.append(shown.inner_text("#seen-heading"))
@@ -115,8 +115,8 @@ def test_a_prompt_that_would_not_fit_is_called_so(browser, tmp_path):
     with ContextManager(window=8_192, session_id="harbour") as ctx:
         ctx.add_messages(messages)
         ctx.compress_conversation()
-        told = session_data.told(ctx, ctx.store.session("harbour"), redactor=None)
-    (tmp_path / "page.html").write_text(page.written(told), encoding="utf-8")
+        told = session_data.page_data(ctx, ctx.store.session("harbour"), redactor=None)
+    (tmp_path / "page.html").write_text(page.page_html(told), encoding="utf-8")
     shown = browser.new_page()
     shown.goto((tmp_path / "page.html").as_uri())
     assert "More than a prompt may have" not in shown.inner_text("#seen-about")

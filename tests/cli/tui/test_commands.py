@@ -7,9 +7,8 @@ from compact.text.modes import MODES
 from compact.tui import slash
 from compact.tui.actions import ACTIONS
 from compact.tui.chat_screen import ChatScreen
-from compact.tui.completions import Completions
 from compact.tui.page_screen import PageScreen
-from compact.tui.prompt_input import PromptInput
+from compact.tui.prompt_input import Completions, PromptInput
 from compact.tui.review_screen import ReviewScreen
 from tests.cli.tui.driving import alone, running, setup
 
@@ -24,11 +23,11 @@ def test_every_command_that_is_listed_is_done_by_somebody():
 
 
 def test_a_path_and_two_slashes_are_no_commands():
-    assert slash.parsed("/compact keep the names") == ("compact", "keep the names")
-    assert slash.parsed("/usr/bin is full") is None
-    assert slash.parsed("//help is a command") is None
-    assert slash.said("//help is a command") == "/help is a command"
-    assert slash.parsed("what of /help?") is None
+    assert slash.command_in("/compact keep the names") == ("compact", "keep the names")
+    assert slash.command_in("/usr/bin is full") is None
+    assert slash.command_in("//help is a command") is None
+    assert slash.text_to_model("//help is a command") == "/help is a command"
+    assert slash.command_in("what of /help?") is None
 
 
 async def page(chat, text):
@@ -269,18 +268,18 @@ async def test_a_command_is_completed(echo):
         await chat.pilot.press("down", "tab")
         await chat.pilot.pause()
         assert chat.screen.query_one(PromptInput).text == "/checkpoints "
-        assert not chat.screen.query_one(Completions).is_open
+        assert not chat.screen.query_one(Completions).display
 
 
 def test_modes_are_completed_too():
-    assert {each.usage for each in slash.beginning("/mode ")} == {f"/mode {m}" for m in MODES}
-    assert [each.usage for each in slash.beginning("/mode de")] == [
+    assert {each.usage for each in slash.completions("/mode ")} == {f"/mode {m}" for m in MODES}
+    assert [each.usage for each in slash.completions("/mode de")] == [
         "/mode developer",
         "/mode debugger",
     ]
-    assert slash.beginning("/mode debugger") == []
-    assert slash.beginning("/mode pirate") == []
-    assert slash.beginning("/goal m") == []
+    assert slash.completions("/mode debugger") == []
+    assert slash.completions("/mode pirate") == []
+    assert slash.completions("/goal m") == []
 
 
 @alone
@@ -290,7 +289,7 @@ async def test_enter_takes_what_is_marked(echo):
         await chat.until(lambda: "You talk to echo:1500. There are:" in chat.text, "the list")
         await chat.pilot.press("slash", "g", "o", "escape")
         await chat.pilot.pause()
-        assert not chat.screen.query_one(Completions).is_open
+        assert not chat.screen.query_one(Completions).display
 
 
 @alone

@@ -13,12 +13,11 @@ from textual.widgets import Input, OptionList
 
 from compact import ContextManager
 from compact.tui.chat_screen import ChatScreen
-from compact.tui.compressing import Compressing
 from compact.tui.dialogue import PARTIAL
 from compact.tui.first_screen import FirstScreen
-from compact.tui.head_line import HeadLine
 from compact.tui.page_screen import PageScreen
 from compact.tui.prompt_input import PromptInput
+from compact.tui.status_lines import Compressing, HeadLine
 from tests.cli.tui.driving import LARGE, alone, running, setup
 from tests.doors.talking import STORY, chat_key, turns
 from tests.scripted import BreaksOff, Down, Hangs, ScriptedServer, WrongKey

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.color_triplet import ColorTriplet
 
-from compact.tui.compressing import Compressing
 from compact.tui.following import ProgressStep
 from compact.tui.prompt_input import BLOCKED, PromptInput
+from compact.tui.status_lines import Compressing
 from tests.cli.tui.driving import LARGE, MODEL, SMALL, alone, running, setup
 
 SCREENS = Path(__file__).parent / "screens"

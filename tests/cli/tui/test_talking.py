@@ -6,9 +6,8 @@ import pytest
 
 from compact import ContextManager
 from compact.messages.budget import WindowUse
-from compact.tui.compressing import Compressing
 from compact.tui.prompt_input import PromptInput
-from compact.tui.window_bar import _legend
+from compact.tui.status_lines import Compressing, _legend
 from tests.cli.tui.driving import alone, running, setup
 from tests.doors.talking import turns
 

@@ -13,8 +13,8 @@ from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import argument, command, flag, number_option, text_option
+from compact.cli.parts import Aside, Report
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Telling
 from compact.cli.words import counted, whole
 from compact.errors import NotFound
 from compact.exchange import exporting
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from compact.tui.opening import ChatSetup
 
 TEXT, DATA = (".md", ".markdown"), (".json",)
-"""How files end that are for reading, and those that can be imported again."""
+"""File endings for reading, and for importing again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def chat(
     ] = None,
     last: Annotated[bool, flag("--last", "Continue the session that changed last.")] = False,
     light: Annotated[bool, flag("--light", "Begin with the light theme.")] = False,
-) -> Telling:
+) -> Report:
     """Talk to a model in a conversation that never overflows.
 
     Everything that is said is kept in the store, and continues there. F1 lists keys and commands.
@@ -85,17 +85,17 @@ def chat(
     if options.json:
         raise Stop("--json: chat is for people; `sessions export` prints a session")
     with opened(options, create=True) as catalog:
-        kept = _run(catalog, session, last=last, light=light)
-    yield {"session": kept}
-    if kept is not None:
-        yield Aside(f"kept; it continues with: compactctl chat {whole(kept)}")
+        session_id = _run(catalog, session, last=last, light=light)
+    yield {"session": session_id}
+    if session_id is not None:
+        yield Aside(f"kept; it continues with: compactctl chat {whole(session_id)}")
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
-    """Run the chat program until a person ends it; the id of the session, if it was kept.
+    """Run the chat program. Returns the id of the session, if it was kept.
 
     Raises:
-        Stop: this is no terminal.
+        Stop: stdin or stdout is no terminal.
         NotFound: there is no session to continue.
     """
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
@@ -104,12 +104,12 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
     setup = setup_of(catalog, name, last=last)
     ChatApp(setup, light=light).run()
-    kept = {session.id for session in catalog.store.sessions(scope=setup.scope)}
-    return setup.session_id if setup.session_id in kept else None
+    ids = {session.id for session in catalog.store.sessions(scope=setup.scope)}
+    return setup.session_id if setup.session_id in ids else None
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
-    """What the chat program is opened with.
+    """The setup of the chat program.
 
     Raises:
         NotFound: there is no session to continue.
@@ -122,17 +122,16 @@ def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -
         settings=catalog.settings,
         session_id=_session(catalog, name, scope, last=last),
         scope=scope,
-        write=lambda session_id, file: _written(catalog, session_id, file),
+        write=lambda session_id, file: _export(catalog, session_id, file),
     )
 
 
 def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: bool) -> str:
-    """The id of the session that is meant, or of a new one."""
     if last:
-        there = catalog.store.sessions(scope=scope)
-        if not there:
+        sessions = catalog.store.sessions(scope=scope)
+        if not sessions:
             raise NotFound(f"there is no session in {catalog.file} yet: leave --last out")
-        return there[0].id
+        return sessions[0].id
     if name is None:
         return f"chat-{clock_and_ids.now().astimezone():%Y%m%d-%H%M%S}"
     if not name.strip() or len(name) > 200 or not name.isprintable():
@@ -142,12 +141,7 @@ def _session(catalog: SessionCatalog, name: str | None, scope: str, *, last: boo
     return name
 
 
-def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
-    """Write a session to a file, as `sessions export` does; what was written, in words.
-
-    Raises:
-        Stop: it cannot be written there, or the name's ending says no format.
-    """
+def _export(catalog: SessionCatalog, session_id: str, file: str) -> str:
     if not file.lower().endswith(TEXT + DATA):
         raise Stop(f"{file}: end the name in .md (to read) or .json (to import again)")
     exchange.check_out(file, catalog, force=False)
@@ -157,5 +151,5 @@ def _written(catalog: SessionCatalog, session_id: str, file: str) -> str:
     whole = exchange.file_of(catalog, session, session.branch if is_text else None)
     if catalog.settings.redact:
         whole = exporting.without_secrets(whole, catalog.settings.redactor())
-    size = output.write(file, exchange.written(whole, as_text=is_text))
+    size = output.write(file, exchange.text_of(whole, as_text=is_text))
     return f"{done} {file}: {counted(len(whole.messages), 'message')}, {size or 0:,} bytes"

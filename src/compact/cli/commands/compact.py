@@ -11,9 +11,9 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import Out, command, flag
+from compact.cli.parts import Aside, Report
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.progress import Progress
-from compact.cli.told import Aside, Telling
 
 
 @command
@@ -29,7 +29,7 @@ def compact(
         ),
     ] = "file",
     force: Annotated[bool, flag("--force", "Allow OUT to replace FILE itself.")] = False,
-) -> Telling:
+) -> Report:
     """Fit a conversation into a number of tokens.
 
     The result keeps its format if that can be written. Otherwise it becomes chat completions, which

@@ -1,4 +1,4 @@
-"""`compactctl demo`: the main job on the sample conversation that comes with the package."""
+"""`compactctl demo`: compresses the sample conversation of the package."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
 from compact.cli.options import CountOptions, command, number_option, text_option
+from compact.cli.parts import Aside, Report, Styled
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.settings import settings_of
-from compact.cli.told import Aside, Styled, Telling
 
 SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
 """Fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
-"""Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
+"""Lines of the checkpoint to show: about a screen."""
 NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the tokens go
@@ -35,7 +35,7 @@ def demo(
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
     ] = None,
-) -> Telling:
+) -> Report:
     """Compress the bundled sample of 511 messages.
 
     A developer and an assistant build a harbour's booking service. Works offline, with no key and
@@ -48,7 +48,7 @@ def demo(
     """
     data = Path(__file__).parents[1].joinpath("sample", SAMPLE).read_bytes()
     if save is not None:
-        yield from _saved(save, data)
+        yield from _save(save, data)
         return
     settings = settings_of(options)
     transcript = wiring.read_transcript(SAMPLE, data=data)
@@ -58,15 +58,15 @@ def demo(
     yield plan_json(plan, job)
     yield from plan_parts(plan, job)
     if plan.checkpoint is not None:
-        shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
-        lines = shown.text.splitlines()
+        message = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
+        lines = message.text.splitlines()
         yield f"\nThe checkpoint begins ({len(lines)} lines):\n"
         yield from (Styled(line, is_row=True) for line in lines[:SHOWN_LINES])
         yield "…" if len(lines) > SHOWN_LINES else ""
     yield NEXT
 
 
-def _saved(file: str, data: bytes) -> Telling:
+def _save(file: str, data: bytes) -> Report:
     """Write the sample, but never over another file.
 
     Raises:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from compact.cli import views
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import command, flag
+from compact.cli.parts import Report, Styled
 from compact.cli.plans import ShownChange, changes_of, fate_parts, plan_json, size_parts, window_bar
 from compact.cli.progress import Progress
-from compact.cli.told import Styled, Telling
 from compact.cli.words import one_line
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}
@@ -25,14 +25,12 @@ STYLES = {
     "pinned": "cyan",
 }
 HEAD = f"{'message':>13}  {'fate':<10} {'speaker':<11} {'tokens':>15}  text"
-"""Names the columns of `_row`."""
 SIGNS_SAID = "+ is new, - is gone from view, ~ is shortened; tokens: before > after."
-"""What the first column and the fourth mean."""
 CHECKPOINT_LINES = 8
-"""Lines of a checkpoint that are shown where not all was asked for; the rest is counted."""
+"""Lines of a checkpoint to show without --full."""
 
 LEAST_RUN = 4
-"""Neighbours that were kept are shown one by one up to this number."""
+"""More kept neighbours than this become one row."""
 
 
 @command
@@ -42,7 +40,7 @@ def diff(
     full: Annotated[
         bool, flag("--full", "Every message separately, with its reason; new texts in full.")
     ] = False,
-) -> Telling:
+) -> Report:
     """Show before and after, message by message.
 
     Shows in colour which messages are kept, pinned, masked, clipped or covered by the checkpoint,
@@ -69,10 +67,10 @@ def diff(
 
 
 def _json(change: ShownChange) -> dict[str, Any]:
-    known = change.before or change.after
+    message = change.before or change.after
     return {
         "number": change.number,
-        "id": known and known.id,
+        "id": message and message.id,
         "voice": change.speaker,
         "fate": change.fate,
         "why": change.why,
@@ -82,25 +80,24 @@ def _json(change: ShownChange) -> dict[str, Any]:
 
 
 def _lines(run: Sequence[ShownChange], *, full: bool) -> list[str]:
-    """A run as lines: one that says what happened, and the text that is new."""
     first = run[0]
     lines = [_summary(run) if len(run) > 1 else _row(first, full=full)]
     if full and first.why:
         lines.append(f"    {first.why}")
     if first.after is not None and first.fate in SIGNS:
         new = views.words_of(first.after).splitlines()
-        shown = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
-        lines += [f"    | {line}" for line in shown]
-        if 0 < len(shown) < len(new):
-            lines.append(f"    | … {len(new) - len(shown)} more lines")
+        excerpt = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
+        lines += [f"    | {line}" for line in excerpt]
+        if 0 < len(excerpt) < len(new):
+            lines.append(f"    | … {len(new) - len(excerpt)} more lines")
     return lines
 
 
 def _row(change: ShownChange, *, full: bool) -> str:
     sign = SIGNS.get(change.fate, " ")
     number = "" if change.number is None else f"{change.number}"
-    told = change.after if change.fate in ("masked", "clipped") and not full else change.before
-    words = one_line(views.words_of(told), 200) if told is not None else ""
+    message = change.after if change.fate in ("masked", "clipped") and not full else change.before
+    words = one_line(views.words_of(message), 200) if message is not None else ""
     size = f"{change.tokens_before:,}"
     if change.tokens_after != change.tokens_before:
         size = f"{change.tokens_before:,} > {change.tokens_after:,}"
@@ -120,7 +117,6 @@ def _summary(run: Sequence[ShownChange]) -> str:
 
 
 def _runs(changes: Sequence[ShownChange]) -> Iterator[list[ShownChange]]:
-    """The changes, neighbours of one dull fate together, all others alone."""
     for fate, group in groupby(changes, key=lambda change: change.fate):
         run = list(group)
         if fate == "covered" or (fate == "kept" and len(run) > LEAST_RUN):

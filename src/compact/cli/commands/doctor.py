@@ -16,9 +16,10 @@ import compact
 from compact import wiring
 from compact.cli.errors import BAD_INPUT, without_secrets
 from compact.cli.options import CountOptions, Store, command, flag, number_option
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
-from compact.cli.told import Styled, Table, Telling
+from compact.cli.views import runs_of
 from compact.cli.words import counted, one_line
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import NotFound, StoreFailed
@@ -29,14 +30,14 @@ from compact.messages.reliability import reliability_of, writing_of
 from compact.models.resolving import DEFAULT_WINDOW
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
-"""What a finding may be, and what that looks like."""
+"""State of a finding → style."""
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
-"""Package → another one that is the same module, with encryption, and cannot stand beside it."""
+"""Package → a package with the same module and encryption. Only one of them can be installed."""
 
 MOST_SPANS = 12
-"""Runs of messages that are named."""
+"""Runs of messages that a line names."""
 READ_SOON = 64 << 20
-"""Bytes of archives that are held to their checksums without being asked for."""
+"""Bytes of archives that are verified without --check."""
 
 
 @command
@@ -52,7 +53,7 @@ def doctor(
         flag("--repair", "Recover what can be read from a damaged store; the old file is kept."),
     ] = False,
     window: Annotated[int | None, number_option("The window to test the trigger with.")] = None,
-) -> Telling:
+) -> Report:
     """Check what is installed, and whether it works.
 
     Checks the packages, the token counts of a known text, whether the trigger can fire with these
@@ -69,31 +70,37 @@ def doctor(
     settings = settings_of(options, store=store, window=window)
     report = None
     with Progress("Checking") as progress:
-        found = {}
+        findings = {}
         if repair:
             progress.now("Repairing the store")
             report = wiring.repair_store(name_of_store(settings))
-            found["repair"] = list(_saved(report))
-        once = {each.about: each for each in installed()}  # extras share some
-        found["installed"] = list(once.values())
-        found["tokens"] = list(vocabularies())
-        found["model"] = list(model(settings))
-        found["trigger"] = list(trigger(settings))
-        found["store"] = list(stored(settings, check=check or repair))
-    found = {name: list(map(_clean, part)) for name, part in found.items()}
-    told: dict[str, Any] = {
+            findings["repair"] = list(_repaired(report))
+        once = {finding.about: finding for finding in installed()}  # extras share some
+        findings["installed"] = list(once.values())
+        findings["tokens"] = list(vocabularies())
+        findings["model"] = list(model(settings))
+        findings["trigger"] = list(trigger(settings))
+        findings["store"] = list(stored(settings, check=check or repair))
+    # an error about a damaged file may quote it
+    findings = {
+        name: [Finding(*without_secrets(e)) for e in part] for name, part in findings.items()
+    }
+    report_json: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
-        for name, part in found.items()
+        for name, part in findings.items()
     }
     if report is not None:
-        told["repair"] = without_secrets(asdict(report))
-        told["repair"]["complete"] = report.is_complete
-    yield told
-    for name, part in ((name, part) for name, part in found.items() if part):
-        rows = [(each.about, Styled(each.state, STYLES[each.state]), each.text) for each in part]
+        report_json["repair"] = without_secrets(asdict(report))
+        report_json["repair"]["complete"] = report.is_complete
+    yield report_json
+    for name, part in ((name, part) for name, part in findings.items() if part):
+        rows = [
+            (finding.about, Styled(finding.state, STYLES[finding.state]), finding.text)
+            for finding in part
+        ]
         yield Table((name, "", ""), rows, whole=(name,))
         yield ""
-    wrong = sum(each.state == "broken" for part in found.values() for each in part)
+    wrong = sum(finding.state == "broken" for part in findings.values() for finding in part)
     end = f"{wrong} broken" if wrong else "Nothing is broken"
     end = f"{end}." if report is None or report.is_complete else f"{end}: not all was saved."
     yield Styled(end, "bold red" if wrong else "bold")
@@ -105,9 +112,7 @@ def doctor(
 
 
 class Finding(NamedTuple):
-    """What was found of one thing: in words, and as facts for machines. The state is `ok`, `note`
-    or `broken`.
-    """
+    """One finding: in words, and as facts for machines. Its state is `ok`, `note` or `broken`."""
 
     about: str
     state: str
@@ -115,29 +120,24 @@ class Finding(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-def _clean(finding: Finding) -> Finding:
-    """The finding without secrets: what is said of a damaged file may quote it."""
-    return Finding(*without_secrets(finding))
-
-
 def installed() -> Iterator[Finding]:
-    """Python, compact, the packages they need, and those that may be added."""
+    """Findings on Python, compact, and its required and optional packages."""
     own = _version("compactctl")
     yield Finding("compact", "ok", own or "not installed, run from its source")
     yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
-    seen = set[str]()
-    for each in (own and requires("compactctl")) or ():
-        name = re.split(r"[^\w-]", each)[0]
-        if name in seen:
+    names = set[str]()
+    for requirement in (own and requires("compactctl")) or ():
+        name = re.split(r"[^\w-]", requirement)[0]
+        if name in names:
             continue
-        seen.add(name)
-        if found := _version(name) or _version(INSTEAD.get(name, name)):
-            yield Finding(name, "ok", found)
-        elif extra := each.partition("extra == ")[2].strip("\"')"):
+        names.add(name)
+        if installed_version := _version(name) or _version(INSTEAD.get(name, name)):
+            yield Finding(name, "ok", installed_version)
+        elif extra := requirement.partition("extra == ")[2].strip("\"')"):
             yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra, name)}")
-        elif ";" not in each:
+        elif ";" not in requirement:
             yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()
     search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
@@ -147,7 +147,7 @@ def installed() -> Iterator[Finding]:
 
 
 def _other_compact() -> Iterator[Finding]:
-    """Whether another package of the same name has put its files in the place of ours."""
+    """Whether another package named compact has overwritten files of this one."""
     if (other := _version("compact")) is None and hasattr(compact, "__getattr__"):
         return
     what = f"another package, compact {other}, has" if other else "another package had"
@@ -175,23 +175,23 @@ KNOWN_COUNTS = {"o200k": 45, "cl100k": 48}
 
 
 def vocabularies() -> Iterator[Finding]:
-    """Whether a known text has as many tokens as it should have."""
+    """Findings on the token counts of a known text."""
     for name in wiring.TOKENIZERS:
         estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
-        count, known = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
-        text = f"a known text has {count} tokens, and should have {known}"
-        if known is None:
+        count, expected = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
+        text = f"a known text has {count} tokens, and should have {expected}"
+        if expected is None:
             margin = getattr(estimator, "margin", 0.0)
             text = f"an estimate, about {margin:.0%} above a typical count"
-        facts = {"exact": estimator.exact, "counted": count, "known": known}
-        yield Finding(name, "ok" if known in (None, count) else "broken", text, facts)
+        facts = {"exact": estimator.exact, "counted": count, "known": expected}
+        yield Finding(name, "ok" if expected in (None, count) else "broken", text, facts)
 
 
 # --- what is known of the model -------------------------------------------------------------------
 
 
 def model(settings: CompactConfig) -> Iterator[Finding]:
-    """What is known of the settings' model, and what of the file of models is not known.
+    """Findings on the model of the settings, and on unknown fields in the file of models.
 
     Raises:
         InvalidConfig: an entry of that file is wrong.
@@ -233,7 +233,7 @@ def model(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def trigger(settings: CompactConfig) -> Iterator[Finding]:
-    """Whether a session with these settings is compressed before it overflows.
+    """Findings on whether a session with these settings is compressed before it overflows.
 
     Raises:
         InvalidConfig: a setting is wrong.
@@ -271,7 +271,7 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
-    """What the store is like; with `check`, whether all of it is what was written."""
+    """Findings on the store; with `check`, on all its messages and archives."""
     file = name_of_store(settings)
     try:
         with closing(wiring.store_at(file)) as opened:
@@ -283,7 +283,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
             if check:
                 yield from _integrity(*wiring.store_damage(opened))
             else:
-                yield from _archived(cast("SessionArchive", opened))
+                yield from _archives(cast("SessionArchive", opened))
     except NotFound as error:
         was_named = settings.store is not None
         text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
@@ -292,23 +292,21 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         yield Finding("store", "broken", str(error), {"file": file})
 
 
-def _archived(store: SessionArchive) -> Iterator[Finding]:
-    """Whether archives are what was written, where that is soon seen."""
-    every = store.archived_sessions()
-    size = sum(each.bytes for each in every)
-    if size > READ_SOON or any(each.file.startswith("s3://") for each in every):
-        text = f"{counted(len(every), 'archive')} not checked: doctor --check does"
+def _archives(store: SessionArchive) -> Iterator[Finding]:
+    archives = store.archived_sessions()
+    size = sum(archive.bytes for archive in archives)
+    if size > READ_SOON or any(archive.file.startswith("s3://") for archive in archives):
+        text = f"{counted(len(archives), 'archive')} not checked: doctor --check does"
         yield Finding("archives", "note", text)
-    elif every:
+    elif archives:
         faults = store.archive_faults()
-        for each in faults:
-            yield Finding("archives", "broken", f"session {each.session_id!r}: {each.what}")
+        for fault in faults:
+            yield Finding("archives", "broken", f"session {fault.session_id!r}: {fault.what}")
         if not faults:
-            yield Finding("archives", "ok", f"{counted(len(every), 'archive')}, all as written")
+            yield Finding("archives", "ok", f"{counted(len(archives), 'archive')}, all as written")
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:
-    """What of a store is not what was written, and what an earlier damage took."""
     for line in wrong:
         yield Finding("integrity", "broken", line, {"wrong": wrong})
     if lost:
@@ -320,8 +318,7 @@ def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Find
         yield Finding("integrity", "ok", "every message is intact", {"wrong": []})
 
 
-def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
-    """What a repair saved of each branch, and what it did not."""
+def _repaired(report: wiring.RepairReport) -> Iterator[Finding]:
     if report.kept_as is None:
         yield Finding("repair", "ok", "nothing is wrong with the store, and nothing was done")
         return
@@ -340,12 +337,6 @@ def _saved(report: wiring.RepairReport) -> Iterator[Finding]:
 
 
 def _spans(positions: Sequence[int]) -> str:
-    """Positions as the numbers of messages, neighbours together; the first of many."""
-    runs: list[list[int]] = []
-    for position in positions:
-        if runs and runs[-1][1] == position - 1:
-            runs[-1][1] = position
-        else:
-            runs.append([position, position])
+    runs = runs_of(positions)
     texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in runs[:MOST_SPANS]]
     return ", ".join(texts) + (" …" if len(runs) > MOST_SPANS else "")

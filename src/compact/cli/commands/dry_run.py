@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import command
+from compact.cli.parts import Report
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.progress import Progress
-from compact.cli.told import Telling
 
 
 @command
-def dry_run(options: PlanOptions) -> Telling:
+def dry_run(options: PlanOptions) -> Report:
     """Show what compact would do, and why.
 
     Lists each step and the tokens it frees, what may not be shortened, and what becomes of the

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import argument, command, number_option, position
+from compact.cli.parts import Report
 from compact.cli.stores import OpenOptions, entered, message_meant, one_of
-from compact.cli.told import Telling
 from compact.cli.views import messages_json, messages_parts
 from compact.cli.words import counted
 
@@ -27,7 +27,7 @@ def expand(
     start: Annotated[
         int, number_option("Continue from here, as the previous page says.", position)
     ] = 0,
-) -> Telling:
+) -> Report:
     """Show the original messages behind a checkpoint, a message or a tool call.
 
     Examples:
@@ -35,25 +35,25 @@ def expand(
       compactctl expand harbour 120 --json
       compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
-    with entered(options) as ctx:
+    with entered(options) as (_, ctx):
         if id.startswith("ck-"):
-            known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
-            meant = one_of(id, known, what="checkpoint", where=f"session {ctx.id!r}")
+            ids = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
+            target = one_of(id, ids, what="checkpoint", where=f"session {ctx.id!r}")
         else:
-            meant = message_meant(ctx, id)
-        found = ctx.expand(meant, max_tokens=max_tokens, start=start)
+            target = message_meant(ctx, id)
+        page = ctx.expand(target, max_tokens=max_tokens, start=start)
         history = ctx.history
         rows = [
             (history.position_of(message.id), message, history.counter.message(message))
-            for message in found.messages
+            for message in page.messages
         ]
-    sizes = {"tokens": found.tokens, "whole": found.is_whole}
-    sizes |= found.model_dump(include={"unit", "total", "start", "next"})
+    sizes = {"tokens": page.tokens, "whole": page.is_whole}
+    sizes |= page.model_dump(include={"unit", "total", "start", "next"})
     yield {"session": ctx.id, "id": id, **sizes, "messages": messages_json(rows)}
     yield from messages_parts(rows, full=True)
-    if not found.is_whole:
-        total = counted(found.total, found.unit.removesuffix("s"))
-        end = found.total if found.next is None else found.next
+    if not page.is_whole:
+        total = counted(page.total, page.unit.removesuffix("s"))
+        end = page.total if page.next is None else page.next
         first = min(start + 1, end)
-        more = f"; continue with --start {found.next}" if found.next is not None else ""
-        yield f"{found.unit} {first:,} to {end:,} of {total}{more}"
+        more = f"; continue with --start {page.next}" if page.next is not None else ""
+        yield f"{page.unit} {first:,} to {end:,} of {total}{more}"

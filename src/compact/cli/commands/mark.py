@@ -1,4 +1,4 @@
-"""`compactctl mark`: what a person says of a session. `show` shows it."""
+"""`compactctl mark`: sets the title, mode, pins, goals and importance of a session."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
-from compact.cli.stores import OpenOptions, entered_in, memory_of, message_meant, one_of
-from compact.cli.told import Telling
+from compact.cli.parts import Report
+from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
 from compact.messages.goals import Goal, GoalStatus
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
-"""Names the person's newest message."""
+"""The name of the user's newest message."""
 
 
 def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kind
@@ -26,7 +26,7 @@ def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kin
 
 @dataclass(frozen=True, kw_only=True)
 class MarkOptions(OpenOptions):
-    """What is said of a session; messages by number from 0 (negative from the end) or id."""
+    """What to mark. Messages are named by number from 0 (negative from the end) or id."""
 
     title: Annotated[str | None, text_option("TEXT", "Its title.")] = None
     important: Annotated[
@@ -66,7 +66,7 @@ class MarkOptions(OpenOptions):
 
 
 @command
-def mark(options: MarkOptions) -> Telling:
+def mark(options: MarkOptions) -> Report:
     """Say something of a session: its title, mode, pins and goals, and whether it is important.
 
     A message is named by its number from 0 (negative from the end) or its id, a goal by its id or a
@@ -81,25 +81,24 @@ def mark(options: MarkOptions) -> Telling:
     """
     described: dict[str, Any] = {"title": options.title, "important": options.important}
     described["tags"] = options.tag
-    with entered_in(options) as (catalog, ctx):
-        lines = list(_marked(ctx, options))
+    with entered(options) as (catalog, ctx):
+        lines = list(_apply(ctx, options))
         if any(value is not None for value in described.values()):
             scope = ctx.store.session(ctx.id).scope
-            told = memory_of(catalog, scope).describe(ctx.id, **described)
-            lines.append(f"title: {one_line(told.title or told.id, 200)}")
-            lines += ["important"] if told.metadata.get("important") else []
-            lines += [f"#{each}" for each in told.metadata.get("tags", ())]
+            session = memory_of(catalog, scope).describe(ctx.id, **described)
+            lines.append(f"title: {one_line(session.title or session.id, 200)}")
+            lines += ["important"] if session.metadata.get("important") else []
+            lines += [f"#{tag}" for tag in session.metadata.get("tags", ())]
         session, goals, mode = ctx.store.session(ctx.id), ctx.goals, ctx.mode
     if not lines:
-        raise Stop("nothing is said of the session; compactctl mark --help lists what can be")
+        raise Stop("nothing to change: give an option, see compactctl mark --help")
     marks = {name: session.metadata.get(name) for name in ("important", "tags")}
     listed = [goal.model_dump(mode="json") for goal in goals]
     yield {"session": session.id, "title": session.title, **marks, "mode": mode, "goals": listed}
     yield from lines
 
 
-def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
-    """Do it, and say what was done."""
+def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
     goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first what may be refused
     pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
     aside = _places(ctx, options.put_aside)
@@ -123,11 +122,6 @@ def _marked(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
 
 
 def _places(ctx: ContextManager, names: Sequence[str] | None) -> list[int]:
-    """Where the messages stand that are named.
-
-    Raises:
-        NotFound: there is no such message.
-    """
     return [
         ctx.history.place_of(None if name == NEWEST else message_meant(ctx, name))
         for name in names or ()
@@ -139,7 +133,7 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """The goals as they are from now on; None where nothing is said of them.
+    """The new goals; None without an option about goals.
 
     Raises:
         Stop: a goal is empty.
@@ -154,9 +148,9 @@ def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[G
         (options.done, "done"),
         (options.drop, "dropped"),
     )
-    known = [goal.id for goal in goals]
+    ids = [goal.id for goal in goals]
     for names, status in ways:
         for name in names or ():
-            ended[one_of(name, known, what="goal", where=where)] = status
-    kept = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
-    return [*kept, *(Goal(text=text.strip()) for text in options.goal or ())]
+            ended[one_of(name, ids, what="goal", where=where)] = status
+    current = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
+    return [*current, *(Goal(text=text.strip()) for text in options.goal or ())]

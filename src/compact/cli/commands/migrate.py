@@ -1,4 +1,4 @@
-"""`compactctl migrate`: conversations of other programs come along as sessions."""
+"""`compactctl migrate`: imports conversations of other programs as sessions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from compact import wiring
 from compact.cli.errors import Stop, say
 from compact.cli.interrupts import INTERRUPTED
 from compact.cli.options import CountOptions, argument, command, flag
+from compact.cli.parts import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.progress import Progress
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Cell, Part, Styled, Table, Telling
 from compact.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.errors import NotFound
 from compact.exchange import migrating
@@ -31,8 +31,8 @@ from compact.exchange.rolling_back import roll_back
 from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
 
-MOST_TOLD = 10
-"""Files of which it is said what of them was left out."""
+MOST_NOTED = 10
+"""Files whose omissions are listed."""
 CHANGING = ("new", "grown", "snapshot")
 COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
 WORDS: dict[Outcome, tuple[str, str, str]] = {
@@ -44,12 +44,12 @@ WORDS: dict[Outcome, tuple[str, str, str]] = {
     "broken": ("cannot be read", "cannot be read", "red"),
     "unknown": ("no conversation", "no conversation", "bright_black"),
 }
-"""What became of a conversation: in a dry run, else, and what it looks like."""
+"""Outcome → its words in a dry run, its words after a run, its style."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigrateOptions(StoreOptions, CountOptions):
-    """Whose conversations come along, and counted by what."""
+    """Options of `migrate`."""
 
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False
 
@@ -68,7 +68,7 @@ def migrate(
     force: Annotated[
         bool, flag("--force", "With --rollback: even where somebody wrote since.")
     ] = False,
-) -> Telling:
+) -> Report:
     """Bring along conversations from files and folders, in any known format.
 
     Each conversation becomes a session, wholly or not at all, and is read back and compared. What
@@ -90,25 +90,23 @@ def migrate(
       compactctl migrate --rollback 20261125-091500
     """
     if rollback:
-        yield from _rolled_back(options, paths or [], force=force)
+        yield from _roll_back(options, paths or [], force=force)
         return
     if not paths:
         raise Stop("name the files and folders to bring along")
     if force:
         raise Stop("--force is for --rollback")
-    report = _migrated(options, paths)
+    report = _migrate(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _Told(report, paths).parts()
+    yield from _MigrationText(report, paths).parts()
     if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise Stop(f"{what} could not be brought along; the list says why")
 
 
 @contextmanager
-def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
-    """The store that the options mean, made where there is none; where nothing is to be changed, an
-    empty one in memory stands for it.
-    """
+def _store_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
+    """The store, created if needed. A dry run without a store gets an empty one in memory."""
     with ExitStack() as stack:
         try:
             catalog = stack.enter_context(opened(options, create=not dry_run))
@@ -119,27 +117,28 @@ def _opened_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCata
         yield catalog
 
 
-def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
+def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     words = "Reading"
     with (
-        _opened_for(options, dry_run=options.dry_run) as catalog,
+        _store_for(options, dry_run=options.dry_run) as catalog,
         Progress(words) as progress,
+        _ctrl_c() as asked,
     ):
+
+        def follow(done: int, of: int) -> None:
+            if asked.is_set():  # the conversation before is stored whole
+                raise KeyboardInterrupt
+            progress.now(f"{words} file {done + 1:,} of {of:,}")
+
         try:
-            with _asked_to_stop() as asked:
-
-                def told(done: int, of: int) -> None:
-                    _end_if(asked)
-                    progress.now(f"{words} file {done + 1:,} of {of:,}")
-
-                return migrating.migrate(
-                    paths,
-                    store=catalog.store,
-                    scope=catalog.scope or DEFAULT_SCOPE,
-                    dry_run=options.dry_run,
-                    settings=catalog.settings,
-                    progress=told,
-                )
+            return migrating.migrate(
+                paths,
+                store=catalog.store,
+                scope=catalog.scope or DEFAULT_SCOPE,
+                dry_run=options.dry_run,
+                settings=catalog.settings,
+                progress=follow,
+            )
         except KeyboardInterrupt:
             stays = "what was imported stays, and the same command goes on from there"
             say("interrupted" if options.dry_run else f"interrupted: {stays}")
@@ -147,9 +146,9 @@ def _migrated(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[Event]:
-    """An event that Ctrl-C sets, for work that goes on until then: no exception that could be lost
-    in between. A second Ctrl-C ends the process.
+def _ctrl_c() -> Iterator[Event]:
+    """An event that Ctrl-C sets, so that the running conversation is stored whole. An exception
+    could be lost on the way. A second Ctrl-C ends the process.
     """
     asked, before = Event(), signal.getsignal(signal.SIGINT)
 
@@ -164,18 +163,7 @@ def _asked_to_stop() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _end_if(asked: Event) -> None:
-    """End where Ctrl-C was pressed; the conversation that was begun is stored whole.
-
-    Raises:
-        KeyboardInterrupt: it was.
-    """
-    if asked.is_set():
-        raise KeyboardInterrupt
-
-
-def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Telling:
-    """Take back the migration of that name, or the newest."""
+def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Report:
     if len(names) > 1:
         raise Stop("--rollback takes one migration, or none for the newest")
     with (
@@ -208,9 +196,7 @@ def _rolled_back(options: MigrateOptions, names: Sequence[str], *, force: bool) 
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What is said of a migration of these paths."""
-
+class _MigrationText:
     report: MigrationReport
     paths: Sequence[str]
 
@@ -222,26 +208,25 @@ class _Told:
             rows = [self._row(each) for each in shown]
             numbers = ("messages", "tokens")
             yield Table(COLUMNS, rows, right=numbers, whole=("session",), is_list=True)
-        yield from self._said(shown)
+        yield from self._remarks(shown)
         yield from self._others()
         yield Styled(_summary(report), "bold")
         if report.folder is not None:
             back = "" if report.backup is None else f", the store as it was is in {report.backup}"
-            told = f"{Path(report.folder) / 'manifest.json'} says what was done{back}"
-            yield Aside(Styled(told))
+            manifest = Path(report.folder) / "manifest.json"
+            yield Aside(Styled(f"{manifest} says what was done{back}"))
 
-    def _said(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
-        """What there is to say of single conversations: first what went wrong."""
+    def _remarks(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
         for each in shown:
             if each.reason:
                 line = f"{self._name(each)}: {each.reason}"
                 yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
-        told = [each for each in shown if each.notes and each.outcome in CHANGING]
-        for each in told[:MOST_TOLD]:
+        noted = [each for each in shown if each.notes and each.outcome in CHANGING]
+        for each in noted[:MOST_NOTED]:
             line = f"{self._name(each)}: left out: {', '.join(each.notes)}"
             yield Aside(one_line(line, LONGEST_LINE))
-        if len(told) > MOST_TOLD:
-            more = counted(len(told) - MOST_TOLD, "more file")
+        if len(noted) > MOST_NOTED:
+            more = counted(len(noted) - MOST_NOTED, "more file")
             yield Aside(f"something was left out of {more}: --json tells what")
 
     def _row(self, each: MigratedConversation) -> list[Cell]:
@@ -265,12 +250,10 @@ class _Told:
 
     @cached_property
     def _several(self) -> set[str]:
-        """Files with more than one conversation."""
         counts = Counter(each.path for each in self.report.conversations)
         return {path for path, count in counts.items() if count > 1}
 
     def _others(self) -> Iterator[Part]:
-        """The files that hold no conversation: those that were named, and how many others."""
         paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
         named = {str(named_path(path)) for path in self.paths}
         for path in paths:
@@ -284,7 +267,9 @@ class _Told:
 
 
 def _below(path: str, named: Sequence[str]) -> str:
-    """A path below the folder that was named; below one of several, with that folder's name."""
+    """The path relative to the named folder. If there are several folders, it begins with the
+    folder's name.
+    """
     for each in named:
         folder = named_path(each)
         if Path(path) != folder and Path(path).is_relative_to(folder):
@@ -294,7 +279,6 @@ def _below(path: str, named: Sequence[str]) -> str:
 
 
 def _title_of(name: str | None) -> str:
-    """What people call a format, without the kind of its files."""
     if name is None:
         return ""
     return wiring.file_formats().get(name, "compact").partition(" (")[0]
@@ -309,5 +293,5 @@ def _summary(report: MigrationReport) -> str:
     ]
     added = sum(each.added for each in report.conversations)
     would = "would be " if report.dry_run else ""
-    told = ", ".join(parts) or "nothing found"
-    return f"{told}; {counted(added, 'message')} {would}stored"
+    line = ", ".join(parts) or "nothing found"
+    return f"{line}; {counted(added, 'message')} {would}stored"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import FOUND, Most, argument, command
+from compact.cli.parts import Report, Styled
 from compact.cli.stores import OpenOptions, entered
-from compact.cli.told import Styled, Telling
 from compact.cli.words import whole
 
 
@@ -16,24 +16,24 @@ def recall(
     *,
     query: Annotated[list[str], argument("QUERY...", "The words to look for.")],
     most: Most = FOUND,
-) -> Telling:
+) -> Report:
     """Search a session's whole history by words, the best match first.
 
     Examples:
       compactctl recall harbour winter berths
       compactctl recall harbour "E_TIMEOUT" --most 3 --json
     """
-    with entered(options) as ctx:
-        wanted = " ".join(query)
-        found = ctx.recall(wanted, limit=most)
-    listed = [
-        {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
-        for each in found
+    with entered(options) as (_, ctx):
+        words = " ".join(query)
+        matches = ctx.recall(words, limit=most)
+    rows = [
+        {"number": match.position, **match.model_dump(mode="json", exclude={"position"})}
+        for match in matches
     ]
-    yield {"session": ctx.id, "query": wanted, "messages": listed}
-    if not found:
-        yield f"nothing in session {ctx.id!r} shares words with {wanted!r}"
-    for each in found:
-        head = f"{each.position:,} · {whole(each.id)} · {each.role}"
+    yield {"session": ctx.id, "query": words, "messages": rows}
+    if not matches:
+        yield f"nothing in session {ctx.id!r} shares words with {words!r}"
+    for match in matches:
+        head = f"{match.position:,} · {whole(match.id)} · {match.role}"
         yield Styled(head, "bold")
-        yield Styled(f"{each.text}\n")
+        yield Styled(f"{match.text}\n")

@@ -10,9 +10,9 @@ from typing import Annotated, cast
 import typer
 
 from compact.cli.options import FOUND, Most, argument, command, day, flag, text_option
+from compact.cli.parts import Aside, Part, Report, Styled, Table
 from compact.cli.progress import Progress, counting
 from compact.cli.stores import StoreOptions, memory_of, opened
-from compact.cli.told import Aside, Part, Styled, Table, Telling
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import one_line, whole
 from compact.messages.messages import Role
@@ -48,7 +48,7 @@ def search(
     query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
-) -> Telling:
+) -> Report:
     """Search all sessions for what answers a question, the best match first.
 
     A message is found by its words in any form, and by what stands beside it. Without --scope, the

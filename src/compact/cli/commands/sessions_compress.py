@@ -1,5 +1,5 @@
-"""`compactctl sessions compress`: a compression by hand, which a person may read and edit first, as
-the message of a commit is.
+"""`compactctl sessions compress`: compresses a session now. With --review, a person edits the
+summaries first, like the message of a commit.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Annotated
 import typer
 
 from compact.cli.errors import Stop
-from compact.cli.options import Keep, command, flag, text_option
+from compact.cli.options import Keep, command, flag, quoted, text_option
+from compact.cli.parts import Aside, Part, Report
 from compact.cli.plans import result_line, rung_parts
 from compact.cli.progress import Progress
-from compact.cli.render import show
-from compact.cli.stores import OpenOptions, entered_in
-from compact.cli.told import Aside, Part, Telling
+from compact.cli.render import print_part
+from compact.cli.stores import OpenOptions, entered
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted
 from compact.engine.plan import Plan
@@ -32,7 +32,7 @@ from compact.session.context_manager import ContextManager
 from compact.session.views.review import CompressionProposal, ProposedCheckpoint
 
 MARK = "#> "
-"""How the line begins that stands above each summary."""
+"""The beginning of the line above each summary."""
 HEAD = """\
 # Below each line that begins with "{mark}" stands a summary that would take the place of messages.
 # Change what is wrong, save, and close the editor: the session is compressed with these texts.
@@ -42,16 +42,12 @@ HEAD = """\
 
 
 def _share(text: str | float) -> float:
-    """The share above 0 and at most 1 that a text means: `0.4` or `40%`.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
     number = share_in(str(text))
     if number is not None and 0 < number <= 1:
         return number
-    given = repr(text) if len(str(text)) < 40 else "this"
-    raise typer.BadParameter(f"{given} is not a share above 0 and at most 1, such as 0.4 or 40%")
+    raise typer.BadParameter(
+        f"{quoted(text)} is not a share above 0 and at most 1, such as 0.4 or 40%"
+    )
 
 
 @command
@@ -80,7 +76,7 @@ def sessions_compress(
         bool,
         flag("--review", "Open the new summaries in $EDITOR first, to read, edit or refuse them."),
     ] = False,
-) -> Telling:
+) -> Report:
     """Compress a session now, and report what was done.
 
     The history stays as it is; `undo` reverses the compression.
@@ -93,13 +89,13 @@ def sessions_compress(
     """
     since, progress = monotonic(), Progress("Compressing context")
     own = {"summarizer": summarizer, "keep": keep}
-    with entered_in(options, on_event=progress.on_event, **own) as (catalog, ctx):
+    with entered(options, on_event=progress.on_event, **own) as (catalog, ctx):
         before = {each.id for each in ctx.checkpoints}
         is_known = catalog.known_window_of(ctx.store.session(ctx.id)) is not None
         default = None if is_known else ctx.window.size
-        compressed = _reviewed if review else _compressed
+        compressed = _review if review else _compress
         if (plan := compressed(ctx, progress, target_ratio, keep or "")) is None:
-            show(Aside("nothing was compressed"))
+            print_part(Aside("nothing was compressed"))
             return
         made = [each for each in ctx.checkpoints if each.id not in before]
         standing, line = standing_json(ctx), standing_line(ctx)
@@ -110,57 +106,48 @@ def sessions_compress(
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [checkpoint_json(each, live=True) for each in made],
     }
-    yield from _done(plan, since, default)
-    yield from _made(made)
-    yield line
-
-
-def _done(plan: Plan, since: float, default: int | None) -> Iterator[Part]:
-    """What a compression did, the result first; and the window, where nobody chose one."""
     if not plan.unchanged:
         yield result_line(plan, since)
     if default is not None:
         yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
     yield from rung_parts(plan)
+    yield from _checkpoint_lines(made)
+    yield line
 
 
-def _compressed(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
-    """What was done, without asking anybody."""
+def _compress(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:
     with progress:
         return ctx.compress_conversation(ratio, guidance=keep)
 
 
-def _reviewed(
-    ctx: ContextManager, progress: Progress, ratio: float | None, keep: str
-) -> Plan | None:
-    """What was done with what a person made of the proposal; None where they refused it."""
+def _review(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan | None:
     with progress:
         proposal = ctx.propose_compression(target_ratio=ratio, guidance=keep)
-    return _edited(ctx, proposal) if proposal.checkpoints else proposal.plan
+    return _edit(ctx, proposal) if proposal.checkpoints else proposal.plan
 
 
-def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
-    """The checkpoints that a compression made, with sums where they are several."""
-    for each in made:
-        span = each.span
-        told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
-        yield f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}"
+def _checkpoint_lines(made: Sequence[Checkpoint]) -> Iterator[Part]:
+    for checkpoint in made:
+        span = checkpoint.span
+        covered = f"{counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
+        size = f"{span.tokens or 0:,} > {counted(checkpoint.token_count, 'token')}"
+        yield f"{checkpoint.id}: {covered}, {size}"
     if len(made) > 1:
-        total = counted(sum(each.span.messages for each in made), "message")
-        before = sum(each.span.tokens or 0 for each in made)
-        after = counted(sum(each.token_count for each in made), "token")
+        total = counted(sum(checkpoint.span.messages for checkpoint in made), "message")
+        before = sum(checkpoint.span.tokens or 0 for checkpoint in made)
+        after = counted(sum(checkpoint.token_count for checkpoint in made), "token")
         yield f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}"
 
 
 # --- a proposal in an editor ----------------------------------------------------------------------
 
 
-def _edited(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
-    """The proposal, put in force with what the person made of it; None where they refused it. A
-    text that cannot be used comes back, with the reason, until it can or is left as it was.
+def _edit(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
+    """Put the proposal in force with the edited summaries; None if the person refused. A summary
+    that cannot be used is edited again, with the reason, until it can or stays unchanged.
 
     Raises:
-        SummaryRejected, InvalidArgument: a text cannot be used, and was not mended.
+        SummaryRejected, InvalidArgument: a summary cannot be used and was not changed.
         Superseded: the session changed meanwhile.
         Stop: there is no editor, or it failed.
     """
@@ -193,17 +180,15 @@ def _summary(made: ProposedCheckpoint) -> str:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """What stands below each mark, by the id in it."""
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for part in f"\n{text}".split(f"\n{MARK}")[1:]:
         head, _, words = part.partition("\n")
-        found[head.partition(" ")[0]] = words.strip()
-    return found
+        texts[head.partition(" ")[0]] = words.strip()
+    return texts
 
 
 def _in_editor(text: str) -> str:
-    """The text as the person leaves it. It lies in a file that only they can read, and that is gone
-    afterwards.
+    """The text after editing. The file is readable only for the user and removed afterwards.
 
     Raises:
         Stop: there is no editor, or it failed.
@@ -215,9 +200,11 @@ def _in_editor(text: str) -> str:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(text)
-        done = subprocess.run([*shlex.split(command, posix=os.name != "nt"), name], check=False)
-        if done.returncode:
-            raise Stop(f"the editor {command!r} ended with {done.returncode}: nothing was changed")
+        process = subprocess.run([*shlex.split(command, posix=os.name != "nt"), name], check=False)
+        if process.returncode:
+            raise Stop(
+                f"the editor {command!r} ended with {process.returncode}: nothing was changed"
+            )
         return file.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

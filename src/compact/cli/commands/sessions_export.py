@@ -1,4 +1,4 @@
-"""`compactctl sessions export`: a session becomes a file."""
+"""`compactctl sessions export`: writes a session to a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import typer
 
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
-from compact.cli.options import Out, command, flag
+from compact.cli.options import Out, command, flag, text_option
+from compact.cli.parts import Aside, Report, Styled
 from compact.cli.progress import Progress
-from compact.cli.stores import BranchOptions, SessionCatalog, opened
-from compact.cli.told import Aside, Styled, Telling
+from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting
 from compact.exchange.session_file import SessionFile
@@ -19,15 +19,13 @@ from compact.messages.messages import Message
 
 
 class _NotInFile(TypedDict):
-    """What of a session is not in a file: other branches, and how many snapshots."""
-
     branches: list[str]
     snapshots: int
 
 
 @command
 def sessions_export(
-    options: BranchOptions,
+    options: OneSessionOptions,
     *,
     out: Out = None,
     format: Annotated[
@@ -43,7 +41,10 @@ def sessions_export(
     verbatim: Annotated[
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
     ] = False,
-) -> Telling:
+    branch: Annotated[
+        str | None, text_option("ID", "Use this branch instead of the open one.")
+    ] = None,
+) -> Report:
     """Write a session to a file, in full, whatever was compressed.
 
     Secrets are replaced by their kinds, as <REDACTED:password>, unless --verbatim is given or the
@@ -68,32 +69,31 @@ def sessions_export(
             exchange.check_out(out, catalog, force=force)
         session = catalog.find(options.session)
         is_text = (format or by_name) == "md"
-        is_one = is_text or options.branch is not None
-        branch = catalog.branch(session, options.branch) if is_one else None
+        is_one = is_text or branch is not None
+        only = catalog.branch(session, branch) if is_one else None
         progress.now("Writing")
-        file = exchange.file_of(catalog, session, branch)
+        file = exchange.file_of(catalog, session, only)
         whole = file
         if catalog.settings.redact and not verbatim:
             file = exporting.without_secrets(file, catalog.settings.redactor())
-        text = exchange.written(file, as_text=is_text)
-        left = _not_in(catalog, whole)
+        text = exchange.text_of(file, as_text=is_text)
+        missing = _not_in(catalog, whole)
     size = output.write(out, text)
     changed = _changed_messages(whole, file)
     messages, is_redacted = len(file.messages), file is not whole
-    told = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
-    told |= {"redacted_messages": changed, "redacted": is_redacted}
-    yield {**told, "out": out, "bytes": size, "left_out": left}
+    report = {"session": session.id, "branch": whole.session.branch.id, "messages": messages}
+    report |= {"redacted_messages": changed, "redacted": is_redacted}
+    yield {**report, "out": out, "bytes": size, "left_out": missing}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(messages, 'message')}, {size:,} bytes)")
     if is_redacted:
         where = f"in {counted(changed, 'message')}" if changed else "beside the messages"
         yield Aside(Styled(f"secrets {where} were replaced; --verbatim leaves them", "yellow"))
-    if any(left.values()):
-        yield Aside(Styled(one_line(_left_out(**left), LONGEST_LINE), "yellow"))
+    if any(missing.values()):
+        yield Aside(Styled(one_line(_left_out(**missing), LONGEST_LINE), "yellow"))
 
 
 def _left_out(branches: list[str], snapshots: int) -> str:
-    """What the session has beside the branch that was written, in words."""
     parts = [counted(len(branches), "other branch", "other branches")] if branches else []
     parts += [counted(snapshots, "snapshot")] if snapshots else []
     single = len(branches) + snapshots == 1
@@ -102,7 +102,6 @@ def _left_out(branches: list[str], snapshots: int) -> str:
 
 
 def _not_in(catalog: SessionCatalog, file: SessionFile) -> _NotInFile:
-    """What of its session a file does not have."""
     if file.whole is not None:
         return {"branches": [], "snapshots": 0}
     session, branch = file.session.id, file.session.branch.id
@@ -111,8 +110,6 @@ def _not_in(catalog: SessionCatalog, file: SessionFile) -> _NotInFile:
 
 
 def _changed_messages(before: SessionFile, after: SessionFile) -> int:
-    """How many messages of a file, of all its branches, are others in the second."""
-
     def said(file: SessionFile) -> list[Message]:
         parts = () if file.whole is None else file.whole.parts
         return [entry.message for part in parts for entry in part.entries] or [*file.messages]

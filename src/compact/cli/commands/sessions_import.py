@@ -1,4 +1,4 @@
-"""`compactctl sessions import`: a conversation from a file becomes a session."""
+"""`compactctl sessions import`: makes a session from a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from compact.cli import session_markdown
 from compact.cli.errors import Stop
 from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
 from compact.cli.options import CountOptions, argument, command, text_option
+from compact.cli.parts import Aside, Data, Report, Styled
 from compact.cli.progress import Progress
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
-from compact.cli.told import Aside, Data, Styled, Telling
 from compact.cli.views import session_json
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.errors import InvalidTranscript, NotFound, Superseded
@@ -26,7 +26,7 @@ from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.store.whole_session import WholeSession
 
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
-"""How the names of files end that say only what they are."""
+"""File endings that a session id leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
 
 
 @command
-def sessions_import(options: ImportOptions) -> Telling:
+def sessions_import(options: ImportOptions) -> Report:
     """Import a conversation from a file as a new session.
 
     Ids, times and the title are kept; of an exported session everything. The import is all or
@@ -67,7 +67,7 @@ def sessions_import(options: ImportOptions) -> Telling:
         with opened(options, create=True) as catalog:
             whole = _as_new(read, options, catalog)
             progress.now(f"Storing {len(read.messages):,} messages")
-            stored = _stored(catalog, whole)
+            stored = _store(catalog, whole)
     yield {**session_json(stored), "store": catalog.file, "notes": notes}
     yield Aside(one_line(_line_of(stored, catalog.file), LONGEST_LINE))
     for note in notes:
@@ -77,14 +77,9 @@ def sessions_import(options: ImportOptions) -> Telling:
 
 
 def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
-    """What the file holds, and what there is to say of it.
-
-    Raises:
-        InvalidTranscript, InvalidInput: it is unknown or broken.
-    """
     source, data = bytes_of(options)
     if session_file.is_session_file(data):
-        return _exported(options, data, source)
+        return _read_export(options, data, source)
     if session_markdown.is_session_markdown(data):
         reason = "a session as Markdown, which is for reading only; export it as JSON to import it"
         raise InvalidTranscript(source, reason)
@@ -93,23 +88,23 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     return read, list(transcript.notes)
 
 
-def _exported(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
-    """What an exported session holds.
+def _read_export(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
+    """The content of an exported session.
 
     Raises:
-        InvalidTranscript: it is broken.
+        InvalidTranscript: the file is broken.
         Stop: an option is for other files.
     """
     for option, value in (("--format", options.format), ("--conversation", options.conversation)):
         if value not in (None, 1):
             raise Stop(f"{option}: {source} is an exported session, one conversation; leave it out")
     read = session_file.read(data, source)
-    left = counted(read.left_out, "checkpoint")
-    return read, [f"{left}: the next compression makes new ones"] if read.left_out else []
+    dropped = counted(read.left_out, "checkpoint")
+    return read, [f"{dropped}: the next compression makes new ones"] if read.left_out else []
 
 
 def _id_of(options: ImportOptions) -> str:
-    """The id that a file's name gives; none where the name is that of a pipe."""
+    """The id from the file's name; empty for a pipe."""
     if not os.path.isfile(options.file):
         return ""
     name = Path(options.file).name
@@ -119,44 +114,43 @@ def _id_of(options: ImportOptions) -> str:
 
 
 def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
-    """The session to be made, with everything that the file has of it.
+    """The new session with all the file holds of it.
 
     Raises:
-        Stop: it has no id, or there is one of that id.
+        Stop: it has no valid id, or the id is taken.
     """
-    known = read.session
-    name = known.id if options.id is None else options.id.strip()
+    session = read.session
+    name = session.id if options.id is None else options.id.strip()
     if not importing.is_id(name):
         raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
-    scope = options.scope or known.scope
+    scope = options.scope or session.scope
     _check_free(catalog, name, scope, is_asked=options.scope is not None)
     whole = importing.as_new(read, catalog.store, catalog.settings, session_id=name, scope=scope)
-    made = whole.session
-    title, model = options.title or made.title, options.model or made.model
-    return replace(whole, session=made.model_copy(update={"title": title, "model": model}))
+    new = whole.session
+    title, model = options.title or new.title, options.model or new.model
+    return replace(whole, session=new.model_copy(update={"title": title, "model": model}))
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
-    """Refuse the id of a session that is there. Who asks for a scope is told of no other one.
+    """Refuse a taken id. A user who names a scope does not learn the names of others.
 
     Raises:
-        Stop: it is taken.
+        Stop: the id is taken.
     """
     with suppress(NotFound):
-        there = catalog.store.session(name)
-        named = "another scope" if is_asked else f"scope {there.scope!r}"
+        other_session = catalog.store.session(name)
+        named = "another scope" if is_asked else f"scope {other_session.scope!r}"
         other = f", {named}; scopes share their ids"
-        whose = "" if there.scope == scope else other
+        whose = "" if other_session.scope == scope else other
         taken = f"there is a session {name!r} in {catalog.file}{whose}"
         raise Stop(f"{taken}; import under another id: --as ID")
 
 
-def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
-    """Make the session with all that belongs to it, in one step: whatever goes wrong, and whenever
-    the process ends, all of it is there or nothing.
+def _store(catalog: SessionCatalog, whole: WholeSession) -> Session:
+    """Store the whole session in one transaction: a failure leaves nothing behind.
 
     Raises:
-        Stop: another process made a session of that id in the meantime.
+        Stop: another process just made a session with that id.
     """
     try:
         return importing.put(catalog.store, whole)
@@ -165,7 +159,6 @@ def _stored(catalog: SessionCatalog, whole: WholeSession) -> Session:
 
 
 def _line_of(stored: Session, file: str) -> str:
-    """What was imported, in words."""
     branch = stored.branch
     title = f" ({stored.title})" if stored.title else ""
     size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"

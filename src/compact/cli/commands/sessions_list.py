@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from compact.cli.options import PAGE, Most, command
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.stores import StoreOptions, opened
-from compact.cli.told import Styled, Table, Telling
 from compact.cli.views import session_json, time_of
 from compact.cli.words import counted, one_line, whole
 
 
 @command
-def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
+def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Report:
     """List the sessions, the most recently changed last.
 
     Examples:
@@ -18,17 +18,17 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
       compactctl sessions list --store chat.db --scope alice --json
     """
     with opened(options) as catalog:
-        known = catalog.sessions()
-    page = known[:most][::-1]
+        sessions = catalog.sessions()
+    page = sessions[:most][::-1]
     listed = [session_json(session) for session in page]
-    yield {"store": catalog.file, "total": len(known), "sessions": listed}
-    if not known:
+    yield {"store": catalog.file, "total": len(sessions), "sessions": listed}
+    if not sessions:
         where = "" if options.scope is None else f" in scope {options.scope!r}"
         yield Styled(f"{catalog.file}: no sessions{where}")
         return
-    if len(known) > len(page):
-        older = counted(len(known) - len(page), "older one")
-        yield f"{older}: --most {len(known)} shows all"
+    if len(sessions) > len(page):
+        older = counted(len(sessions) - len(page), "older one")
+        yield f"{older}: --most {len(sessions)} shows all"
     rows = [
         (
             whole(session.id),

@@ -1,4 +1,4 @@
-"""`compactctl show`: a session, as an overview or part by part."""
+"""`compactctl show`: a session as an overview, or one part of it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from compact.cli.options import (
     position,
     text_option,
 )
+from compact.cli.parts import Aside, Bar, Data, Report, Shown, Styled, Table
 from compact.cli.settings import check_choice
 from compact.cli.stores import OpenOptions, SessionCatalog, context_of, one_of, opened
-from compact.cli.told import Aside, Bar, Data, Shown, Styled, Table, Telling
 from compact.cli.views import (
     Row,
     checkpoint_json,
@@ -44,15 +44,15 @@ from compact.session.context_manager import ContextManager
 from compact.session.history import SessionHistory
 
 SEEN = 200
-"""Messages that a context shows unless more are asked for: few contexts have more."""
+"""Messages of a context shown by default. Few contexts have more."""
 DEEPEST = 100
-"""Generations of checkpoints that are drawn: each is one level of the tree."""
+"""Generations of checkpoints in the tree."""
 MEASURED = frozenset(("retention",))
-"""Rules whose verdicts are shown also where nothing is wrong."""
+"""Rules whose verdicts are shown even if they passed."""
 LEAST_ID = 8
-"""Letters of a goal's id that a list shows at least."""
+"""The fewest characters of a goal's id."""
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
-"""What snapshots are for, where the store's word is not what a person calls it."""
+"""Purpose of a snapshot → words for people, where the store's differ."""
 PARTS: Mapping[str, frozenset[str]] = {
     "session": frozenset(),
     "context": frozenset(("at", "most", "full", "text", "recall")),
@@ -60,12 +60,12 @@ PARTS: Mapping[str, frozenset[str]] = {
     "checkpoints": frozenset(("all",)),
     "goals": frozenset(),
 }
-"""What can be shown of a session → the options that it takes."""
+"""Part of a session → options that it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(OpenOptions):
-    """What of a session is shown."""
+    """Options of `show`."""
 
     what: Annotated[
         str,
@@ -99,7 +99,7 @@ class ShowOptions(OpenOptions):
 
 
 @command
-def show(options: ShowOptions) -> Telling:
+def show(options: ShowOptions) -> Report:
     """Show a session: an overview, or its context, history, checkpoints or goals.
 
     The context is what a model sees now, or saw at N messages; nothing is compressed for it. The
@@ -133,11 +133,6 @@ def show(options: ShowOptions) -> Telling:
 
 
 def _check(options: ShowOptions) -> None:
-    """Refuse what cannot be shown, and options that are for another part.
-
-    Raises:
-        Stop: saying so.
-    """
     what = "checkpoints" if options.what.startswith("ck-") else options.what
     check_choice("WHAT", what, list(PARTS))
     for name in sorted(frozenset().union(*PARTS.values()) - PARTS[what]):
@@ -150,8 +145,8 @@ def _check(options: ShowOptions) -> None:
 # --- the overview ---------------------------------------------------------------------------------
 
 
-def _overview(ctx: ContextManager, session: Session) -> Telling:
-    told: dict[str, Any] = {
+def _overview(ctx: ContextManager, session: Session) -> Report:
+    overview: dict[str, Any] = {
         **session_json(session),
         "metadata": dict(session.metadata),
         "mode": ctx.mode,
@@ -166,65 +161,64 @@ def _overview(ctx: ContextManager, session: Session) -> Telling:
             for snapshot in ctx.snapshots()
         ],
     }
-    told["metadata"].pop("tools", None)
-    yield told
+    overview["metadata"].pop("tools", None)
+    yield overview
     yield Styled(one_line(session.title or session.id, 200), "bold")
     yield standing_line(ctx)
-    yield _facts(told, session)
-    if len(told["branches"]) > 1:
+    yield _facts(overview, session)
+    if len(overview["branches"]) > 1:
         yield ""
-        yield _branches(told)
-    if told["snapshots"]:
+        yield _branches(overview)
+    if overview["snapshots"]:
         yield ""
-        yield _snapshots(told)
+        yield _snapshots(overview)
 
 
 def _pinned(ctx: ContextManager) -> list[int]:
-    """The messages that somebody pinned."""
     never, history = ctx.policy.roles_never_pruned, ctx.history
     return [place for place in sorted(history.fixed) if history[place].role not in never]
 
 
-def _facts(told: dict[str, Any], session: Session) -> Table:
+def _facts(overview: dict[str, Any], session: Session) -> Table:
     names = ("id", "scope", "model", "format", "tokenizer", "mode")
-    rows = [(name, whole(str(told[name]))) for name in names if told[name]]
+    rows = [(name, whole(str(overview[name]))) for name in names if overview[name]]
     rows += [
         ("created", time_of(session.created_at)),
         ("changed", time_of(session.updated_at)),
-        ("whole history", counted(told["tokens"], "token")),
-        ("a prompt may use", counted(told["usable"], "token")),
-        ("compressed from", f"{counted(told['trigger'], 'token')} on"),
+        ("whole history", counted(overview["tokens"], "token")),
+        ("a prompt may use", counted(overview["usable"], "token")),
+        ("compressed from", f"{counted(overview['trigger'], 'token')} on"),
     ]
-    if told["metadata"].get("important"):
+    if overview["metadata"].get("important"):
         rows.append(("important", "kept whole whatever its age"))
-    if tags := told["metadata"].get("tags"):
+    if tags := overview["metadata"].get("tags"):
         rows.append(("tags", one_line(" ".join(f"#{tag}" for tag in tags), 200)))
-    if told["pinned"]:
-        rows.append(("pinned", one_line(", ".join(map(str, told["pinned"])), 200)))
-    for goal in told["goals"]:
+    if overview["pinned"]:
+        rows.append(("pinned", one_line(", ".join(map(str, overview["pinned"])), 200)))
+    for goal in overview["goals"]:
         rows.append(("goal", one_line(f"{goal['text']} ({goal['status']})", 200)))
     return Table(("", ""), rows)
 
 
-def _branches(told: dict[str, Any]) -> Table:
+def _branches(overview: dict[str, Any]) -> Table:
     rows = []
-    for branch in told["branches"]:
+    for branch in overview["branches"]:
         start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
-        mark = " (open)" if branch["id"] == told["branch"] else ""
+        mark = " (open)" if branch["id"] == overview["branch"] else ""
         rows.append((whole(branch["id"]) + mark, branch["messages"], one_line(start)))
     return Table(("branch", "messages", "starts from"), rows, right=("messages",))
 
 
-def _snapshots(told: dict[str, Any]) -> Table:
+def _snapshots(overview: dict[str, Any]) -> Table:
     rows = []
-    for snapshot in told["snapshots"]:
+    for snapshot in overview["snapshots"]:
         purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
         note = one_line(snapshot["note"], 60)
         rows.append((whole(snapshot["id"]), snapshot["at"], purpose, note))
     return Table(("snapshot", "at", "purpose", "note"), rows, right=("at",))
 
 
-def _goals(ctx: ContextManager) -> Telling:
+def _goals(ctx: ContextManager) -> Report:
     goals = ctx.goals
     yield [goal.model_dump(mode="json") for goal in goals]
     if goals:
@@ -234,7 +228,6 @@ def _goals(ctx: ContextManager) -> Telling:
 
 
 def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
-    """Goals as rows: the beginning of the id, the status, the steps that are done, the words."""
     longest, ids = max(len(goal.id) for goal in goals), {goal.id for goal in goals}
     lengths = range(min(LEAST_ID, longest), longest + 1)
     length = next(n for n in lengths if len({id[:n] for id in ids}) == len(ids))
@@ -243,14 +236,13 @@ def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
-        wanted = f"{'(set by a model) ' * goal.is_models}{goal.text}"
-        told = "\n".join([one_line(wanted, 400), *_reached(goal)])
-        rows.append((one_line(goal.id[:length]), status, steps, told))
+        text = f"{'(set by a model) ' * goal.is_models}{goal.text}"
+        words = "\n".join([one_line(text, 400), *_steps_of(goal)])
+        rows.append((one_line(goal.id[:length]), status, steps, words))
     return rows
 
 
-def _reached(goal: Goal) -> list[str]:
-    """What was reached of a goal, a line each."""
+def _steps_of(goal: Goal) -> list[str]:
     lines = [
         f"{task.status.replace('_', ' ')}: {task.text}{f' ({task.note})' if task.note else ''}"
         for task in goal.subtasks
@@ -264,7 +256,7 @@ def _reached(goal: Goal) -> list[str]:
 # --- the history ----------------------------------------------------------------------------------
 
 
-def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) -> Telling:
+def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) -> Report:
     branch, most = catalog.branch(session, options.branch), options.most or PAGE
     start = max(0, branch.messages - most)
     if options.first is not None:
@@ -283,11 +275,11 @@ def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) ->
 # --- the context ----------------------------------------------------------------------------------
 
 
-def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Telling:
+def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Report:
     at = len(ctx.history) if options.at is None else options.at
     most = options.most or SEEN
-    seen = ctx.context_at(at)
-    system = {"system": seen.system_text} if seen.system else {}
+    context = ctx.context_at(at)
+    system = {"system": context.system_text} if context.system else {}
     yield {
         "session": ctx.id,
         "branch": ctx.branch_id,
@@ -295,50 +287,49 @@ def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Tel
         **system,
         "window": ctx.window.size,
         "usable": ctx.window.usable,
-        "tokens": seen.tokens,
-        "checkpoints": [checkpoint.id for checkpoint in seen.checkpoints],
-        "messages": prompt_of(seen, session.wire),
+        "tokens": context.tokens,
+        "checkpoints": [checkpoint.id for checkpoint in context.checkpoints],
+        "messages": prompt_of(context, session.wire),
     }
     if options.text:
-        yield Data(seen.render_text())
+        yield Data(context.render_text())
         return
     of_all = counted(len(ctx.history), "message")
     when = f"now, with {of_all}" if at == len(ctx.history) else f"at {at:,} of {of_all}"
     yield Styled(one_line(f"{ctx.id} · {when}", 200), "bold")
-    yield from _room(ctx, seen, at)
-    rows = list(_placed(ctx.history, seen.messages[-most:]))
-    if left := len(seen.messages) - len(rows):
+    yield from _room(ctx, context, at)
+    rows = list(_numbered(ctx.history, context.messages[-most:]))
+    if left := len(context.messages) - len(rows):
         verb = "is" if left == 1 else "are"
         older = counted(left, "older message")
-        yield f"{older} {verb} not shown: --most {len(seen.messages)} shows all\n"
-    if words := seen.system_text if seen.system else "":
+        yield f"{older} {verb} not shown: --most {len(context.messages)} shows all\n"
+    if words := context.system_text if context.system else "":
         rows.insert(0, (None, Message(role="system", content=words), ctx.estimate_tokens(words)))
     yield from messages_parts(rows, full=options.full)
 
 
-def _room(ctx: ContextManager, seen: ActiveContext, at: int) -> Iterator[Shown]:
-    """How large a context is, and what it consists of."""
-    window, system = ctx.window, seen.system_text
+def _room(ctx: ContextManager, context: ActiveContext, at: int) -> Iterator[Shown]:
+    window, system = ctx.window, context.system_text
     usable = f"the {window.usable:,} tokens a prompt may use of {window.size:,}"
-    if (over := seen.tokens - window.usable) > 0:
-        yield Styled(f"{seen.tokens:,} tokens: {over:,} more than {usable}", "bold red")
+    if (over := context.tokens - window.usable) > 0:
+        yield Styled(f"{context.tokens:,} tokens: {over:,} more than {usable}", "bold red")
     else:
-        yield f"{seen.tokens:,} of {usable}"
-    parts = tokens_by_part(seen.messages, ctx.history.counter)
+        yield f"{context.tokens:,} of {usable}"
+    parts = tokens_by_part(context.messages, ctx.history.counter)
     del parts["pinned"]
     parts["system"] += ctx.estimate_tokens(system) if system else 0
-    parts["tools and framing"] = max(0, seen.tokens - sum(parts.values()))
-    parts["free"] = max(0, window.usable - seen.tokens)
-    yield Bar(parts, max(window.usable, seen.tokens))
-    if at == len(ctx.history) and seen.tokens > window.trigger:
+    parts["tools and framing"] = max(0, context.tokens - sum(parts.values()))
+    parts["free"] = max(0, window.usable - context.tokens)
+    yield Bar(parts, max(window.usable, context.tokens))
+    if at == len(ctx.history) and context.tokens > window.trigger:
         trigger = f"the trigger of {window.trigger:,} tokens was passed"
         yield Styled(f"{trigger}: the next prompt is compressed first", "yellow")
     yield ""
 
 
-def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
-    """Messages of a context with their numbers and tokens. They stand in the order of the history,
-    so that the next one is mostly the one after.
+def _numbered(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
+    """The messages of a context with their numbers and tokens. The next message is mostly the next
+    of the history, so that position is tried first.
     """
     after = 0
     for message in messages:
@@ -357,36 +348,34 @@ def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Ro
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Telling:
-    known = {each.id: each for each in ctx.store.checkpoints(ctx.id)}
-    live = [each.id for each in ctx.checkpoints]
+def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Report:
+    stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
+    live = [checkpoint.id for checkpoint in ctx.checkpoints]
     if what != "checkpoints":
         where = f"session {ctx.id!r}"
-        wanted = one_of(what, list(known), what="checkpoint", where=where)
-        yield from _read(known[wanted], live=wanted in live)
+        name = one_of(what, list(stored), what="checkpoint", where=where)
+        yield from _checkpoint(stored[name], live=name in live)
         return
-    listed = [checkpoint_json(c, live=c.id in live) for c in known.values()]
+    listed = [checkpoint_json(c, live=c.id in live) for c in stored.values()]
     yield {"session": ctx.id, "window": ctx.window.size, "checkpoints": listed}
     window = f"{ctx.window.size:,}"
-    number = f"{len(live)} in the context for a window of {window}, {len(known)} ever made"
+    number = f"{len(live)} in the context for a window of {window}, {len(stored)} ever made"
     yield Styled(f"{whole(ctx.id)}: {number}", "bold")
     drawn: set[str] = set()
     for id in live:
-        yield from _tree(id, known, drawn)
-    parents = {parent for each in known.values() for parent in each.parents}
-    others = [id for id in known if id not in drawn and id not in parents]
+        yield from _tree(id, stored, drawn)
+    parents = {parent for checkpoint in stored.values() for parent in checkpoint.parents}
+    others = [id for id in stored if id not in drawn and id not in parents]
     if all and others:
         yield "not in this context"
         for id in others:
-            yield from _tree(id, known, drawn, depth=1)
+            yield from _tree(id, stored, drawn, depth=1)
 
 
 def _tree(
     id: str, known: Mapping[str, Checkpoint], drawn: set[str], depth: int = 0
 ) -> Iterator[Styled]:
-    """A checkpoint, and below it those it was made of; one that stands twice is not repeated
-    whole.
-    """
+    """A checkpoint and, below it, its parents. A checkpoint that was drawn before is only named."""
     indent = "    " * depth
     if id not in known:
         yield Styled(f"{indent}{one_line(id)} (not in this store)")
@@ -409,7 +398,7 @@ def _line(checkpoint: Checkpoint) -> str:
     return f"{one_line(checkpoint.id)}  {checkpoint.level}  {about} > {checkpoint.token_count:,}"
 
 
-def _read(checkpoint: Checkpoint, *, live: bool) -> Telling:
+def _checkpoint(checkpoint: Checkpoint, *, live: bool) -> Report:
     verdicts = [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts]
     more = {"anchors": list(checkpoint.anchors), "verdicts": verdicts}
     yield {**checkpoint_json(checkpoint, live=live), **more, "summary": checkpoint.summary}

@@ -1,4 +1,4 @@
-"""`compactctl tokens`: where the tokens go, by kind and by tool. Every token is counted once."""
+"""`compactctl tokens`: tokens by kind and by tool. Every token is counted once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from compact import wiring
 from compact.cli.jobs import FileOptions, job_of
 from compact.cli.options import command
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.plans import source_json, source_parts
 from compact.cli.progress import Progress
-from compact.cli.told import Styled, Table, Telling
 from compact.cli.words import counted, one_line
 from compact.messages.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter, image_tokens
@@ -31,13 +31,13 @@ KINDS: Mapping[str, str] = {
     "checkpoint": "checkpoints",
     "framing": "framing",
 }
-"""Kind → its name in words, in the order they are shown."""
+"""Kind → its name, in the order of the table."""
 TOOLS_SHOWN = 15
-"""Tools that get a row, those with most tokens; the others are counted in one line."""
+"""Tools with a row, those with the most tokens; a line counts the others."""
 
 
 @command
-def tokens(options: FileOptions) -> Telling:
+def tokens(options: FileOptions) -> Report:
     """Show where the tokens go.
 
     Lists tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares.
@@ -117,7 +117,7 @@ def _tools(usage: WindowUsage) -> Table:
 
 @dataclass
 class Amount:
-    """Tokens, and of how many pieces."""
+    """A number of pieces and their tokens."""
 
     pieces: int = 0
     tokens: int = 0
@@ -130,29 +130,29 @@ class Amount:
 
 @dataclass
 class WindowUsage:
-    """Tokens by kind, and by tool what its calls and its results took."""
+    """Tokens by kind, and by tool."""
 
     kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
     tools: dict[str, tuple[Amount, Amount]] = field(default_factory=dict)
-    """By tool: its calls, and their results."""
+    """Tool → its calls, its results."""
 
     @property
     def tokens(self) -> int:
-        """All tokens: what a prompt of this conversation counts."""
+        """The tokens of a prompt of this conversation."""
         return sum(amount.tokens for amount in self.kinds.values())
 
     def of_tool(self, name: str) -> tuple[Amount, Amount]:
-        """What a tool's calls and its results took."""
+        """The calls and the results of a tool."""
         return self.tools.setdefault(name, (Amount(), Amount()))
 
     def by_tool(self) -> list[tuple[str, Amount, Amount]]:
-        """Tools with their calls and results, the costliest first."""
+        """Tools with calls and results, the costliest first."""
         rows = [(name, calls, results) for name, (calls, results) in self.tools.items()]
         return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
 
 
 def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
-    """Where the tokens of the conversation go."""
+    """The tokens of a conversation by kind and tool."""
     usage = WindowUsage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
     for message in transcript.messages:
@@ -175,7 +175,6 @@ def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsag
 
 
 def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """The kinds of a message's parts, each with its tokens."""
     speaker = speaker_of(message)
     kind = "tool_results" if speaker == "tool" else speaker
     for part in message.parts:
@@ -198,7 +197,7 @@ def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, in
 
 
 def _person(message: Message, part: Text, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """A person's words, and what a tool injected beside them."""
+    """The user's words, and text that a tool injected into the same message."""
     total = counter.part(part)
     alone = message.model_copy(update={"content": part.text})
     spoken = min(total, counter.text(person_text(alone))) if "<" in part.text else total

@@ -1,12 +1,14 @@
-"""`compactctl undo`: the way back. Nothing is lost: later messages stay on their own branch."""
+"""`compactctl undo`: undoes a compression, or restores a snapshot. Later messages stay on their
+branch.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from compact.cli.options import command, text_option
+from compact.cli.parts import Data, Report
 from compact.cli.stores import OpenOptions, context_of, entered, one_of, opened
-from compact.cli.told import Data, Telling
 from compact.cli.views import standing_json, standing_line
 from compact.cli.words import one_line
 from compact.session.context_manager import ContextManager
@@ -20,7 +22,7 @@ def undo(
         str | None,
         text_option("SNAPSHOT", "Go back to this snapshot: its id, or a unique prefix of it."),
     ] = None,
-) -> Telling:
+) -> Report:
     """Undo the last compression, restore or branch of a session, or go back to a snapshot.
 
     Messages are kept. A snapshot brings back its messages, checkpoints, goals and policy; later
@@ -32,20 +34,20 @@ def undo(
       compactctl undo harbour --to sn-3f2a81b09c44
     """
     if to is None:
-        with entered(options) as ctx:
+        with entered(options) as (_, ctx):
             ctx.undo()
-            yield from _told(ctx, "undone")
+            yield from _report(ctx, "undone")
         return
     with opened(options) as catalog:
         session = catalog.find(options.session)
-        known = {each.id: each for each in catalog.store.snapshots(session.id)}
-        name = one_of(to, list(known), what="snapshot", where=f"session {session.id!r}")
-        window = options.window or known[name].window
+        snapshots = {snapshot.id: snapshot for snapshot in catalog.store.snapshots(session.id)}
+        name = one_of(to, list(snapshots), what="snapshot", where=f"session {session.id!r}")
+        window = options.window or snapshots[name].window
         with context_of(catalog, session, window=window) as ctx:
-            ctx.restore(known[name])
-            yield from _told(ctx, f"restored {name}")
+            ctx.restore(snapshots[name])
+            yield from _report(ctx, f"restored {name}")
 
 
-def _told(ctx: ContextManager, done: str) -> Telling:
+def _report(ctx: ContextManager, done: str) -> Report:
     yield standing_json(ctx)
     yield Data(one_line(f"{done}: {standing_line(ctx)}", 1_000))

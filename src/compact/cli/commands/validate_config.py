@@ -1,4 +1,4 @@
-"""`compactctl validate-config`: the effective settings, and where each came from."""
+"""`compactctl validate-config`: the effective settings and their sources."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 from compact import wiring
 from compact.cli.options import JsonOptions, SettingsOptions, argument, command
+from compact.cli.parts import Report, Styled, Table
 from compact.cli.settings import settings_of
-from compact.cli.told import Styled, Table, Telling
 
 
 @command
@@ -15,7 +15,7 @@ def validate_config(
     options: JsonOptions,
     *,
     file: Annotated[str | None, argument("[FILE]", "Settings, as YAML or JSON.")] = None,
-) -> Telling:
+) -> Report:
     """Check the settings, and show where each came from.
 
     The order is: defaults, FILE, .env in this folder, COMPACT_* variables. Later ones override. A
@@ -27,7 +27,7 @@ def validate_config(
       COMPACT_TRIGGER_RATIO=0.8 compactctl validate-config compact.yaml --json
     """
     settings = settings_of(SettingsOptions(config=file))
-    wiring.token_counter_of(settings, "chat_completions")  # refuses a tokenizer that is none
+    wiring.token_counter_of(settings, "chat_completions")  # refuses an unknown tokenizer
     window = settings.window()
     values = settings.model_dump(mode="json")
     origins = {name: settings.origin(name) for name in settings.names()}
@@ -44,7 +44,6 @@ def validate_config(
 
 
 def _shown(value: object) -> str:
-    """A value as it would be written in YAML."""
     match value:
         case None:
             return "null"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,21 +12,22 @@ from compact import wiring
 from compact.cli import output, stores
 from compact.cli.errors import Stop
 from compact.cli.options import command, flag
-from compact.cli.pages import page, replay, session_data
+from compact.cli.pages import page, session_data
+from compact.cli.parts import Aside, Report
 from compact.cli.progress import Progress, counting
 from compact.cli.settings import settings_of
 from compact.cli.stores import OpenOptions, SessionCatalog
-from compact.cli.told import Aside, Telling
 from compact.cli.words import counted
 from compact.config import CompactConfig
 from compact.files import is_file
+from compact.messages.messages import Message
 from compact.messages.sessions import Session
 from compact.models.resolving import DEFAULT_WINDOW
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
 
 START = 200
-"""Bytes by which a page of ours is known."""
+"""Bytes that suffice to recognize a page of compact."""
 
 
 @command
@@ -41,7 +43,7 @@ def view(
     verbatim: Annotated[
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
     ] = False,
-) -> Telling:
+) -> Report:
     """Write a session as one HTML page: its timeline, each compression with before and after, the
     checkpoints, and what the model saw at any turn.
 
@@ -57,14 +59,14 @@ def view(
     output.check_name("-o", out)
     with Progress("Reading") as progress:
         if is_file(Path(options.session)):
-            name = _named(out, Path(options.session).stem, force=force)
-            data = _replayed(options, progress, verbatim=verbatim)
+            name = _file_for(out, Path(options.session).stem, force=force)
+            data = _replay_data(options, progress, verbatim=verbatim)
         else:
             with stores.opened(options) as catalog:
                 session = catalog.find(options.session)
-                name = _named(out, session.id, force=force)
-                data = _told(catalog, session, verbatim=verbatim)
-        size = output.write(name, page.written(data))
+                name = _file_for(out, session.id, force=force)
+                data = _session_data(catalog, session, verbatim=verbatim)
+        size = output.write(name, page.page_html(data))
     messages = len(data["messages"]["text"])
     yield {
         "session": data["session"]["id"],
@@ -76,18 +78,13 @@ def view(
     }
     yield f"wrote {name} ({counted(messages, 'message')}, {size or 0:,} bytes)"
     if data["redacted"]:
-        said = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
-        yield Aside(f"{said} them")
+        note = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
+        yield Aside(f"{note} them")
     if open_it:
         typer.launch(name)
 
 
-def _named(out: str | None, session_id: str, *, force: bool) -> str:
-    """The name of the file.
-
-    Raises:
-        Stop: another file is there, which is no page.
-    """
+def _file_for(out: str | None, session_id: str, *, force: bool) -> str:
     name = out or f"{_file_name(session_id)}.html"
     start = output.beginning_of(name, START)
     if start and not page.is_page(start) and not force:
@@ -96,24 +93,22 @@ def _named(out: str | None, session_id: str, *, force: bool) -> str:
 
 
 def _file_name(session_id: str) -> str:
-    """The id as a file may be called on every system."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
 
 
-def _told(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
-    """What the page tells; without secrets, unless they are to stay or the settings say so."""
+def _session_data(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
     redactor = _redactor_of(catalog.settings, verbatim=verbatim)
     with stores.context_of(catalog, session) as ctx:
-        return session_data.told(ctx, session, redactor=redactor)
+        return session_data.page_data(ctx, session, redactor=redactor)
 
 
-def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
-    """What the page tells of a conversation in a file, as if it had been held in that window:
-    compressed by extraction wherever it would have been. Nothing is stored.
+def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
+    """The data of a file, as if the conversation had been held in that window: compressed by
+    extraction wherever that was due. Nothing is stored.
 
     Raises:
         InvalidTranscript: the file is unknown or broken.
-        CannotFit: a message of it fits in no prompt of that window.
+        CannotFit: a message fits in no prompt of that window.
     """
     settings, file = settings_of(options), options.session
     transcript = wiring.read_transcript(file)
@@ -126,11 +121,35 @@ def _replayed(options: OpenOptions, progress: Progress, *, verbatim: bool) -> di
         tools=transcript.tools or None,
         policy=settings.policy(),
     ) as ctx:
-        shown = counting(progress, "Replaying")
-        replay.replay(ctx, transcript.messages, on_message=shown)
+        on_message = counting(progress, "Replaying")
+        replay(ctx, transcript.messages, on_message=on_message)
         redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
-        return session_data.told(ctx, session, redactor=redactor, replayed=True)
+        return session_data.page_data(ctx, session, redactor=redactor, replayed=True)
 
 
 def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
     return settings.redactor() if settings.redact and not verbatim else None
+
+
+def replay(
+    ctx: ContextManager,
+    messages: Sequence[Message],
+    *,
+    pins: Collection[int] = (),
+    on_message: Callable[[int, int], None],
+) -> None:
+    """Add the messages to an empty session one by one, with a prompt before each answer, as if a
+    model with that window had been asked.
+
+    Raises:
+        CannotFit: a prompt could not be made to fit; the messages before it stay.
+    """
+    pinned = frozenset(pins)
+    for number, message in enumerate(messages):
+        on_message(number, len(messages))
+        if message.role == "assistant" and number:
+            ctx.get_context_for_model()
+        added = ctx.add_message(message)
+        if number in pinned:
+            ctx.pin(added)
+    ctx.get_context_for_model()

@@ -1,6 +1,5 @@
-"""Pages for a browser: one file each that needs nothing beside it, no server and no network.
+"""HTML pages for a browser. A page is one file that needs no server and no network.
 
-`session_data` says what a page tells of a session, `replay` lives a conversation from a file again,
-`page` puts the file together from `view.html`, `view.css` and the scripts beside them. What a
-conversation holds is data in it and never markup.
+`session_data` collects the data of a session. `page` builds the file from `view.html`, `view.css`
+and `view.js`. The content of a conversation is data in the page, never markup.
 """

@@ -1,7 +1,7 @@
-"""A page as the text of one file: the template, its style and scripts, and the data.
+"""A page as the text of one file: the template, the style, the script and the data.
 
-The policy in its head lets the browser run these very scripts and styles, by their digests, and
-load nothing else. The data is JSON that no markup can end.
+The content security policy allows this script and this style, by their digests, and nothing else.
+The data is JSON in which no text can end the script element.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from string import Template
 from typing import Any
 
 BEGINS = '<!doctype html>\n<html lang="en" data-page="compactctl view">'
-"""How every page begins: by it a page of ours is told from another file."""
-_SCRIPTS = ("view.js",)
-"""In the order in which they run."""
+"""How every page begins. `is_page` recognizes pages by it."""
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-"""Characters that could end the script that holds the data, as JSON may write them."""
+"""Characters that could end the script element → their JSON escapes."""
 
 
-def written(data: Mapping[str, Any]) -> str:
-    """The page that shows the data (`session_data`)."""
+def page_html(data: Mapping[str, Any]) -> str:
+    """The page for the data of `session_data`."""
     style = _part("view.css")
-    script = f'"use strict";\n(() => {{\n{"".join(map(_part, _SCRIPTS))}}})();\n'
+    script = f'"use strict";\n(() => {{\n{_part("view.js")}}})();\n'
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -42,7 +40,7 @@ def written(data: Mapping[str, Any]) -> str:
 
 
 def is_page(start: bytes) -> bool:
-    """Whether a file that begins so is such a page."""
+    """Whether a file with this beginning is a page of compact."""
     return start.startswith(BEGINS.encode())
 
 

@@ -1,26 +1,25 @@
-"""What a page tells of a session, as JSON values.
+"""The data of a session's page, as JSON values.
 
-Messages stand once, by their positions. What a model saw is told where it changed: after each step
-that changed what is in force, and wherever something else was set. Between two such places
-messages only follow, so that the page knows what was seen at every turn. A text that was made for
-a prompt, such as a stub in place of tool output, stands once in a list of its own.
+Each message stands in the data once, by its position. The context is recorded only where it changed
+otherwise than by a following message: the page derives the others. A text made for a prompt, such
+as a stub for tool output, stands once in a list of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from compact.cli.views import runs_of, words_of
 from compact.engine.shorten import is_answer
 from compact.messages.changes import GoalsTracked, PinSet
 from compact.messages.characters import with_texts
 from compact.messages.checkpoints import Checkpoint
-from compact.messages.context import ActiveContext, render_text
+from compact.messages.context import ActiveContext
 from compact.messages.message_redaction import redact_messages, redact_text
 from compact.messages.messages import Message
-from compact.messages.sessions import Entry, Move, Session
+from compact.messages.sessions import Move, Session
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
@@ -28,65 +27,51 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""Places, beside the steps, where the page looks at what was seen; of more the newest."""
+"""The most contexts recorded beside those after compressions; the newest count."""
 VERSION = 1
-"""Of what the page is given."""
+"""The version of this data format."""
 
 
-@dataclass
-class _Texts:
-    """Texts that are made for prompts, each once, with its tokens."""
-
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def number_of(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
-
-
-def told(
+def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """The open branch of a session as its page shows it. Without a redactor secrets are left in.
-    `replayed` says that nobody was sent these prompts: a conversation was lived again.
+    """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
+    model was sent these prompts: the conversation comes from a file.
     """
-    entries = _entries(ctx)
+    entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
     views, texts = _views(ctx, messages)
     moves = ctx.moves()
-    shown = {
+    data = {
         "session": {**_session(session), "replayed": replayed},
-        "window": _window(ctx),
-        "texts": list(texts.numbers),
+        "window": {name: getattr(ctx.window, name) for name in ("size", "usable", "trigger")},
+        "texts": list(texts),
         "views": views,
         "moves": [_move(ctx, move) for move in moves],
         "other_windows": _other_windows(ctx),
         "checkpoints": _checkpoints(ctx, views),
         "goals": [goal.model_dump(mode="json", include={"text", "status"}) for goal in ctx.goals],
     }
-    changed = 0
+    redacted = 0
     if redactor is not None:
         known = Known(redactor=redactor)
         clean = redact_messages(messages, known)
-        changed = sum(one is not other for one, other in zip(messages, clean, strict=True))
-        shown = with_texts(shown, partial(redact_text, known=known))
+        redacted = sum(one is not other for one, other in zip(messages, clean, strict=True))
+        data = with_texts(data, partial(redact_text, known=known))
         messages = clean
     tokens = [entry.tokens for entry in entries]
     return {
         "version": VERSION,
-        "redacted": None if redactor is None else changed,
-        **shown,
+        "redacted": None if redactor is None else redacted,
+        **data,
         "messages": _messages(messages, tokens),
     }
 
 
-def _entries(ctx: ContextManager) -> list[Entry]:
-    """The whole history, also where its originals are archived."""
-    return ctx.store.read(ctx.branch_id, 0, len(ctx.history))
-
-
 def _session(session: Session) -> dict[str, Any]:
     return {
-        "imported": _is_from_file(session),
+        # imported messages: no model was sent the first prompts
+        "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
         "model": session.model,
@@ -95,46 +80,34 @@ def _session(session: Session) -> dict[str, Any]:
     }
 
 
-def _is_from_file(session: Session) -> bool:
-    """Whether its messages came from a file, so that nobody was sent its first prompts."""
-    return {"source", "format"} <= session.metadata.keys()
-
-
-def _window(ctx: ContextManager) -> dict[str, int]:
-    window = ctx.window
-    return {"size": window.size, "usable": window.usable, "trigger": window.trigger}
-
-
 def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict[str, list[Any]]:
-    """The messages, a list for each thing that is told of them."""
     return {
         "speaker": [speaker_of(message) for message in messages],
         "time": [int(message.timestamp.timestamp()) for message in messages],
         "tokens": list(tokens),
-        "text": [render_text([message]).partition("\n")[2] for message in messages],
+        "text": [words_of(message) for message in messages],
     }
 
 
-# --- what was seen --------------------------------------------------------------------------------
+# --- contexts -------------------------------------------------------------------------------------
 
 
-def _views(ctx: ContextManager, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], _Texts]:
-    """What a model saw at each place where that changed otherwise than by a message that follows,
-    and the texts in it.
-    """
-    texts = _Texts()
+def _views(
+    ctx: ContextManager, messages: Sequence[Message]
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The recorded contexts, and the texts in them with their numbers."""
+    texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
     for at in _looks(ctx, len(messages)):
-        seen = ctx.context_at(at)
-        items = list(_items(ctx, seen, messages, places, texts))
-        live = {checkpoint.id: checkpoint.level for checkpoint in seen.checkpoints}
-        views.append({"at": at, "tokens": seen.tokens, "items": items, "live": live})
+        context = ctx.context_at(at)
+        items = list(_items(ctx, context, messages, places, texts))
+        live = {checkpoint.id: checkpoint.level for checkpoint in context.checkpoints}
+        views.append({"at": at, "tokens": context.tokens, "items": items, "live": live})
     return views, texts
 
 
 def _looks(ctx: ContextManager, length: int) -> list[int]:
-    """The places to look at, in order."""
     of_steps = {move.at for move in ctx.moves()}
     own = (c for c in ctx.store.changes(ctx.id) if not isinstance(c.what, GoalsTracked | PinSet))
     of_changes = {at for change in own for at in (change.at, change.at + 1)}
@@ -144,16 +117,16 @@ def _looks(ctx: ContextManager, length: int) -> list[int]:
 
 def _items(
     ctx: ContextManager,
-    seen: ActiveContext,
+    context: ActiveContext,
     messages: Sequence[Message],
     places: dict[str, int],
-    texts: _Texts,
+    texts: dict[str, int],
 ) -> Iterator[Any]:
-    """A context's messages in order: runs of messages as they were said `[first, last]`, and what
-    stands in it otherwise, each with its kind, its text and its tokens.
+    """The messages of a context in order. A run of unchanged messages is `[first, last]`; anything
+    else is an item with its kind, text and tokens.
     """
     run: list[int] = []
-    for message in _with_system(seen):
+    for message in _with_system(context):
         at = places.get(message.id)
         if at is not None and message.content == messages[at].content:
             if run and run[1] == at - 1:
@@ -171,7 +144,7 @@ def _items(
         if kind == "checkpoint":
             item["id"] = message.id
         else:
-            item["text"] = texts.number_of(render_text([message]).partition("\n")[2])
+            item["text"] = texts.setdefault(words_of(message), len(texts))
         if kind == "shortened":
             item["at"] = at
         yield item
@@ -179,15 +152,13 @@ def _items(
         yield run
 
 
-def _with_system(seen: ActiveContext) -> Iterator[Message]:
-    """The messages, and before them a system prompt that has a field of its own."""
-    if seen.system_text:
-        yield Message(id="system-beside", role="system", content=seen.system_text)
-    yield from seen.messages
+def _with_system(context: ActiveContext) -> Iterator[Message]:
+    if context.system_text:
+        yield Message(id="system-beside", role="system", content=context.system_text)
+    yield from context.messages
 
 
 def _kind(message: Message, at: int | None) -> str:
-    """What a message of a prompt is that is not shown as it was said."""
     if at is not None:
         return "shortened"
     if message.metadata.source == "checkpoint":
@@ -215,21 +186,20 @@ def _move(ctx: ContextManager, move: Move) -> dict[str, Any]:
 
 
 def _other_windows(ctx: ContextManager) -> list[int]:
-    """Windows that the session was compressed for beside this one."""
-    known = {move.window for move in ctx.store.moves(ctx.id, None, most=MOST_LOOKS)}
-    return sorted(known - {ctx.window.size})
+    windows = {move.window for move in ctx.store.moves(ctx.id, None, most=MOST_LOOKS)}
+    return sorted(windows - {ctx.window.size})
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The checkpoints that were seen, and those that they were made of, oldest span first."""
-    known = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
-    wanted = [name for view in views for name in view["live"]]
+    """The checkpoints of the recorded contexts and their ancestors, oldest span first."""
+    stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
+    names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}
-    while wanted:
-        name = wanted.pop()
-        if name in known and name not in found:
-            found[name] = known[name]
-            wanted += known[name].parents
+    while names:
+        name = names.pop()
+        if name in stored and name not in found:
+            found[name] = stored[name]
+            names += stored[name].parents
     ordered = sorted(found.values(), key=lambda c: (c.span.first, c.span.last, c.number))
     return [_checkpoint(checkpoint) for checkpoint in ordered]
 
@@ -250,16 +220,5 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "summary": checkpoint.summary,
         "anchors": list(checkpoint.anchors),
         "verdicts": [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts],
-        "covers": _runs(checkpoint.covered()),
+        "covers": runs_of(checkpoint.covered()),
     }
-
-
-def _runs(positions: Iterable[int]) -> list[list[int]]:
-    """Positions as runs, both ends included."""
-    runs: list[list[int]] = []
-    for position in positions:
-        if runs and runs[-1][1] == position - 1:
-            runs[-1][1] = position
-        else:
-            runs.append([position, position])
-    return runs

@@ -1,8 +1,8 @@
-"""What commands tell: first a value for machines, then parts for a person. Needs nothing but
-Python.
+"""The output of commands: first a value for machines, then parts for a person. Imports only the
+standard library.
 
-A command is a generator. Its first value is printed where `--json` was given, and the parts are
-drawn by `render` where it was not.
+A command is a generator. With `--json` its first value is printed; otherwise `render` draws the
+parts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 
 class Look(NamedTuple):
-    """How a part of a window is drawn: each by a mark of its own, so that a bar is read without
-    colours, too.
-    """
+    """How a part of a window is drawn. Its mark is its own, so a bar reads without colours."""
 
     style: str
     mark: str
     plain_mark: str
-    """Where the terminal has no Unicode."""
+    """For terminals without Unicode."""
 
 
 PARTS: Mapping[str, Look] = {
@@ -34,12 +32,12 @@ PARTS: Mapping[str, Look] = {
 }
 """The parts of a window."""
 OTHER = Look("", "■", "o")
-"""Of a part that is none of these."""
+"""For parts without a look of their own."""
 
 
 class Styled(NamedTuple):
-    """A text as it is, its own line ends included; the terminal breaks what is too wide, unless it
-    is one row: a terminal cuts that, a pipe gets it whole.
+    """A text with its own line breaks. The terminal wraps long lines, but cuts a row (`is_row`). A
+    pipe gets a row whole.
     """
 
     text: str
@@ -51,9 +49,8 @@ Cell = str | int | Styled | None
 
 
 class Table(NamedTuple):
-    """A plain table; the columns named in `right` hold numbers. What is wider than its column goes
-    on in the next line. Columns named in `whole` are as wide as what they hold, and in a file all
-    are where it `is_list`: whoever reads ids from a pipe wants them on one line.
+    """A plain table. Long cells wrap. Columns in `right` hold numbers; columns in `whole` never
+    wrap. With `is_list`, no column wraps outside a terminal: scripts want an id on one line.
     """
 
     columns: Sequence[str]
@@ -64,28 +61,28 @@ class Table(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The parts of a total side by side, and below it what they are."""
+    """The parts of a total side by side, with a legend."""
 
     parts: Mapping[str, int]
     total: int
 
 
 Shown = str | Styled | Table | Bar
-"""What a person sees; a plain text is prose, which is broken at the width."""
+"""What a person sees. A plain string is prose, and wraps at the width."""
 
 
 class Data(NamedTuple):
-    """A line that the next command may want, as it is."""
+    """A line for the next command in a pipe, printed as it is."""
 
     text: str
 
 
 class Aside(NamedTuple):
-    """What is said on standard error, beside the result."""
+    """A part for stderr."""
 
     part: Shown
 
 
 Part = Shown | Data | Aside
-Telling = Iterator[Any]
+Report = Iterator[Any]
 """A value for JSON, then parts."""

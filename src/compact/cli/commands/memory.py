@@ -1,0 +1,310 @@
+"""`compactctl memory`: status, ageing, archives, deletion and backups of a memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compact.cli.errors import BAD_INPUT, Stop
+from compact.cli.options import JsonOptions, argument, command, day, flag, text_option
+from compact.cli.parts import Aside, Part, Report, Styled, Table
+from compact.cli.progress import Progress, counting, share_done
+from compact.cli.render import print_part
+from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
+from compact.cli.views import archived_table, time_of
+from compact.cli.words import counted, visible, whole
+from compact.memory.backup import restore_backup
+from compact.memory.memory_manager import MemoryStatus
+from compact.messages.sessions import Session
+from compact.store.reports import BackupReport, ForgottenReport
+from compact.text.digests import AgeingReport, AgeingRow
+
+
+@command
+def memory_status(options: StoreOptions) -> Report:
+    """Show what a memory holds, how old it has become, and what is still to be done.
+
+    Lists the sessions in the archive too, the one with the newest message first.
+
+    Examples:
+      compactctl memory status
+      compactctl memory status --scope anna --json
+    """
+    with opened(options) as catalog:
+        memory = memory_of(catalog)
+        status, archived = memory.status(), memory.archived()
+    archives = [session.model_dump(mode="json") for session in archived]
+    yield {**status.model_dump(mode="json"), "archives": archives}
+    yield Styled(f"scope {status.scope}: {counted(status.sessions, 'session')}", "bold")
+    yield Table(("what", ""), [list(row) for row in _rows(status)], right=())
+    if archived:
+        yield ""
+        yield archived_table(archived)
+
+
+def _rows(status: MemoryStatus) -> Iterator[tuple[str, str]]:
+    yield "messages", f"{status.messages:,}"
+    if status.first and status.last:
+        yield "from", f"{time_of(status.first)} to {time_of(status.last)}"
+    yield "important", f"{status.important:,}"
+    for level, count in status.levels.items():
+        yield level.replace("_", " "), f"{count:,}"
+    if status.archived:
+        yield "archived", f"{status.archived:,}, {status.archive_bytes:,} bytes"
+    if status.archive_folder:
+        yield "archive", status.archive_folder
+    if status.file_bytes is not None:
+        yield "database", f"{status.file_bytes:,} bytes"
+    yield "not indexed yet", f"{status.unindexed:,} messages"
+    if status.embedder is None:
+        yield "by meaning", "no embedder (setting embedder)"
+    elif status.embedder_failed:
+        yield "by meaning", f"not now: {status.embedder_failed}"
+    else:
+        missing = f"{status.unembedded or 0:,} messages not embedded yet"
+        yield "by meaning", f"{status.embedder}, {missing}"
+
+
+COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes", "why")
+DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "bytes", "why")
+
+
+@command
+def memory_age(
+    options: StoreOptions,
+    *,
+    dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False,
+    now: Annotated[
+        datetime | None,
+        typer.Option(parser=day, metavar="DAY", help="As if it were this day, such as 2026-05-17."),
+    ] = None,
+) -> Report:
+    """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
+
+    A session that nobody has used for a week gets a digest of its key points beside its messages,
+    after a month a summary; after 90 days its messages move into files, where they are still read
+    from. Important sessions keep every word where it is. With the setting `embedder`, such as
+    minilm, messages that have no vector yet get one too. A job of cron may run this every day.
+
+    Examples:
+      compactctl memory age --dry-run
+      COMPACT_EMBEDDER=minilm compactctl memory age --json
+    """
+    with (
+        opened(options) as catalog,
+        Progress("Ageing") as progress,
+    ):
+        memory = memory_of(catalog)
+        callback = counting(progress, "Ageing", "sessions")
+        report = memory.age(now, dry_run=dry_run, progress=callback)
+        scope, file, embedded = memory.scope, catalog.file, None
+        if catalog.settings.embedder is not None and not dry_run:
+            embedded = memory.embed(progress=counting(progress, "Embedding"))
+    totals = {"written": report.written, "freed_when_archived": report.freed_when_archived}
+    yield {"scope": scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
+    if embedded is not None:
+        yield Aside(f"{counted(embedded, 'message')} embedded")
+    if not report.rows:
+        yield Aside(f"{file}: no sessions in scope {scope!r}")
+        return
+    yield from _report(report)
+
+
+def _report(report: AgeingReport) -> Iterator[Part]:
+    verb = "would be written" if report.dry_run else "written"
+    line = f"{counted(report.written, 'digest')} {verb}"
+    if report.archive is not None:
+        moved = report.archive
+        freed = max(0, moved.bytes_before - moved.bytes_after)
+        line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
+    elif report.freed_when_archived:
+        line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
+    yield Styled(f"{line}.", "bold")
+    right = ("days", "tokens", "after", "about", "bytes")
+    columns = DRY_COLUMNS if report.dry_run else COLUMNS
+    yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
+    for name, why in (report.archive.failed if report.archive else {}).items():
+        yield Aside(f"{name}: {why}")
+
+
+def _row(row: AgeingRow) -> list[str | int | None]:
+    return [
+        whole(row.session_id),
+        row.age_days,
+        row.now.replace("_", " "),
+        row.due.replace("_", " "),
+        row.action,
+        f"{row.tokens_before:,}" if row.tokens_before is not None else None,
+        f"{row.tokens_after:,}" if row.tokens_after is not None else None,
+        f"{row.bytes_originals:,}",
+        row.why or None,
+    ]
+
+
+@command
+def memory_archive(
+    options: StoreOptions,
+    *,
+    session: Annotated[list[str] | None, argument("[SESSION...]", "Only these sessions.")] = None,
+    older_than: Annotated[
+        int,
+        typer.Option(
+            "--older-than", metavar="DAYS", min=0, help="Those without a new message for so long."
+        ),
+    ] = 90,
+) -> Report:
+    """Move old sessions into files, out of the database.
+
+    Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
+    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
+    whatever their age (memory age --dry-run says why) stay unless they are named.
+
+    Examples:
+      compactctl memory archive
+      compactctl memory archive harbour
+      compactctl memory archive --older-than 365
+    """
+    with (
+        opened(options) as catalog,
+        Progress("Archiving") as progress,
+    ):
+        memory = memory_of(catalog)
+        ids = [catalog.find(name).id for name in session] if session else None
+        callback = counting(progress, "Archiving", "sessions")
+        report = memory.archive(ids, older_than_days=older_than, progress=callback)
+    yield report.model_dump(mode="json")
+    freed = report.bytes_before - report.bytes_after
+    line = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
+    yield Styled(line, "bold")
+    if report.archived:
+        yield archived_table(report.archived)
+    if report.kept:
+        yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
+    for name, why in (*report.kept.items(), *report.failed.items()):
+        yield Aside(f"{whole(name)}: {why}")
+    if report.failed:
+        raise typer.Exit(BAD_INPUT)
+
+
+@command
+def memory_forget(
+    options: OneSessionOptions,
+    *,
+    yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
+) -> Report:
+    """Delete a session for good, after asking.
+
+    Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
+    archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
+    Exits with 2 where something is left. Without a terminal to ask on, --yes is required. Backups
+    are not touched.
+
+    Examples:
+      compactctl memory forget harbour
+      compactctl memory forget harbour --yes
+    """
+    with opened(options) as catalog:
+        session = catalog.find(options.session)
+        if not _is_wanted(catalog, session, options.session, yes=yes):
+            print_part(Aside("nothing was deleted"))
+            return
+        total = _size_of(catalog, session)  # others may have written while the person thought
+        with Progress("Deleting, and looking for what is left"):
+            report = memory_of(catalog, session.scope).forget(session.id)
+    counts = report.model_dump(mode="json", exclude={"session_id"})
+    yield {"deleted": session.id, "messages": total, **counts, "complete": report.is_complete}
+    yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
+    yield Aside(_removed(report))
+    for line in report.remains:
+        yield Aside(line)
+    if not report.is_complete:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _removed(report: ForgottenReport) -> Table:
+    rows: list[tuple[str, int]] = list(report.removed.items())
+    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
+    rows += [("left", len(report.remains))]
+    return Table(("removed", ""), rows, right=("",))
+
+
+def _size_of(catalog: SessionCatalog, session: Session) -> int:
+    return sum(each.messages - each.fork for each in catalog.store.branches(session.id))
+
+
+def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: bool) -> bool:
+    if yes:
+        if name != session.id:
+            raise Stop(f"--yes needs the full id: {session.id!r}")
+        return True
+    if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
+        raise Stop("there is no terminal to ask on; --yes deletes without asking")
+    parts = [counted(_size_of(catalog, session), "message")]
+    snapshots = len(catalog.store.snapshots(session.id))
+    parts += [counted(snapshots, "snapshot")] if snapshots else []
+    title = f" ({session.title})" if session.title else ""
+    question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
+    sys.stderr.write(visible(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+@command
+def memory_backup(
+    options: StoreOptions,
+    *,
+    folder: Annotated[str, argument("FOLDER", "A new folder for the backup.")],
+) -> Report:
+    """Back up the whole store, while it is in use.
+
+    Writes the sessions of all scopes, their archives, the settings without secrets, and a checksum
+    of each file. The folder is written whole or not at all, and nothing is replaced.
+
+    Examples:
+      compactctl memory backup backup-monday
+      compactctl memory backup /backups/chat --store chat.db --json
+    """
+    if options.scope is not None:
+        raise Stop("a backup holds all scopes of the store: leave --scope out")
+    with (
+        opened(options) as catalog,
+        Progress("Copying the store") as progress,
+    ):
+        memory = memory_of(catalog)
+        report = memory.backup(folder, progress=share_done(progress, "Copying the store"))
+    yield report.model_dump(mode="json")
+    yield _backup_line(report)
+
+
+@command
+def memory_restore_backup(
+    options: JsonOptions,
+    *,
+    folder: Annotated[str, argument("FOLDER", "The backup's folder.")],
+    to: Annotated[str, text_option("FILE", "A new file for the store.")],
+) -> Report:
+    """Make a store of a backup, in a new file.
+
+    Every checksum is verified first, and the new store is checked before it gets its name. Archives
+    go to NAME-archive beside it. The backup stays as it is.
+
+    Examples:
+      compactctl memory restore-backup backup-monday --to chat.db
+      compactctl sessions list --store chat.db
+    """
+    words = "Verifying the backup"
+    with Progress(words) as progress:
+        report = restore_backup(folder, to, progress=share_done(progress, words))
+    yield report.model_dump(mode="json")
+    yield _backup_line(report)
+
+
+def _backup_line(report: BackupReport) -> str:
+    parts = [counted(report.sessions, "session"), counted(report.messages, "message")]
+    parts += [counted(report.archives, "archive")] if report.archives else []
+    return f"{Path(report.path)}: {', '.join(parts)}, {report.bytes:,} bytes"
