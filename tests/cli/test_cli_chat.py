@@ -12,7 +12,7 @@ from compact.cli.commands import chat as chats
 from compact.cli.errors import Stop
 from compact.cli.stores import StoreOptions
 from compact.errors import NotFound
-from compact.tui import NOTE
+from compact.messages.sessions import CHAT_NOTE
 
 
 def test_without_its_package_it_says_how_to_get_it(run, monkeypatch):
@@ -113,7 +113,7 @@ def test_it_says_what_it_replaced_and_refuses_other_endings(catalog, tmp_path):
 
 
 def test_other_commands_show_the_model_that_a_chat_talked_to_last(run, catalog, chat):
-    catalog.store.note("harbour", NOTE, {"model": "echo:4k"})
+    catalog.store.note("harbour", CHAT_NOTE, {"model": "echo:4k"})
     assert catalog.sessions()[0].model == "echo:4k"
     assert "echo:4k" in run("show", "harbour", "--store", chat).out
     run("sessions", "export", "harbour", "-o", "out.md", "--store", chat)

@@ -20,10 +20,9 @@ from compact.config import CompactConfig, did_you_mean
 from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
 from compact.messages.events import Event
 from compact.messages.protocols import SessionStore, StorageAdapter
-from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.messages.sessions import CHAT_NOTE, DEFAULT_SCOPE, Branch, Session
 from compact.models.resolving import DEFAULT_WINDOW
 from compact.patterns import regex
-from compact.tui import NOTE
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
@@ -103,7 +102,7 @@ class SessionCatalog:
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
-        model = self.store.notes(session.id).get(NOTE, {}).get("model")
+        model = self.store.notes(session.id).get(CHAT_NOTE, {}).get("model")
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:

@@ -3,7 +3,7 @@
 It opens with a heading that carries a keyed digest of the text below. Without the key, a heading
 does not match, and the text counts as plain text of its author. Recognized text is never stored,
 searched or summarized as if someone had said it. The headings' words stand beside their texts:
-`messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls`, `session.remembered`. The
+`messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls`, `session.views`. The
 session layer keeps the keys.
 """
 

@@ -31,6 +31,8 @@ SHORTEST_ID = 8
 
 DEFAULT_SCOPE = "default"
 """The scope of a store with a single user."""
+CHAT_NOTE = "chat"
+"""The note of a session that names the model the chat program uses for it."""
 
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]

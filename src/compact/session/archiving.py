@@ -40,7 +40,8 @@ from compact.secrets.redaction import Known
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted
 
-PAGE = 256  # messages read from the store at once
+PAGE = 256
+"""Messages read from the store at once."""
 LONGEST_CLOSE = 30.0
 """Seconds that closing waits for the rest to be written."""
 KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)

@@ -38,10 +38,12 @@ except ImportError as error:
 REQUEST_SECONDS = 2.0
 """The most seconds of one request with its repetitions, unless a variable of OpenTelemetry's says
 otherwise."""
-# Bounds of histograms. More bounds show more, and cost more to keep.
 _TOKENS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 1_000_000)
+"""Bounds of a histogram. More bounds show more, and cost more to keep."""
 _RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Bounds of shares."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Bounds of durations."""
 _HISTOGRAMS = {
     "tokens_before": (
         *("compact.tokens.before", "{token}", "Tokens of a prompt before a compression"),

@@ -6,6 +6,3 @@ opens a session with a model, `dialogue` asks the model and keeps its answers, `
 events, `slash` lists the commands, `actions` runs them, `choices` lists models, `looks` and
 `problems` put messages and errors into words. Only this package needs Textual, the extra `chat`.
 """
-
-NOTE = "chat"
-"""The session note with the chat's model."""

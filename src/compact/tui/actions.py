@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from compact import wiring
 from compact.errors import InvalidArgument, NotFound
 from compact.messages.goals import GoalStatus
+from compact.messages.sessions import CHAT_NOTE
 from compact.telemetry.plain_words import counted
 from compact.text.recalls import PAGE
-from compact.tui import NOTE, choices, looks, slash
+from compact.tui import choices, looks, slash
 from compact.tui.dialogue import Dialogue
 from compact.tui.following import covered_by
 from compact.tui.opening import window_for
@@ -106,7 +107,7 @@ async def model(talk: Dialogue, argument: str) -> ActionOutcome:
     wiring.chat_model(argument)  # a key that means nothing is refused before anything changes
     window = await window_for(talk.setup.settings, argument)
     await asyncio.to_thread(talk.ctx.set_model, argument, window)
-    await asyncio.to_thread(talk.ctx.store.note, talk.ctx.id, NOTE, {"model": argument})
+    await asyncio.to_thread(talk.ctx.store.note, talk.ctx.id, CHAT_NOTE, {"model": argument})
     talk.model = argument
     size = counted(talk.ctx.window.size, "token")
     return ActionOutcome(f"You talk to {argument} from now on; its window has {size}.")

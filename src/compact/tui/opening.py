@@ -12,11 +12,11 @@ from compact.errors import NotFound
 from compact.messages.events import Event
 from compact.messages.messages import SYSTEM_ROLES
 from compact.messages.protocols import SessionStore
+from compact.messages.sessions import CHAT_NOTE
 from compact.models.resolving import DEFAULT_WINDOW
 from compact.session.context_manager import ContextManager
 from compact.session.opening import found_window
 from compact.text.prompts import PromptParts
-from compact.tui import NOTE
 from compact.tui.choices import check_client
 
 Write = Callable[[str, str], str]
@@ -45,7 +45,7 @@ def model_of(setup: ChatSetup) -> str | None:
         setup.store.session(setup.session_id)
     except NotFound:  # a new session has no notes
         return settings.model
-    return setup.store.notes(setup.session_id).get(NOTE, {}).get("model") or settings.model
+    return setup.store.notes(setup.session_id).get(CHAT_NOTE, {}).get("model") or settings.model
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
@@ -99,7 +99,7 @@ def _open(
         prompt=None if _has_own_prompt(setup) else PromptParts(),
         on_event=on_event,
     )
-    setup.store.note(ctx.id, NOTE, {"model": model})
+    setup.store.note(ctx.id, CHAT_NOTE, {"model": model})
     return ctx
 
 
