@@ -175,7 +175,7 @@ def test_tools_that_are_none_are_refused(run, tmp_path, tool):
     value = {"messages": [{"role": "user", "content": "a"}], "tools": [tool]}
     (tmp_path / "a.json").write_text(json.dumps(value))
     for command in (["tokens"], ["sessions", "import"]):
-        assert "a.json: tools: one is no schema" in refused(run(*command, "a.json"))
+        assert "a.json: tools: one is not a tool schema" in refused(run(*command, "a.json"))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 
 from compact import Message
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.composing import Chronology
 from compact.engine.chronology.notes import Notes
-from compact.engine.composition import Composer
 from compact.engine.visible import VisibleText
 from compact.messages.messages import MessageMetadata, PersonWords
 from compact.messages.tokens import TokenCounter

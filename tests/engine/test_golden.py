@@ -23,9 +23,9 @@ from typing import get_args
 import pytest
 
 from compact import CompactPolicy, ContextManager, plan
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.chronology.notes import Notes
-from compact.engine.composition import Composer
 from compact.messages import clock_and_ids
 from compact.messages.checkpoints import Level, SummaryRequest
 from compact.messages.levels import LEVELS, Caps

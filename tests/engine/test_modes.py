@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from compact import CompactPolicy, ContextManager, Message, wiring
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology import work
 from compact.engine.chronology.notes import TRIM_EVERY, Notes
-from compact.engine.composition import Composer
 from compact.text.modes import MODES, ModeName
 from compact.text.speakers import speaker_of
 from tests.engine.saying import COUNTER, edit, fail, notes_of, run, said, section

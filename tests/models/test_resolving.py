@@ -7,8 +7,8 @@ import pytest
 from compact.errors import UnknownModel
 from compact.messages.policy import CompactPolicy
 from compact.messages.tiers import TierSettings
+from compact.models.effective_settings import Setting
 from compact.models.profiles import shipped
-from compact.models.resolving import Setting
 
 BOOK = shipped()
 

@@ -27,7 +27,7 @@ from compact.messages.messages import Message
 from compact.messages.overflow import OverflowRefusal, refusal_of
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import HuggingFaceEstimator
-from compact.session.prompt_parts import overhead_of
+from compact.session.prompt_overhead import overhead_of
 from compact.testing import SAMPLES
 from compact.wiring import token_counter
 from tests.models import tiny_llama

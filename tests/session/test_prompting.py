@@ -7,7 +7,7 @@ from compact.errors import InvalidConfig
 from compact.messages.checkpoints import Summary
 from compact.messages.events import Event, PromptOverBudget
 from compact.messages.policy import CompactPolicy
-from compact.session.prompt_parts import overhead_of
+from compact.session.prompt_overhead import overhead_of
 from compact.store.inmemory import InMemoryStore
 from compact.telemetry.plain_words import sentence
 from compact.text.modes import mode_named

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.chronology.notes import Notes
-from compact.engine.composition import Composer
 from compact.errors import InvalidInput
 from compact.messages.checkpoints import SummaryRequest
 from compact.messages.own_text import headed

@@ -9,7 +9,7 @@ from compact.exchange import exporting, session_file
 from compact.exchange.session_file import SessionFile
 from compact.files import named_path
 from compact.messages.sessions import Branch, Session
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:

@@ -21,7 +21,7 @@ from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
 from compact.messages.events import Event
 from compact.messages.protocols import SessionStore, StorageAdapter
 from compact.messages.sessions import CHAT_NOTE, DEFAULT_SCOPE, Branch, Session
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.patterns import regex
 
 if TYPE_CHECKING:

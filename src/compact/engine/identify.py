@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from compact.engine.aging import LEAST_CAP, Ageing, age
+from compact.engine.checkpoint_levels import LEAST_CAP, Ageing, age
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.notes import Notes, notes_of
-from compact.engine.composition import Composer
 from compact.engine.forms import ClosedMessages
 from compact.engine.history import History
 from compact.engine.inputs import Budget, Standing

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from compact.engine.aging import Pressure
+from compact.engine.checkpoint_levels import Pressure
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.levels import Caps
 from compact.messages.messages import Message

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from compact.engine.aging import LEAST_CAP, Rewrite
+from compact.engine.checkpoint_levels import LEAST_CAP, Rewrite
+from compact.engine.checkpoint_text import REFERENCE_TOKENS, Composer
 from compact.engine.chronology.notes import MOST_READ
-from compact.engine.composition import REFERENCE_TOKENS, Composer
 from compact.engine.forms import ClosedMessages, forms_of
 from compact.engine.history import History, newest
 from compact.engine.identify import Selection, counted, parts_of

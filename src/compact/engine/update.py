@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compact.engine.checkpoint import RECEIPT, draft
-from compact.engine.fold import pieces_of
 from compact.engine.gate.rules import Judged
 from compact.engine.groups import group_at
 from compact.engine.history import History
 from compact.engine.identify import Selection
 from compact.engine.prepare import SLACK, Task, composer_of
+from compact.engine.prompt_order import pieces_of
 from compact.messages.alternation import is_gap, seams_of, with_gaps
 from compact.messages.checkpoints import (
     Checkpoint,

@@ -15,7 +15,7 @@ from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import SessionTransfer
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session, free_branch_id
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.session.context_manager import ContextManager
 from compact.session.entering import new_branch
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed

@@ -31,7 +31,7 @@ from compact.messages.memory_protocols import SessionTransfer
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Session
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]

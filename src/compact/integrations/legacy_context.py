@@ -25,8 +25,8 @@ from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
 from compact.exchange import legacy_snapshots
 from compact.exchange.manifest import MigratedConversation
 from compact.exchange.migrating import migrate_data
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.models.profiles import ModelBook
-from compact.models.resolving import DEFAULT_WINDOW
 from compact.session.compact_manager import CompactManager
 from compact.session.one_call import acompress, compress
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nsmallest
 
+from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.chronology.notes import Notes
-from compact.engine.composition import Composer
 from compact.engine.excerpts import HEADING, Excerpts
 from compact.engine.gate.rules import judged_or_extracted
 from compact.engine.summarize import asked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from compact import forks, wiring
 from compact.config import CompactConfig
-from compact.engine.fold import RequestExtras
+from compact.engine.prompt_order import RequestExtras
 from compact.errors import StoreFailed, Superseded
 from compact.messages.calls import known_options, named
 from compact.messages.events import ErrorRaised, Event

@@ -31,7 +31,7 @@ from compact.secrets.redactor import NOTHING_ELSE
 from compact.session import running
 from compact.session.merged import apart
 from compact.session.one_call import Options
-from compact.session.prompt_parts import checked_size, parts_beside
+from compact.session.prompt_overhead import checked_size, parts_beside
 from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
 
 SHORTEST_KEY = 16

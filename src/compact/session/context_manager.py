@@ -39,7 +39,7 @@ from compact.session.history import Record, SessionHistory
 from compact.session.intake import taken_in, track, track_others
 from compact.session.open_session import OpenSession
 from compact.session.opening import SessionOptions
-from compact.session.prompt_parts import checked_size
+from compact.session.prompt_overhead import checked_size
 from compact.session.resent_list import ListDigest, Recognized, take, understood
 from compact.session.running import off_loop, threaded
 from compact.session.state import ALL_MOVES

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from compact.engine.fold import Fold
+from compact.engine.prompt_order import Fold
 from compact.messages.budget import ContextWindow
 from compact.messages.events import TriggerDecision
 from compact.messages.messages import SYSTEM_ROLES, Message

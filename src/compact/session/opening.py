@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from compact import wiring
-from compact.engine.fold import RequestExtras
+from compact.engine.prompt_order import RequestExtras
 from compact.errors import (
     BlockingCallInLoop,
     InvalidConfig,
@@ -39,13 +39,13 @@ from compact.messages.protocols import (
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.messages.tiers import TierSettings
 from compact.messages.tokens import TokenCounter
+from compact.models.effective_settings import Setting
 from compact.models.model_keys import format_for
 from compact.models.profiles import ModelBook, shipped
-from compact.models.resolving import Setting
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.session import running
 from compact.session.entering import new_branch
-from compact.session.prompt_parts import checked_size, parts_beside
+from compact.session.prompt_overhead import checked_size, parts_beside
 from compact.session.prompting import Prompting, mode_in
 from compact.session.running import delivered_on_loop
 from compact.session.state import SessionState

@@ -33,7 +33,7 @@ from compact.messages.model_facts import ToolSource
 from compact.messages.overflow import refusal_of
 from compact.messages.protocols import ChatModel
 from compact.messages.replies import Delta, Reply, promised
-from compact.session.prompt_parts import overhead_of
+from compact.session.prompt_overhead import overhead_of
 from compact.session.running import off_loop
 from compact.session.state import SessionState
 from compact.session.views.fitting import make_fit, shown_of_aside

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compact.engine.fold import RequestExtras
 from compact.engine.history import NOBODYS
+from compact.engine.prompt_order import RequestExtras
 from compact.errors import InvalidConfig, unreadable
 from compact.files import LARGEST_TEXT, read_small
 from compact.messages.events import PromptOverBudget
@@ -22,7 +22,7 @@ from compact.messages.messages import Message
 from compact.messages.policy import CompactPolicy
 from compact.messages.tiers import TierSettings, tier_of
 from compact.messages.tokens import TokenCounter
-from compact.session.prompt_parts import overhead_of, parts_beside
+from compact.session.prompt_overhead import overhead_of, parts_beside
 from compact.text.modes import Mode, mode_named, user_mode
 from compact.text.prompts import PromptParts, SystemPrompt, assemble, prompt_message
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import orjson
 
 from compact.engine import shorten
-from compact.engine.fold import Fold
 from compact.engine.history import History
+from compact.engine.prompt_order import Fold
 from compact.errors import InvalidMessage, Superseded
 from compact.messages import chain
 from compact.messages.alternation import is_gap

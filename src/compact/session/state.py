@@ -37,7 +37,7 @@ from compact.session.session_log import KnownGoals, SessionLog
 from compact.wiring import Model, Writers, key_of
 
 if TYPE_CHECKING:
-    from compact.engine.fold import RequestExtras
+    from compact.engine.prompt_order import RequestExtras
     from compact.messages.formats.wire import WireFormat
     from compact.messages.goals import Goal
     from compact.messages.messages import Message
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from compact.messages.reliability import Reliability
     from compact.messages.sessions import Branch, Move, Projection
     from compact.messages.tokens import TokenCounter
-    from compact.models.resolving import Setting
+    from compact.models.effective_settings import Setting
     from compact.session.archiving import Archive
     from compact.session.prompting import Prompting
     from compact.session.views.recalled_turns import TurnRecall

@@ -2,7 +2,7 @@
 
 `Now` is the current state, found by code. `Story` is what was said and done, in order, as a
 chronology of quotations or written by a model. `Said` holds a person's own words below a story by a
-model. `Names` is an index. `engine.composition` fills the sections.
+model. `Names` is an index. `engine.checkpoint_text` fills the sections.
 """
 
 from __future__ import annotations

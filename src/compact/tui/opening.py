@@ -13,7 +13,7 @@ from compact.messages.events import Event
 from compact.messages.messages import SYSTEM_ROLES
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import CHAT_NOTE
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.session.context_manager import ContextManager
 from compact.session.opening import found_window
 from compact.text.prompts import PromptParts

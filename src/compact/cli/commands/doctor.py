@@ -27,7 +27,7 @@ from compact.files import named_path
 from compact.messages.budget import ContextWindow
 from compact.messages.memory_protocols import SessionArchive
 from compact.messages.reliability import reliability_of, writing_of
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 """State of a finding → style."""
@@ -94,10 +94,7 @@ def doctor(
         report_json["repair"]["complete"] = report.is_complete
     yield report_json
     for name, part in ((name, part) for name, part in findings.items() if part):
-        rows = [
-            (finding.about, Styled(finding.state, STYLES[finding.state]), finding.text)
-            for finding in part
-        ]
+        rows = [(e.about, Styled(e.state, STYLES[e.state]), e.text) for e in part]
         yield Table((name, "", ""), rows, whole=(name,))
         yield ""
     wrong = sum(finding.state == "broken" for part in findings.values() for finding in part)

@@ -101,9 +101,8 @@ def sessions_compress(
         standing, line = standing_json(ctx), standing_line(ctx)
     yield {
         **standing,
-        **plan.model_dump(mode="json", include={"tokens_before", "tokens_after", "why"}),
+        **plan.model_dump(mode="json", include={"tokens_before", "tokens_after", "why", "rungs"}),
         "unchanged": plan.unchanged,
-        "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "made": [checkpoint_json(each, live=True) for each in made],
     }
     if not plan.unchanged:
@@ -111,8 +110,7 @@ def sessions_compress(
     if default is not None:
         yield f"for a window of {default:,} tokens (the default; --window N chooses another)"
     yield from rung_parts(plan)
-    yield from _checkpoint_lines(made)
-    yield line
+    yield from (*_checkpoint_lines(made), line)
 
 
 def _compress(ctx: ContextManager, progress: Progress, ratio: float | None, keep: str) -> Plan:

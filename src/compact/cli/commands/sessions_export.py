@@ -69,11 +69,9 @@ def sessions_export(
             exchange.check_out(out, catalog, force=force)
         session = catalog.find(options.session)
         is_text = (format or by_name) == "md"
-        is_one = is_text or branch is not None
-        only = catalog.branch(session, branch) if is_one else None
+        only = catalog.branch(session, branch) if is_text or branch is not None else None
         progress.now("Writing")
-        file = exchange.file_of(catalog, session, only)
-        whole = file
+        whole = file = exchange.file_of(catalog, session, only)
         if catalog.settings.redact and not verbatim:
             file = exporting.without_secrets(file, catalog.settings.redactor())
         text = exchange.text_of(file, as_text=is_text)

@@ -22,7 +22,7 @@ from compact.config import CompactConfig
 from compact.files import is_file
 from compact.messages.messages import Message
 from compact.messages.sessions import Session
-from compact.models.resolving import DEFAULT_WINDOW
+from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
 

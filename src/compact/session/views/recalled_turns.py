@@ -25,7 +25,7 @@ from compact.messages.own_text import OwnText
 from compact.messages.protocols import SessionStore
 
 if TYPE_CHECKING:
-    from compact.engine.fold import Fold
+    from compact.engine.prompt_order import Fold
     from compact.messages.sessions import Projection
     from compact.session.counted_session import CountedSession
 

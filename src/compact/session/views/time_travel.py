@@ -16,7 +16,7 @@ from compact.session.intake import goals_by
 from compact.session.state import ALL_MOVES, SessionState
 
 if TYPE_CHECKING:
-    from compact.engine.fold import Fold
+    from compact.engine.prompt_order import Fold
     from compact.messages.context import ActiveContext
     from compact.messages.goals import Goal
     from compact.messages.messages import Message

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.engine.aging import Ageing, Pressure, Rewrite, age
+from compact.engine.checkpoint_levels import Ageing, Pressure, Rewrite, age
 from compact.messages.checkpoints import Checkpoint, Level, Span
 from compact.messages.levels import Caps
 
