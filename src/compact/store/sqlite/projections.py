@@ -49,8 +49,10 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
     changes.record_rows(db, session, step.changes)
-    for name, value in {**step.notes, **dict.fromkeys(step.forget)}.items():
+    for name, value in step.notes.items():  # also of those forgotten next: each is checked
         changes.note_row(db, session, name, value)
+    for name in step.forget:
+        changes.note_row(db, session, name, None)
     return move
 
 
