@@ -2,7 +2,7 @@
 
 Many chat templates and some servers refuse two messages of one role in a row. If a conversation
 takes turns, its prompts must do so too. A compression can bring two messages of one role together:
-a checkpoint and the message after it, or two messages whose neighbours are hidden. Such messages
+a checkpoint and the message after it, or two messages with hidden ones between. Such messages
 are joined when sent; the history keeps them apart. `in_turns` is for servers that refuse any two
 messages of one role in a row.
 """
@@ -94,7 +94,7 @@ def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
 
 
 def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """Do as `sent`, and give each message the position of the last message joined into it."""
+    """Join as `sent`, and give each message the position of the last message joined into it."""
     return _sent(placed, seams_of(placed))
 
 

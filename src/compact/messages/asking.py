@@ -97,12 +97,12 @@ class Patience:
     together (600): longest time until an answer begins, over all attempts and waits of all models.
         Each model gets an even share of the time that is left. When its share is used up, the next
         model is asked.
-    first_wait (0.5): longest first wait. The limit doubles for each further wait,
-    longest_wait (20): up to this limit. If a server asks for a longer wait, compact does not wait.
+    first_wait (0.5): longest first wait. This limit doubles with each further wait.
+    longest_wait (20): longest of these waits. If a server asks for more, compact does not wait.
     setting ("patience.each"): the setting that limits the time of one answer. The error names it
         if a model was too slow.
-    asks_down_again (True): whether to ask a model again that was too slow or could not be reached
-        and did not say when to retry. Set it to False if the answer is optional.
+    asks_down_again (True): whether to ask again a model that was too slow or could not be
+        reached, if it did not say when to retry. Set it to False if the answer is optional.
     """
 
     attempts: int = Field(default=4, ge=1)

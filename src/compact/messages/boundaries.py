@@ -12,9 +12,9 @@ from compact.messages.messages import Message
 from compact.messages.provider_rules import is_reasoning
 
 MOST_BETWEEN = 2
-"""At most so many messages may stand between a call and its late result."""
+"""How many messages may be between a call and its late result."""
 MOST_BESIDE = 8
-"""At most so many results of other calls of the same reply may come before these messages."""
+"""How many results of other calls of the same reply may come before these messages."""
 
 
 class Log(Protocol):

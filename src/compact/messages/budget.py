@@ -75,7 +75,7 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
     target_ratio: float | None = Field(default=None, gt=0, le=1)
     """None chooses the share by size: `TARGETS`, bounded by `MOST_TARGET`."""
     trigger_tokens: int | None = Field(default=None, gt=0)
-    """Most tokens of the trigger, in addition to `trigger_ratio`."""
+    """The trigger is at most this many tokens, whatever `trigger_ratio` gives."""
     ratio: float = Field(default=1.0, gt=0)
     """How many tokens the provider counts for each token that we count, as learned so far
     (`messages.calibration`). It changes the size of the window in our tokens."""

@@ -53,7 +53,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """Read the slower writer's bytes, and write them with the faster writer if possible."""
+    """Return what the faster writer makes of these bytes, or the bytes if it refuses."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:

@@ -42,7 +42,7 @@ _PLAIN = 2
 _SAID = ("content", "output")
 """Keys under which a dictionary holds content: a message's, or a tool's output."""
 _HERE = 0
-"""Put into a stored dictionary where its text was taken out. No content is a 0 in JSON."""
+"""Put into a stored dictionary where its text was taken out. Content in JSON is never 0."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
 """Key of a payload → the place in a message that errors name."""
 _PARTS: Mapping[str, type[Part]] = {

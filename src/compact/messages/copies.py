@@ -41,7 +41,7 @@ def copied(value: T) -> T:
 
 class Originals:
     """Holds dictionaries that never change and are copied (`copied`) again and again. Each is
-    searched once; all nested values are then copied in one pass by kind.
+    searched once. Values nested in them are then copied in one pass by kind.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:

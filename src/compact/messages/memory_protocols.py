@@ -33,8 +33,8 @@ class TurnIndex(Protocol):
     def holding(
         self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
     ) -> list[Keys]:
-        """Return, for each name, the messages that contain the stems of all its words. `within`
-        limits them to ranges of keys, both ends included.
+        """Return, for each name, the messages that contain all its words, compared by their stems.
+        `within` limits them to ranges of keys, both ends included.
         """
 
     def important(self, least: float) -> Keys:
@@ -43,7 +43,7 @@ class TurnIndex(Protocol):
     def told(
         self, keys: Sequence[int], sessions: Sequence[str]
     ) -> tuple[dict[int, Message], dict[str, str | None]]:
-        """Return the messages of these keys and the titles of these sessions, if there."""
+        """Return the messages of these keys and these sessions' titles, without missing ones."""
 
 
 class IndexUpkeep(Protocol):

@@ -25,14 +25,14 @@ _HEADING = regex(
 _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
 """Where one of compact's texts may end inside a longer text."""
 MOST_AROUND = 8
-"""At most so many headings are tried as texts that quote other headings: each takes one pass."""
+"""How many headings to try as texts that quote other headings. Each try reads the whole text."""
 _DIGITS = 15
 """How many decimal digits a digest has (50 bits). Three make a token, so headings cost the same."""
 
 
 class OwnText:
     """Makes and recognizes headings with keys. `load` returns the keys when they are first needed;
-    the first one signs new text. If `load` returns no key, `make` makes one.
+    the first key is for new text. If `load` returns no key, `make` makes one.
     """
 
     def __init__(self, load: Callable[[], Sequence[bytes]], make: Callable[[], bytes]) -> None:
@@ -40,8 +40,8 @@ class OwnText:
         self._keys: Sequence[bytes] = ()
 
     def digest(self, words: str) -> str:
-        """Return the digest. It ignores kinds of line ends and outer white space: clients change
-        them.
+        """Return the words' digest. CRLF counts as LF, and outer white space is left out: clients
+        change both.
         """
         if not self._keys:
             self._keys = self._load() or (self._make(),)

@@ -29,7 +29,7 @@ class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Share of the usable window that a session is compressed to. None means .60 in windows up to
     8k, and less in larger ones, down to .40 from 64k on."""
     trigger_tokens: int | None = Field(default=None, gt=0)
-    """Most tokens of the trigger."""
+    """The trigger is at most this many tokens."""
     output_reserve: int = Field(default=0, ge=0)
     """How many tokens of the window are kept free for the model's answer."""
     keep_user_messages: int = Field(default=20, ge=1)

@@ -164,7 +164,7 @@ class ChatModel(Protocol):
         Raises:
             ContextOverflow: the provider refused the prompt as too large.
             ModelUnavailable: the model is busy, down or too slow; it may answer later.
-            ModelRefused: the server refuses the key, the model's name or the request.
+            ModelRefused: the key, the model's name or the request is refused.
             ModelFailed: the answer cannot be used.
         """
 
@@ -322,7 +322,7 @@ class Finder(Protocol):
     """Search by words."""
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Return the best messages of a branch and its ancestors that share words with the text."""
+        """Return messages of a branch and its ancestors sharing words with the text, best first."""
 
 
 Version = tuple[int, int]

@@ -25,8 +25,8 @@ class ProviderRules:
     has_turns: bool = False
     """Whether neighbours of one role form a turn. The user's turn is first; results open a turn."""
     has_items: bool = False
-    """Whether calls, results and reasoning are items. An item of its reply must follow
-    reasoning."""
+    """Whether calls, results and reasoning are items. After reasoning comes an item of its
+    reply."""
 
 
 OPENAI_CHAT = ProviderRules()

@@ -27,7 +27,7 @@ FIXED, PERSON = 1, 2
 """Marks of an entry: it must never be pruned; a person wrote it."""
 
 SHORTEST_ID = 8
-"""Characters that suffice of a message's id. Summaries show so many of a random id."""
+"""To how many characters a message's id may be shortened. Summaries shorten random ids so."""
 
 DEFAULT_SCOPE = "default"
 """The scope of a store with a single user."""

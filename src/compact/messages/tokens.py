@@ -71,7 +71,8 @@ class Framing:
     priming: int = 3
     """Tokens that prime the reply."""
     per_call: int = 6
-    """For a call or result, in addition to its name and text. Too many by 1 to 5 on 534 steps."""
+    """For a call or result, besides its name and text. On 534 recorded steps it was 1 to 5 too
+    many."""
     names: int = 2
     """How often a call's name is sent: alone, and as `functions.NAME`."""
     per_parallel: int = 33
