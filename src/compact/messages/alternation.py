@@ -1,10 +1,10 @@
 """Alternation: which messages are sent as one, so that user and assistant take turns.
 
-Many chat templates and some servers refuse two neighbouring messages of one role. If a conversation
+Many chat templates and some servers refuse two messages of one role in a row. If a conversation
 takes turns, its prompts must do so too. A compression can bring two messages of one role together:
-a checkpoint and the message behind it, or two messages with hidden ones between. Those are joined
-when they are sent; the history keeps them apart. `in_turns` does the same for a server that refuses
-any two neighbours of one role.
+a checkpoint and the message after it, or two messages with hidden ones between. Such messages
+are joined when sent; the history keeps them apart. `in_turns` is for servers that refuse any two
+messages of one role in a row.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from compact.messages.messages import (
 )
 
 Placed = Sequence[tuple[int | None, Message]]
-"""Messages of a prompt, each with its position in the history. None marks what compact made."""
+"""Messages of a prompt, each with its position in the history. None: compact made the message."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens reserved for one message of the texts below; none of them needs more."""
+"""Tokens reserved for a message with one of the texts below; none of them needs more."""
 NOT_SHOWN = "[left out]"
-"""Replaces a turn that is wholly hidden, if its neighbours cannot be joined."""
+"""Text that replaces a wholly hidden turn if its neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
-"""The user's message before a conversation that the assistant begins."""
+"""Text of a user message that is put before a conversation that the assistant begins."""
 _GAP = "gap-"
 _ID_FIELDS = ("id", "call_id", "tool_call_id", "tool_use_id")
-"""Fields of a call's id in a provider's dictionary of a call or a result."""
+"""Fields that hold a call's id in a provider's dictionary of a call or a result."""
 
 
 def side_of(message: Message) -> Side:
-    """The side a message belongs to. A tool's result belongs to the assistant's turn."""
+    """Return the side that a message belongs to."""
     if message.role in SYSTEM_ROLES:
         return "system"
     if message.role == "assistant":
@@ -53,8 +53,8 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Indexes of the messages that are joined with the message before them when sent. Both are of
-    one role, and either messages between them are hidden or one was made by compact.
+    """Return the indexes of messages that are sent as one with the message before. Both have one
+    role, and either messages between them are hidden or compact made one of them.
     """
     stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
@@ -65,8 +65,8 @@ def seams_of(placed: Placed) -> tuple[int, ...]:
 
 
 def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages, with `NOT_SHOWN` for a hidden turn where joining cannot help: behind a tool's
-    result, or around a system message.
+    """Insert `NOT_SHOWN` for a hidden turn where joining cannot help: after a tool's result, or
+    around a system message.
     """
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
@@ -84,17 +84,17 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def is_gap(message: Message) -> bool:
-    """Whether the message is a `NOT_SHOWN` of `with_gaps`."""
+    """Whether `with_gaps` made the message."""
     return message.id.startswith(_GAP) and message.content == NOT_SHOWN
 
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
-    """The messages as they are sent: those at the seams are joined with the ones before them."""
+    """Return the messages as sent: those at the seams are joined with the ones before them."""
     return [message for _, message in _sent([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """As `sent`, each message with the position of the last one it was joined from."""
+    """Join as `sent`, and give each message the position of the last message joined into it."""
     return _sent(placed, seams_of(placed))
 
 
@@ -109,18 +109,18 @@ def _sent(placed: Placed, seams: Collection[int]) -> list[tuple[int | None, Mess
 
 
 def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages, each call with a unique id and its result with the same.
+    """Give each call a unique id, and its result the same one.
 
-    Proxies that count from 0 in each reply give one id to many calls, which providers refuse.
-    A repeated id gets a number behind it. The history keeps the original ids.
+    Some proxies number the calls of each reply from 0. So many calls have one id, which providers
+    refuse. A repeated id gets a number appended. The history keeps the original ids.
     """
     taken, waiting = set[str](), defaultdict[str, list[str]](list)
     return [(position, _numbered(message, taken, waiting)) for position, message in placed]
 
 
 def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
-    """The messages for a server that refuses two neighbours of one role. There is at most one
-    system message, and it comes first. Then user and assistant take turns, the user first.
+    """Return the messages for a server that refuses two messages of one role in a row. At most one
+    system message comes first. Then user and assistant take turns, the user first.
     """
     out: list[tuple[int | None, Message]] = []
     for position, message in placed:
@@ -142,8 +142,8 @@ def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
 
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
-    """The messages with tool calls and results written as text, for a chat template that knows
-    neither. Results become the user's text.
+    """Write tool calls and results as text, for a chat template that knows neither. Results become
+    text of the user.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -185,14 +185,14 @@ def _with_role(message: Message, role: Role) -> Message:
 
 
 def may_join(one: Message, other: Message) -> bool:
-    """Whether two messages can be one: both the user's, or both the assistant's text."""
+    """Whether two messages can be sent as one: both the user's, or both text of the assistant."""
     if one.role != other.role or one.role not in ("user", "assistant") or one.tool_calls:
         return False
     return one.wire_format != "responses" or all(map(_is_words, (one, other)))
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Two messages of one role as one. The parts stay in order. Other fields come from the second
+    """Join two messages of one role. The parts stay in order. Other fields come from the second
     message, or from the first if compact made the second.
     """
     base = first if _is_ours(second) else second
@@ -223,8 +223,8 @@ def _is_words(message: Message) -> bool:
 
 
 def _stands(placed: Placed) -> list[int | None]:
-    """Positions of the messages. A user message of compact's own gets that of the user message
-    behind it.
+    """Return the messages' positions. A user message that compact made gets the position of the
+    user message after it.
     """
     stands = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
@@ -241,7 +241,7 @@ def _follows(one: int | None, other: int | None, shown: Collection[int | None]) 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
     """Whether a turn is missing between two messages that cannot be joined. `out` ends with the
-    message that stands before `message`.
+    message before `message`.
     """
     if lacks_answer(last, message):
         return True
@@ -305,7 +305,7 @@ def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
 
 
 def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
-    """The value with each pair's first replaced by its second, once each and in order."""
+    """Replace each pair's first by its second in the value, once each and in order."""
     if pairs and value == pairs[0][0]:
         return pairs.pop(0)[1]
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Arguments of tool calls: JSON as models wrote it, which is not always valid.
 
-A model leaves them empty, stops in their middle, or writes what only some programs read. The log
-keeps the original text. This module reads it, and writes it so that every server can read it.
+A model may leave arguments empty, stop in the middle, or write what only some programs can read.
+The log keeps the original text. This module reads it, and rewrites it for every server.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from compact.messages.characters import all_carried
 from compact.patterns import regex
 
 DEEPEST = 100
-"""Deepest nesting of JSON that is read: deeper values break many programs."""
+"""Deepest nesting of JSON that is read. Deeper values break many programs."""
 _NESTING = regex(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
-"""A string (also one that was cut off), or a bracket."""
+"""Matches a string, even one that was cut off, or a bracket."""
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """The value of a JSON text that a model wrote.
+    """Parse a JSON text that a model wrote.
 
     Raises:
-        ValueError: it is no JSON, is nested deeper than `DEEPEST`, or has a number that JSON cannot
-            write again.
+        ValueError: the text is not JSON, is nested deeper than `DEEPEST`, or has a number that
+            JSON cannot write again.
     """
     if _is_deep(text):
         raise ValueError(f"it is nested deeper than {DEEPEST}")
@@ -35,7 +35,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
 
 
 def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """The value of a JSON text that a model wrote; `otherwise` if `read_json` refuses it."""
+    """Parse a JSON text that a model wrote; return `otherwise` if `read_json` refuses it."""
     try:
         return read_json(text)
     except ValueError:
@@ -43,7 +43,7 @@ def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
-    """Every JSON value that holds no others, with the key it stands under."""
+    """Yield every JSON value that holds no others, with the nearest key above it."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from leaves(each, str(name))
@@ -72,15 +72,15 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """The object of a call's arguments. If they are no object, it holds them under `arguments`."""
+    """Return a call's arguments as an object. Other values are put under the key `arguments`."""
     value = json_or(text, text) if text else {}
     return value if isinstance(value, dict) else {"arguments": value}
 
 
 def readable_arguments(text: str) -> str:
-    """A call's arguments so that a server can read them: unchanged if they are a JSON object, else
-    as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call that it cannot
-    read.
+    """Return a call's arguments as every server can read them: unchanged if they are a JSON object,
+    else as `arguments_of` reads them. llama.cpp answers 500 to each prompt with a call that it
+    cannot read.
     """
     value = json_or(text)
     if isinstance(value, dict) and ("\\u" not in text or all_carried(value) is value):

@@ -1,4 +1,4 @@
-"""The request of an answer beside the prompt: its limits, patience and the model's abilities.
+"""What a request for an answer needs besides the prompt: limits, patience, model abilities.
 
 The prompt is an `ActiveContext`. Answers are in `messages.replies`.
 """
@@ -16,31 +16,31 @@ from compact.errors import InvalidArgument
 from compact.messages.calls import got, of_field
 
 HOTTEST = 2.0
-"""The highest temperature that a provider accepts."""
+"""Highest temperature that a provider accepts."""
 
 
 class Ask(BaseModel, frozen=True, defer_build=True):
-    """Settings of one answer. A server gets only those it knows."""
+    """Settings for one answer. A server gets only those that it knows."""
 
     max_tokens: int | None = Field(default=None, ge=1)
-    """Upper bound of the answer, in tokens."""
+    """Most tokens that the answer may have."""
     temperature: float | None = Field(default=None, ge=0, le=HOTTEST)
     stop: tuple[str, ...] = ()
     """Texts that end the answer; they are not part of it."""
     options: Mapping[str, Any] = Field(default_factory=dict)
-    """Fields of the provider's own, such as `top_p` or `reasoning_effort`, sent unchanged to the
+    """Other fields of the provider, such as `top_p` or `reasoning_effort`, sent unchanged to the
     first model that is asked. The fields above take precedence."""
     answer_schema: Mapping[str, Any] | None = None
-    """The JSON schema the answer must keep to, for models with `Abilities.schemas`."""
+    """The JSON schema that the answer must match, for models with `Abilities.schemas`."""
     window: int | None = Field(default=None, ge=1)
-    """Tokens of the window the prompt was made for. Ollama gets it as `num_ctx`."""
+    """Tokens of the window that the prompt was made for. Ollama gets them as `num_ctx`."""
     refused_by: Mapping[str, int] | None = None
-    """Keys of the models that refused the prompt as too large, each with the prompt's tokens for
-    it. Set for a prompt that cannot be made smaller: then only other models are asked, and after a
-    refusal only those whose window is known to hold it. If None, a refusal returns to the prompt's
-    maker."""
+    """Models that refused the prompt as too large: key → tokens of the prompt for that model. Set
+    for a prompt that cannot be made smaller: then only other models are asked, and after a refusal
+    only those whose window is known to hold it. If None, a refusal goes back to the code that made
+    the prompt."""
     waited: float = Field(default=0.0, ge=0)
-    """Seconds already spent waiting for the model's server. They count as time of the answer."""
+    """Seconds already spent waiting for the model's server. They count as part of the answer."""
 
 
 ASK = Ask.model_construct()  # without validation, so that import builds no schema
@@ -55,7 +55,7 @@ OURS: Mapping[str, str] = {
     **dict.fromkeys(("num_ctx", "format"), "open the session with it"),
     "stop_sequences": "stop=",
 }
-"""Request fields that are not options of one answer, each with the alternative."""
+"""Request fields that are not options of one answer → what to use instead."""
 
 
 def wanted(
@@ -64,7 +64,7 @@ def wanted(
     stop: str | Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Ask:
-    """An `Ask` from a caller's arguments.
+    """Build an `Ask` from a caller's arguments.
 
     Raises:
         InvalidArgument: a value cannot be sent, or a field is compact's own.
@@ -90,19 +90,19 @@ def wanted(
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a model is asked. Times are seconds.
+    """How long to keep asking a model. Times are seconds.
 
-    attempts (4): times a model is asked before the next one is, 1 at least.
-    each (300): time that one answer may take at most, with what the server is asked for it before.
-    together (600): time until an answer has begun, all attempts and waits of all models together.
-        Each model has an even share of what is left of it, and is given up at its end, so that
-        those after it have their turn, too.
-    first_wait (0.5): upper end of the first wait; that of each next one is twice as large,
-    longest_wait (20): up to this. A server that asks for a longer wait is not waited for.
-    setting ("patience.each"): which setting the limit of one answer comes from: named where a model
-        was too slow.
-    asks_down_again (True): whether a model that did not answer in time, or could not be reached, is
-        asked again without having said when. Whoever can do without the answer says no.
+    attempts (4): how often a model is asked before the next model is; at least once.
+    each (300): longest time for one answer, including other requests that prepare it.
+    together (600): longest time until an answer begins, over all attempts and waits of all models.
+        Each model gets an even share of the time that is left. When its share is used up, the next
+        model is asked.
+    first_wait (0.5): longest first wait. This limit doubles with each further wait.
+    longest_wait (20): longest of these waits. If a server asks for more, compact does not wait.
+    setting ("patience.each"): the setting that limits the time of one answer. The error names it
+        if a model was too slow.
+    asks_down_again (True): whether to ask again a model that was too slow or could not be
+        reached, if it did not say when to retry. Set it to False if the answer is optional.
     """
 
     attempts: int = Field(default=4, ge=1)
@@ -119,24 +119,24 @@ PATIENCE = Patience()
 
 
 class Abilities(BaseModel, frozen=True, defer_build=True):
-    """What a model and its server can do. None if it is unknown before a try."""
+    """What a model and its server can do. None means unknown until it is tried."""
 
     tools: bool | None = None
-    """Whether it may call tools."""
+    """Whether the model may call tools."""
     schemas: bool = False
-    """Whether the server holds answers to a JSON schema."""
+    """Whether the server can force answers to match a JSON schema."""
     counts: bool = False
     """Whether the server can count a prompt's tokens before it is sent."""
 
 
 class Limits(BaseModel, frozen=True, defer_build=True):
-    """A model's limits as the server reports them, in tokens. None if it reports none."""
+    """The limits that the server reports for a model, in tokens. None if it reports none."""
 
     window: int | None = Field(default=None, ge=1)
-    """The window the server is set up for and will not exceed. None if a request sets it."""
+    """The window that the server is set up for and will not exceed. None if requests set it."""
     default: int | None = Field(default=None, ge=1)
-    """The window it sets up if a request names none."""
+    """The window that the server uses if a request names none."""
     trained: int | None = Field(default=None, ge=1)
-    """The window the model was trained for. A server may be set up for more."""
+    """The window that the model was trained for. A server may be set up for more."""
     output: int | None = Field(default=None, ge=1)
-    """Upper bound of an answer."""
+    """Most tokens of an answer."""

@@ -1,4 +1,4 @@
-"""Where a conversation may be cut: where every invariant allows it.
+"""Where a conversation may be cut: where every invariant allows a cut.
 
 The messages between two neighbouring legal cuts are a group (`engine.groups`).
 """
@@ -12,13 +12,13 @@ from compact.messages.messages import Message
 from compact.messages.provider_rules import is_reasoning
 
 MOST_BETWEEN = 2
-"""Most messages between a call and its late result."""
+"""How many messages may be between a call and its late result."""
 MOST_BESIDE = 8
-"""Most results of other calls of the same reply before them."""
+"""How many results of other calls of the same reply may come before these messages."""
 
 
 class Log(Protocol):
-    """Messages in order: a history, or a list of them."""
+    """Messages in order: a history, or a list of messages."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, position: int, /) -> Message: ...
@@ -28,12 +28,12 @@ Invariant = Callable[[Log, int], bool]
 
 
 def results_follow_their_calls(history: Log, position: int) -> bool:
-    """A tool result stays with its call, and with other results of the same reply."""
+    """Keep a tool result with its call, and with other results of the same reply."""
     return not history[position].tool_results
 
 
 def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
-    """Messages between a call and its late result stay with that call."""
+    """Keep messages between a call and its late result with that call."""
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
         between = history[late]
         if between.tool_calls or between.tool_results:
@@ -46,7 +46,7 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
-    """Pieces of one reply stay together, also with results of parallel calls between."""
+    """Keep the pieces of one reply together, even with results of parallel calls between them."""
     reply = history[position].reply_id
     if reply is None:
         return True
@@ -57,7 +57,7 @@ def replies_stay_whole(history: Log, position: int) -> bool:
 
 
 def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
-    """A message of reasoning alone stays with the assistant's message after it."""
+    """Keep a message that is only reasoning with the assistant's message after it."""
     return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
 

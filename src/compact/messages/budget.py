@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field, computed_field
 
 WORDS_SHARE = 0.25
-"""Share of the window for a person's newest messages. A larger share keeps more of them and less of
-the rest (decision 033)."""
+"""Share of the window for the user's newest messages. A larger share would keep more of these and
+less of the rest (decision 033)."""
 
 
 class ContextBudget(BaseModel, frozen=True, defer_build=True):
-    """Tokens allowed, used and still available."""
+    """How many tokens are allowed, used and still available."""
 
     max_tokens: int = Field(ge=0)
     used_tokens: int = Field(default=0, ge=0)
@@ -31,21 +31,21 @@ class ContextBudget(BaseModel, frozen=True, defer_build=True):
 
 
 class WindowUse(BaseModel, frozen=True, defer_build=True):
-    """Tokens of a prompt, by part."""
+    """How the tokens of a prompt are divided."""
 
     system: int = 0
-    """System prompt, tool schemas and framing."""
+    """Tokens of the system prompt, tool schemas and framing."""
     goals: int = 0
     checkpoints: int = 0
-    """Checkpoints, and the standing record."""
+    """Tokens of the checkpoints, and of the record that code writes."""
     recalled: int = 0
-    """Old turns that automatic recall quotes."""
+    """Tokens of old turns that automatic recall quotes."""
     recent: int = 0
-    """Messages in view, word for word or shortened."""
+    """Tokens of the messages that are shown, word for word or shortened."""
     usable: int
     """Tokens a prompt may have."""
     exact: bool
-    """Whether the counts are the model's own. Else they are estimates."""
+    """Whether the model's own tokenizer counted. Else the counts are estimates."""
 
     @property
     def used(self) -> int:
@@ -62,8 +62,8 @@ TARGETS = ((8_192, 0.60), (65_536, 0.40))
 """Window sizes and the share of the usable tokens that a session is compressed to (C-7). Between
 the two sizes the share is interpolated. With .40, an 8k window kept half of what one call keeps."""
 MOST_TARGET = 6 / 7
-"""Upper bound of the target, as a part of the trigger. A target nearer to the trigger would
-compress the session at nearly every turn."""
+"""Largest target, as a part of the trigger. A target nearer to the trigger would compress the
+session at nearly every turn."""
 
 
 class ContextWindow(BaseModel, frozen=True, defer_build=True):
@@ -73,11 +73,11 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
     output_reserve: int = Field(default=0, ge=0)
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     target_ratio: float | None = Field(default=None, gt=0, le=1)
-    """None chooses by size: `TARGETS`, bounded by `MOST_TARGET`."""
+    """None chooses the share by size: `TARGETS`, bounded by `MOST_TARGET`."""
     trigger_tokens: int | None = Field(default=None, gt=0)
-    """An upper bound of the trigger, beside the percentage."""
+    """The trigger is at most this many tokens, whatever `trigger_ratio` gives."""
     ratio: float = Field(default=1.0, gt=0)
-    """Tokens the provider counts for each token we count, as far as learned
+    """How many tokens the provider counts for each token that we count, as learned so far
     (`messages.calibration`). It changes the size of the window in our tokens."""
 
     @property
@@ -92,7 +92,7 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
     @property
     def words(self) -> int:
-        """Tokens a person's newest messages may take before everything else (FR-8)."""
+        """Tokens that the user's newest messages may take before everything else (FR-8)."""
         return int(self.size * WORDS_SHARE / self.ratio)
 
     @property
@@ -105,25 +105,25 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
     @property
     def trigger(self) -> int:
-        """Tokens from which the session is compressed."""
+        """From how many tokens on the session is compressed."""
         share = self.trigger_share
         return share if self.trigger_tokens is None else min(share, self.trigger_tokens)
 
     @property
     def target(self) -> int:
-        """Tokens that a session is compressed to."""
+        """To how many tokens the session is compressed."""
         if self.target_ratio is not None:
             return min(_share(self.usable, self.target_ratio), self.trigger)
         return min(_share(self.usable, target_of(self.size)), int(MOST_TARGET * self.trigger))
 
     def budget(self, used: int) -> ContextBudget:
-        """The budget of a prompt of that many tokens."""
+        """Return the budget of a prompt that has `used` tokens."""
         return ContextBudget(max_tokens=self.usable, used_tokens=used)
 
 
 def target_of(size: int) -> float:
-    """The share of the usable window that a session is compressed to, interpolated between
-    `TARGETS` on a logarithmic scale.
+    """Return the share of the usable window that a session is compressed to. Between the sizes of
+    `TARGETS`, interpolate on a logarithmic scale.
     """
     (small, most), (large, least) = TARGETS
     way = math.log(min(max(size, small), large) / small) / math.log(large / small)
@@ -131,14 +131,14 @@ def target_of(size: int) -> float:
 
 
 def _share(tokens: float, share: float) -> int:
-    """A share of tokens, rounded down. The small addend corrects binary fractions: .70 of 10,500 is
-    7,350.
+    """Return a share of tokens, rounded down. The small addend corrects binary fractions, so that
+    .70 of 10,500 is 7,350.
     """
     return int(tokens * share + 1e-6)
 
 
 def even_share(sizes: Sequence[int], excess: int) -> int:
-    """The most that each size may keep so that the total shrinks by `excess`."""
+    """Return how much each size may keep at most, so that the total shrinks by `excess`."""
     share = largest = max(sizes, default=0)
     left = sum(sizes) - excess
     for count, size in enumerate(sorted(sizes)):

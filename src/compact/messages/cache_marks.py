@@ -1,11 +1,11 @@
-"""Marks in a prompt for Anthropic's API: which parts the provider shall cache.
+"""Marks in a prompt for Anthropic's API: which parts the provider should cache.
 
-A mark (`cache_control`) has the provider cache everything up to it, in the order tools, system
-prompt, messages. A request may carry four marks. They stand at ends that stay the same: of the
-tools, of the system prompt, of the newest checkpoint, and of the newest message, because a history
-only grows. A checkpoint is re-worded only by ageing, while the record behind it is new at each
-compression. A fifth place, if a mark is left, is the end of the previous request. Source:
-Anthropic, "Prompt caching".
+A mark (`cache_control`) makes the provider cache everything up to it, in the order tools, system
+prompt, messages. A request may carry four marks. They are put where the text before them stays the
+same: at the end of the tools, of the system prompt, of the newest checkpoint, and of the newest
+message, because a history only grows. A checkpoint's words change only when it ages, while the
+record after it is new at each compression. If a mark is left, it goes to the end of the previous
+request. Source: Anthropic, "Prompt caching".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from compact.messages.given import type_of
 
 MOST = 4
-"""Marks that a request may carry."""
+"""How many marks a request may carry."""
 MARK: Mapping[str, Any] = {"type": "ephemeral"}
 
 _KEY = "cache_control"
@@ -34,13 +34,13 @@ class _Place(NamedTuple):
 
 
 def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
-    """A copy of the request (`system`, `tools`, `messages`) with marks at its stable ends. Only the
-    marked blocks are new.
+    """Return a copy of the request (`system`, `tools`, `messages`) with marks at its stable ends.
+    Only marked blocks are new.
 
-    `checkpoints` are the texts of the checkpoints in it. A marked text is written as a text block,
-    which the provider reads as the same. Marks in the request stay and count among the four. Ours
-    before them get their lifetime, because the provider wants longer ones first. Thinking, empty
-    text and tools with deferred loading are never marked.
+    `checkpoints` are the texts of the checkpoints in the request. A marked text becomes a text
+    block, which means the same to the provider. Marks already in the request stay and count among
+    the four. Marks that compact puts before one of these get its lifetime: the provider wants
+    longer ones first. Thinking, empty text and tools with deferred loading are never marked.
     """
     places = list(_places(request))
     existing = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
@@ -77,7 +77,7 @@ def _blocks(content: object) -> Sequence[Block]:
 
 
 def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
-    """Places worth a mark, the most useful first."""
+    """Return the places worth a mark, the most useful first."""
     markable = [i for i, place in enumerate(places) if _may_carry(place)]
     in_messages = [i for i in markable if places[i].field == "messages"]
     newest = in_messages[-1] if in_messages else None
@@ -91,7 +91,7 @@ def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list
 
 
 def _end_before_reply(places: Sequence[_Place], said: Sequence[int]) -> int | None:
-    """The end of the request that the newest reply answered."""
+    """Return the end of the request that the newest reply answered."""
     replies = {p.outer for p in places if p.role == "assistant"}
     if not replies:
         return None
@@ -115,7 +115,7 @@ def _may_carry(place: _Place) -> bool:
 
 
 def _mark_of(block: Block) -> Mapping[str, Any] | None:
-    """The last mark of the block itself or of a tool result's content."""
+    """Return the last mark of the block itself or of a tool result's content."""
     if mark := block.get(_KEY):
         return mark  # type: ignore[no-any-return]  # a provider's dictionary carries no types
     if block.get("type") != "tool_result":

@@ -1,8 +1,8 @@
 """A cached property without a lock.
 
 `functools.cached_property` of Python 3.11 has one lock for all instances and holds it during the
-work: other threads wait, and a child forked meanwhile waits for ever. Here two threads may both do
-the work; their results are equal.
+work. Other threads wait, and a child process forked meanwhile waits forever. Here two threads may
+both do the work; their results are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """The method's result, kept in the object's dictionary."""
+    """Keeps the method's result in the object's dictionary."""
 
     def __init__(self, work: Callable[[Any], T]) -> None:
         self._work = work

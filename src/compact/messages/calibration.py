@@ -1,9 +1,9 @@
-"""Calibration: what reported usage and refusals teach about our token counts and about windows.
+"""Calibration: learn from reported usage and refusals how far our token counts are off.
 
 The ratio is reported / counted, and belongs to the tokenizer. A prompt that cost more raises it at
-once. One that cost less lowers it slowly, and never below 1 if the tokenizer is exact: a prompt
-that is too small costs little, one that is too large is refused. A limit belongs to the size of
-window that was asked for.
+once. One that cost less lowers it slowly, and never below 1 if the tokenizer is exact: prompts that
+are too small cost little, but those that are too large are refused. Limits are stored by the
+requested size of the window.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pydantic import BaseModel, Field
 from compact.messages.overflow import OverflowRefusal
 
 LEAST_PROMPT = 200
-"""Counted tokens below which a report is ignored: framing outweighs text there."""
+"""Reports for prompts of fewer counted tokens are ignored: framing outweighs text there."""
 SLOWLY = 0.1
-"""Share of the difference by which one lower report can lower the ratio."""
+"""How far a lower report moves the ratio towards it (0.1 = a tenth of the difference)."""
 LOWEST, HIGHEST = 0.6, 4.0
-"""Bounds of the ratio, so that a wrong report cannot make every window useless."""
+"""Bounds of the ratio. They keep a wrong report from making every window useless."""
 UNSAID = 1.25
-"""Factor for an overflow that does not say how many tokens there were."""
+"""Assumed ratio of real to expected tokens if an overflow error gives no number."""
 LEAST_LIMIT = 512
-"""Tokens below which a reported limit is ignored. No window is that small; some servers report what
-is left of the window beside the answer."""
+"""Smaller reported limits are ignored: no window is so small. Some servers report what the answer
+leaves of the window."""
 
 
 class Calibration(BaseModel, frozen=True, defer_build=True):
@@ -33,10 +33,10 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
     ratio: float = Field(default=1.0, ge=LOWEST, le=HIGHEST)
     reports: int = 0
     limits: Mapping[int, int] = Field(default_factory=dict)
-    """Smaller sizes that an error reported, by the size that was asked for."""
+    """Requested window size → the smaller limit that an error reported."""
 
     def after(self, counted: int, reported: int, *, exact: bool) -> Calibration:
-        """The calibration after a prompt, from our count and the provider's."""
+        """Return the calibration after a prompt, given our count and the provider's."""
         if counted < LEAST_PROMPT or reported <= 0:
             return self
         measured = reported / counted
@@ -45,18 +45,18 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         return self.model_copy(update={"ratio": ratio, "reports": self.reports + 1})
 
     def window(self, size: int) -> int:
-        """A window's size, bounded by the limit that the provider reported for it."""
+        """Return the size of a window, or a smaller limit that the provider reported for it."""
         return min(size, self.limits.get(size, size))
 
     def after_overflow(
         self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
-        """The calibration after a prompt for a window of that size was refused as too large."""
+        """Return the calibration after a prompt for a window was refused as too large."""
         learned = self.after(counted, self._told(counted, refusal), exact=exact)
         return learned if refusal.limit is None else learned.after_word(refusal.limit, size=size)
 
     def after_word(self, limit: int, *, size: int) -> Calibration:
-        """The calibration after a provider reported its limit for a window of that size."""
+        """Return the calibration after a provider reported its limit for a window."""
         if limit < LEAST_LIMIT:
             return self
         limits = {asked: least for asked, least in self.limits.items() if asked != size}
@@ -65,7 +65,7 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         return self.model_copy(update={"limits": limits})
 
     def _told(self, counted: int, refusal: OverflowRefusal) -> int:
-        """Tokens of the prompt as the refusal tells. 0 if it teaches nothing of them."""
+        """Return the prompt's tokens according to the refusal; 0 if the refusal tells nothing."""
         expected = int(counted * self.ratio)
         if refusal.tokens is not None:
             return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens

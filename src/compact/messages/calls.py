@@ -1,4 +1,4 @@
-"""Checks of arguments: unknown options, and a text where a list is meant.
+"""Checks of arguments: unknown options, and a text where a list is needed.
 
 Wrong types are left to Python and pydantic, messages to `messages.given`.
 """
@@ -16,11 +16,11 @@ from compact.errors import InvalidArgument
 from compact.secrets.redaction import without_credentials
 
 LARGEST = 2**63 - 1
-"""The largest number a store can hold."""
+"""Largest number that a store can hold."""
 
 
 def whole_number(value: object) -> int | None:
-    """The value as an int if it is a whole number of any library. A bool is none."""
+    """Return the value as an int if it is a whole number of any library, but not a bool."""
     if isinstance(value, bool):
         return None
     try:
@@ -30,10 +30,10 @@ def whole_number(value: object) -> int | None:
 
 
 def known_options(given: Mapping[str, object], options: type) -> None:
-    """Refuse a name that is no option of the callee.
+    """Refuse a name that is not an option of the called function.
 
     Raises:
-        InvalidArgument: the text suggests the closest known name.
+        InvalidArgument: the error suggests the closest known name.
     """
     for name in given:
         if name not in options.__annotations__:
@@ -43,10 +43,10 @@ def known_options(given: Mapping[str, object], options: type) -> None:
 
 
 def named(name: str, value: object) -> str:
-    """The name of a session or a scope. None is refused: as a scope it would mean all.
+    """Return the name of a session or a scope. None is refused: as a scope it would mean all.
 
     Raises:
-        InvalidArgument: it is no text, or empty.
+        InvalidArgument: the name is not a text, or is empty.
     """
     if not isinstance(value, str) or not value:
         raise InvalidArgument(name, f"{name} must be a text that is not empty, got {got(value)}")
@@ -57,21 +57,21 @@ def no_text(name: str, given: Iterable[object]) -> None:
     """Refuse a text instead of a list: it would be read letter by letter.
 
     Raises:
-        InvalidArgument: it is a text.
+        InvalidArgument: the value is a text.
     """
     if isinstance(given, str | bytes):
         raise InvalidArgument(name, f"{name} must be a list, got {got(given)}")
 
 
 def of_field(error: ValidationError) -> InvalidArgument:
-    """The first error that pydantic found, as an error that names the field."""
+    """Turn the first error that pydantic found into an error that names the field."""
     first = error.errors(include_url=False)[0]
     name = ".".join(map(str, first["loc"])) or error.title
     return InvalidArgument(name, f"{name}: {first['msg']}, got {got(first['input'])}")
 
 
 def got(value: object) -> str:
-    """A value as errors quote it: short, and without credentials."""
+    """Return a value as errors quote it: short, and without credentials."""
     try:
         return repr(without_credentials(value)) if isinstance(value, str) else reprlib.repr(value)
     except (ValueError, TypeError, RecursionError):

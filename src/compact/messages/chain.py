@@ -1,9 +1,9 @@
 """The hash chain: each message's hash covers the chain before it and the message.
 
-So one hash says which messages stand before it, in order. A client that resends its whole list is
-recognized by its longest known prefix. Equal messages have different hashes, because of what stands
-before them. The hash leaves out what clients add and drop: marks, ids, times, nulls, empty fields,
-cache marks, and the block around a single text.
+So one hash says which messages come before, and in which order. A client that resends its whole
+list is recognized by the longest known beginning. Equal messages have different hashes if different
+messages come before. The hash leaves out what clients add and drop: marks, ids, times, nulls, empty
+fields, cache marks, and the block around a single text.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from compact.messages.messages import META, Message
 START = b""
 """The hash before the first message."""
 SIZE = 16
-"""Bytes of a hash."""
+"""How many bytes a hash has."""
 _NOT_SAID = frozenset((*META, "id", "timestamp"))
-"""Keys of a dictionary that are ours, or that clients add and drop."""
+"""Keys that compact adds to a dictionary, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Empty values: clients replace one by another."""
+"""Empty values. Clients replace one by another."""
 _MARKS = frozenset(("cache_control",))
 """Keys of a content block that clients move from one message to another."""
 
 
 def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
-    """The chain's hash after one more message, which is a `Message` or a client's dictionary."""
+    """Return the chain's hash after one more message: a `Message` or a client's dictionary."""
     return blake2b(before + _said(message), digest_size=SIZE).digest()
 
 
 def _said(message: Message | Mapping[str, Any]) -> bytes:
-    """The message's content as bytes that are always the same."""
+    """Return the message's content as bytes that are always the same."""
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
@@ -53,7 +53,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """The same bytes as after the slower writer's output was read again."""
+    """Return what the faster writer makes of these bytes, or the bytes if it refuses."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -61,7 +61,7 @@ def _as_read(data: bytes) -> bytes:
 
 
 def _plain_content(content: object) -> object:
-    """Content without what clients add to its blocks. A single text block becomes its text."""
+    """Return content without what clients add to its blocks. A single text block becomes a text."""
     if not isinstance(content, Sequence):
         return content
     blocks = [_plain_block(block) for block in content]

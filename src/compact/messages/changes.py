@@ -1,7 +1,7 @@
-"""Entries of a session's log that are no messages: settings, and from where on they hold.
+"""Entries of a session's log other than messages: settings, and the position where each begins.
 
-Each entry stands on a branch at a position, so that branches, undo and time travel find the
-settings of their time. It sets one thing, so that two writers do not overwrite each other.
+Each entry belongs to a branch and a position, so that a branch, an undo or a look back finds the
+settings of its time. An entry sets one thing, so that two writers do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class GoalsSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 
 class GoalsTracked(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What a model's markers in the messages up to here say of the goals. It can be read from the
-    messages again. Prompts show it from the next compression on: until then the markers are in
-    view, and the prompt's beginning stays the same.
+    """What the model's markers in the messages up to here say about the goals. The messages still
+    hold the markers, so prompts show this only from the next compression on. Until then the
+    prompt's beginning stays the same.
     """
 
     kind: Literal["tracked"] = "tracked"
     goals: tuple[Goal, ...]
     since: int
-    """Number of the entry that set the goals; 0 if nobody did."""
+    """The number of the entry that set the goals; 0 if they were never set."""
 
 
 class ModeSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
@@ -38,7 +38,7 @@ class ModeSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     kind: Literal["mode"] = "mode"
     mode: str | None
-    """None means the mode that is given when the session is opened."""
+    """None means the mode given when the session is opened."""
 
 
 class PinSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
@@ -49,44 +49,44 @@ class PinSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 
 class PutAside(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Only head and tail of the message are shown."""
+    """Prompts show only the beginning and the end of the message."""
 
     kind: Literal["aside"] = "aside"
     tokens: int
-    """About how many tokens of it are shown."""
+    """About how many tokens of the message are shown."""
 
 
 class SystemShown(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Other messages are shown instead of the leading system messages."""
+    """Prompts show other messages instead of the leading system messages."""
 
     kind: Literal["system"] = "system"
     of: str
-    """The chain's hash after those messages, in hexadecimal. The entry holds for every branch that
-    begins with them."""
+    """The chain's hash (hexadecimal) after the leading system messages. The entry applies to every
+    branch that begins with them."""
     messages: tuple[Mapping[str, Any], ...]
-    """In the session's wire format."""
+    """The messages to show, in the session's wire format."""
     tokens: tuple[int, ...]
-    """Tokens of each."""
+    """Tokens of each message."""
     own: str | None = None
-    """The client's own text in a single message, if other text surrounds it."""
+    """The client's own text within a single message, if other text surrounds it."""
 
 
 class RecalledTurn(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """The place of an old turn. Its text is read from there."""
+    """Where an old turn is stored. Its text is read from there."""
 
     session_id: str
     branch_id: str
     position: int
     message_id: str
     start: int = 0
-    """First quoted character of the text without secrets."""
+    """Where the quote starts in the redacted text."""
     stop: int | None = None
-    """End of the quote, excluded; None for the text's end."""
+    """Where the quote stops, excluded; None for the end of the text."""
 
 
 class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Old turns that stand before the message here, in the prompts of one window and projection. A
-    compression leaves them out.
+    """Old turns that are quoted before the message here, in prompts for one window and projection.
+    A compression leaves them out.
     """
 
     kind: Literal["recalled"] = "recalled"
@@ -95,20 +95,20 @@ class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     projection: str | None
     """The projection's id; None for the bare history."""
     first: int = 0
-    """Recalled turns for messages before this position are left out from here on."""
+    """From here on, turns recalled for messages before this position are left out."""
 
 
 What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown | TurnsRecalled
 KINDS = frozenset(each.model_fields["kind"].default for each in get_args(What))
-"""The stored kinds of entries."""
+"""Values of `kind` that are stored."""
 
 
 class Change(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """An entry of a session's log that is no message."""
+    """One entry of a session's log that is not a message."""
 
     number: int = 0
-    """Given by the store; grows with each entry."""
+    """Assigned by the store; grows with each entry."""
     branch_id: str
     at: int = Field(ge=0)
-    """The number of messages from which it holds, or the position of the message it is about."""
+    """From how many messages on the entry applies, or the position of its message."""
     what: Annotated[What, Field(discriminator="kind")]

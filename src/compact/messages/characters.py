@@ -1,4 +1,4 @@
-"""Texts as UTF-8 can carry them.
+"""Make texts fit for UTF-8.
 
 A text that was cut inside an emoji, or read from a file that is not UTF-8, holds half a surrogate
 pair. A history keeps it, but a request cannot be written with it.
@@ -13,19 +13,19 @@ from pydantic_core import to_json
 
 _Json = TypeVar("_Json")
 PIECE = 65_536
-"""Characters changed at once: about a millisecond, during which other threads wait."""
+"""How many characters are changed at once: in about a millisecond, while other threads wait."""
 
 
 def piecewise(text: str, change: Callable[[str], str]) -> str:
-    """A long text, changed piece by piece so that other threads can run between. For changes that
-    treat each character by itself.
+    """Change a long text piece by piece, so that other threads can run in between. Use it for
+    changes that treat each character by itself.
     """
     return "".join(change(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
 
 
 def carried(text: str) -> str:
-    """The text with neighbouring halves of a surrogate pair joined and single halves replaced by
-    U+FFFD. An unchanged text is returned as it is.
+    """Join neighbouring halves of a surrogate pair, and replace single halves by U+FFFD. If there
+    are none, return the text itself.
     """
     if text.isascii():
         return text
@@ -33,8 +33,8 @@ def carried(text: str) -> str:
 
 
 def all_carried(value: _Json) -> _Json:
-    """A JSON value with all its texts and keys `carried`. An unchanged value is returned as
-    it is.
+    """Apply `carried` to all texts and keys of a JSON value. If nothing changes, return the value
+    itself.
     """
     try:
         to_json(value)
@@ -45,7 +45,7 @@ def all_carried(value: _Json) -> _Json:
 
 
 def with_texts(value: Any, change: Callable[[str], str], *, keys: bool = False) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """A JSON value with `change` applied to every text; to keys only if `keys` is true."""
+    """Apply `change` to every text of a JSON value, and to keys only if `keys` is true."""
     match value:
         case str():
             return change(value)

@@ -1,9 +1,9 @@
-"""Checkpoints: a summary that replaces a span of history, and the heading it is recognized by.
+"""Checkpoints: summaries that replace spans of history, and the heading that identifies them.
 
-A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a
-digest of the text below (`messages.own_text`). When a text with a matching digest comes back, it is
-compact's and is never taken for a person's. A heading that somebody else wrote has no matching
-digest.
+A checkpoint is a user-role message at the start of its span. Its first line carries an id and a
+digest of the text below (`messages.own_text`). When a client sends the text back, a matching digest
+proves that compact wrote it, so it is never taken for the user's. A heading that somebody else
+wrote has no matching digest.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ Level = Literal["detailed", "moderate", "compact", "merged"]
 
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 PERSON = "person"
-"""Maker of a summary that a person wrote or changed."""
+"""The value of `made_by` for a summary that a person wrote or changed."""
 NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
-"""Makers of summaries that are not models."""
+"""Values of `made_by` that do not name a model."""
 
 
 class Span(BaseModel, frozen=True, defer_build=True):
-    """The messages a checkpoint replaces: positions in the log, the last one included."""
+    """The messages that a checkpoint replaces: their positions in the log, both ends included."""
 
     first: int = Field(ge=0)
     last: int = Field(ge=0)
     messages: int = Field(ge=0)
     """How many messages of the span are replaced; the others are kept."""
     tokens: int | None = Field(default=None, ge=0)
-    """Their tokens, if counted."""
+    """Tokens of the replaced messages, if counted."""
 
 
 class Summary(BaseModel, frozen=True, defer_build=True):
-    """What a summarizer wrote."""
+    """A summary as its writer returned it."""
 
     text: str
-    """The story: what happened and why. The record that code writes is not part of it."""
+    """The summary in prose: what happened and why. The record that code writes is separate."""
     made_by: str
     anchors: tuple[str, ...] = ()
-    """Facts kept word for word, the most important first."""
+    """Facts that are kept word for word, the most important first."""
     finish: Finish = "stop"
     """Why the writer stopped."""
     seconds: float | None = None
-    """Seconds a model took for it."""
+    """How many seconds the model took to write the summary."""
     asked_again: str = Field(default="", exclude=True, repr=False)
-    """Why the second attempt was no better, if there were two."""
+    """Why a second attempt was no better, if there was one."""
     prompt: str = Field(default="", exclude=True, repr=False)
-    """The instructions a model got beside the messages, so that they are recognized later."""
+    """The instructions that the model got with the messages, kept to recognize them later."""
 
 
 class SummaryRequest(BaseModel, frozen=True, defer_build=True):
@@ -64,52 +64,52 @@ class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     messages: Sequence[Message]
     """The messages to summarize, in order."""
     kept: Sequence[Message] = ()
-    """Messages that stay in view beside the summary; they need no repetition."""
+    """Messages that the prompt shows next to the summary, so it need not repeat them."""
     answers: Mapping[str, str] = Field(default_factory=dict)
-    """Id of a message to summarize → a person's reply to it in a kept message."""
+    """The id of a message to summarize → the user's reply to it in a kept message."""
     max_tokens: int = Field(ge=1)
-    """Upper bound of the story, in tokens."""
+    """Most tokens that the summary may have."""
     stand_in_tokens: int | None = Field(default=None, ge=1)
-    """Upper bound of an extractive story that replaces this one: a small model is asked for less
-    than there is room for. None means `max_tokens`."""
+    """Most tokens of an extractive summary that replaces the model's. It may be longer: a small
+    model is asked for less than there is room for. None means `max_tokens`."""
     strategy: str = "task_state"
     level: Level = "detailed"
-    """How much detail is wanted. The cap follows from it."""
+    """How much detail is wanted. The token cap follows from the level."""
     mode: str = "assistant"
-    """The use of the session. It decides what a summary keeps first (`text.modes`)."""
+    """What the session is used for: it decides what a summary keeps first (`text.modes`)."""
     guidance: str = ""
-    """What else a person wants kept, in their words."""
+    """What else the user wants kept, in the user's words."""
     goals: tuple[str, ...] = ()
     """Texts of the open goals. A summary must not call them done."""
     open_tasks: tuple[str, ...] = ()
-    """Texts of the open subtasks. A summary must keep what is said about them."""
+    """Texts of the open subtasks. A summary must keep what was said about each."""
     record: str = ""
-    """The record that code writes beside the story. The reader sees it."""
+    """The record that code writes next to the summary. The reader of the summary sees both."""
     notes: Any = Field(default=None, exclude=True, repr=False)
-    """Notes that were already taken of the history, so that it is not read again; not stored."""
+    """Notes already taken while reading the history, so that it is not read again; not stored."""
     reach: tuple[int, int] = (0, 1 << 60)
-    """Range of the messages' positions in the notes; the end is excluded."""
+    """The range of positions in the notes that these messages have; the end is excluded."""
     previous: Summary | None = None
-    """The summary of everything before these messages, to be continued."""
+    """The summary of everything before these messages. The new summary continues it."""
 
 
 class Verdict(BaseModel, frozen=True, defer_build=True):
-    """A finding of the gate by one of its rules."""
+    """The result of one rule of the gate, which checks each summary."""
 
     rule: str
     passed: bool
     detail: str = ""
-    """The measurement, and the action taken if the rule was broken."""
+    """What was measured, and what was done if the summary broke the rule."""
     share: float | None = None
-    """The share (0 to 1) that a rule measured in the text."""
+    """The share (0 to 1) that the rule measured."""
 
 
 IN_RECORD = Verdict.model_construct(
     rule="record", passed=True, detail="a model sees it told in the record"
 )
-"""Marks a session's checkpoint without a written story: its summary is for people."""
+"""Marks a checkpoint whose facts the record tells: models see a reference, people the summary."""
 TOLD_IN_RECORD = "What was said and done is told in the record below."
-"""The model's view of it."""
+"""What a model sees instead of the summary of such a checkpoint."""
 
 
 class Checkpoint(BaseModel, frozen=True, defer_build=True):
@@ -120,37 +120,37 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
     summary: str
     level: Level = "detailed"
     number: int = Field(default=1, ge=1)
-    """The session's compression (from 1) that made it or its first source. Its age counts from
-    there."""
+    """The compression of the session (from 1) that made the checkpoint, or the newest of its
+    sources. Its age counts from there."""
     kept: tuple[int, ...] = ()
-    """Positions of the span that stayed in view when it was made."""
+    """Positions in the span whose messages stayed in the prompt."""
     released: tuple[int, ...] = ()
-    """Positions before the span that an earlier checkpoint kept, and that this one replaces."""
+    """Positions before the span that an earlier checkpoint kept and this one replaces."""
     anchors: tuple[str, ...] = ()
     token_count: int = Field(default=0, ge=0)
     made_by: str = "extractive"
     seconds: float | None = Field(default=None, exclude=True, repr=False)
-    """Seconds a model took for its summary; not stored."""
+    """How many seconds the model took to write the summary; not stored."""
     parents: tuple[str, ...] = ()
-    """Ids of the checkpoints it replaced."""
+    """Ids of the checkpoints that this one replaced."""
     verdicts: tuple[Verdict, ...] = ()
-    """The gate's findings on its summary."""
+    """What the gate found in the summary."""
     until: datetime = Field(default_factory=clock_and_ids.now)
-    """The time of the last message it replaces."""
+    """The time of the last message that this checkpoint replaces."""
 
     @property
     def is_by_person(self) -> bool:
-        """Whether a person wrote it, or a part of its source."""
+        """Whether a person wrote the summary, or part of its source."""
         return self.made_by.partition(", ")[0] == PERSON
 
     @property
     def is_by_model(self) -> bool:
-        """Whether a model wrote it, or a part of it."""
+        """Whether a model wrote the summary, or part of it."""
         return not NO_MODELS.issuperset(self.made_by.split(", "))
 
     @property
     def written(self) -> str:
-        """Writer, seconds and size: `checkpoint by qwen3:8b, 3.1 s, 4,210 → 310 tokens`."""
+        """How it was written, such as `checkpoint by qwen3:8b, 3.1 s, 4,210 → 310 tokens`."""
         who = "code" if self.made_by == "extractive" else self.made_by
         took = "" if self.seconds is None else f", {self.seconds:.1f} s"
         before = "" if self.span.tokens is None else f"{self.span.tokens:,} → "
@@ -158,29 +158,29 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
 
     @property
     def story(self) -> str:
-        """The summary of a session's checkpoint, without its reference line."""
+        """The summary without its reference line."""
         return self.summary.removeprefix(REFERENCE_LINE).strip()
 
     @property
     def body(self) -> str:
-        """The text below the heading: the summary, or a reference to the record that tells it."""
+        """What a model sees below the heading: the summary, or a reference to the record."""
         return TOLD_IN_RECORD if IN_RECORD in self.verdicts else self.summary
 
     def covered(self) -> list[int]:
-        """The positions it replaces, in order."""
+        """Return the positions of the replaced messages, in order."""
         kept = frozenset(self.kept)
         span = (i for i in range(self.span.first, self.span.last + 1) if i not in kept)
         return [*self.released, *span]
 
     def text(self, own: OwnText) -> str:
-        """The heading line and the body, as a model sees them."""
+        """Return the heading and the body, as a model sees them."""
         span = self.span
         size = "" if span.tokens is None else f", {span.tokens:,} tokens"
         about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
         return own.under(f"Checkpoint {self.id} · {about}", self.body)
 
     def message(self, own: OwnText) -> Message:
-        """The checkpoint as the message at its span's start."""
+        """Return the message that stands for the checkpoint in a prompt."""
         return Message(
             role="user",
             content=self.text(own),
@@ -192,14 +192,14 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
 
 
 def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
-    """An id made from span, sources and summary: equal input gives an equal id."""
+    """Return an id made from the span, sources and summary: equal input gives an equal id."""
     sample = "\x00".join((*source_ids, summary))
     seed = f"{span.first}:{span.last}:{span.messages}:{sample}"
     return "ck-" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def record_message(text: str, *, messages: int, until: datetime, own: OwnText) -> Message:
-    """A session's standing record, as of its first `messages` messages, as a message."""
+    """Return the record of the session's first `messages` messages, as a message."""
     whole = own.under(f"Record · as of message {messages:,}", f"{REFERENCE_LINE}\n\n{text}")
     return Message(
         role="user",
@@ -216,5 +216,5 @@ def is_checkpoint_text(text: str) -> bool:
 
 
 def summary_of(text: str) -> str:
-    """The text below a checkpoint's or record's heading; the whole text if there is none."""
+    """Return the text below a checkpoint's or record's heading, or the whole text without one."""
     return below(text) if is_checkpoint_text(text) else text

@@ -1,7 +1,7 @@
 """Default ids and times of messages.
 
-The only place of the core that reads the clock and makes random ids, through context variables.
-Tests and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
+Only this module of the core reads the clock and makes random ids, through context variables. Tests
+and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 Clock = Callable[[], datetime]
-"""The current time, with a time zone."""
+"""Returns the current time, with a time zone."""
 
 IdFactory = Callable[[], str]
-"""A fresh identifier, unique in its session."""
+"""Returns a new id, unique in its session."""
 
 
 _clock: ContextVar[Clock] = ContextVar("compact_clock", default=lambda: datetime.now(UTC))
@@ -24,18 +24,18 @@ _new_id: ContextVar[IdFactory] = ContextVar("compact_new_id", default=lambda: uu
 
 
 def now() -> datetime:
-    """The current time, with a time zone."""
+    """Return the current time, with a time zone."""
     return _clock.get()()
 
 
 def new_id() -> str:
-    """A fresh identifier."""
+    """Return a new id."""
     return _new_id.get()()
 
 
 @contextmanager
 def using(*, clock: Clock | None = None, new_id: IdFactory | None = None) -> Iterator[None]:
-    """Within the block, missing times and ids come from these functions."""
+    """Take missing times and ids from these functions within the block."""
     before = _clock.get(), _new_id.get()
     _clock.set(clock or before[0])
     _new_id.set(new_id or before[1])

@@ -1,7 +1,7 @@
-"""Messages as stored bytes and back, without loss.
+"""Turn messages into stored bytes and back, without loss.
 
-An unchanged message from a provider's dictionary is stored as that dictionary and read again by its
-wire format. Every other message is stored as its fields. A plain text is stored separately
+An unchanged message from a provider is stored as the provider's dictionary, and read again by its
+wire format. Any other message is stored as its fields. A plain text is stored separately
 (`Encoded.content`), so that a store can show and search it without decoding.
 """
 
@@ -36,15 +36,15 @@ _STRICT = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SLOW = b" "
-"""Marks JSON that only the slower reader reads right. Other readers skip the white space."""
+"""Prefix of JSON that only the slower reader reads right. Other readers skip white space."""
 _PLAIN = 2
-"""Fields of a dictionary that holds only a role and a text."""
+"""How many fields a dictionary has that holds only a role and a text."""
 _SAID = ("content", "output")
-"""Keys of a dictionary's content: a message's, or a tool's output."""
+"""Keys under which a dictionary holds content: a message's, or a tool's output."""
 _HERE = 0
-"""Stands in a stored dictionary where its text was taken out. JSON's 0 is no content."""
+"""Put into a stored dictionary where its text was taken out. Content in JSON is never 0."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
-"""Key of a payload → its place in a message, for errors."""
+"""Key of a payload → the place in a message that errors name."""
 _PARTS: Mapping[str, type[Part]] = {
     str(f.default): each for each in get_args(Part) for f in fields(each) if f.name == "type"
 }
@@ -54,16 +54,16 @@ class Encoded(NamedTuple):
     """A message in two pieces."""
 
     content: str | None
-    """The text, if it is plain text that a store can hold."""
+    """The text, if the message is plain text that a store can hold."""
     payload: bytes
-    """JSON of everything else, without role, id, time and importance."""
+    """Everything else as JSON, except role, id, time and importance."""
 
 
 def encode(message: Message, path: str = "message") -> Encoded:
-    """The message's content and payload. `path` is for errors.
+    """Return the message's content and payload. `path` is used in errors.
 
     Raises:
-        InvalidMessage: a value cannot be written as JSON; the text says which and where.
+        InvalidMessage: a value cannot be written as JSON; the error says which and where.
     """
     body: dict[str, Any] = {}
     content: str | None = None
@@ -116,7 +116,7 @@ def _extras(message: Message) -> dict[str, Any]:
 
 
 def _is_told_by_wire(message: Message) -> bool:
-    """Whether reading the wire dictionary again gives this message's role and content."""
+    """Whether the wire dictionary, if read again, gives this message's role and content."""
     if message.wire is None or message.edited or not message.wire_format:
         return False
     if isinstance(message.content, str):
@@ -130,7 +130,7 @@ def _is_told_by_wire(message: Message) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Whether a database can hold the text: it has no lone surrogate and no NUL."""
+    """Whether a database can hold the text: no lone surrogate and no NUL."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -147,7 +147,7 @@ def decode(
     timestamp: datetime,
     importance_score: float | None = None,
 ) -> Message:
-    """The message from `encode`'s pieces and the fields beside them."""
+    """Build the message from the pieces that `encode` made and the fields stored with them."""
     body = load(payload)
     wire, format_name, metadata = body.get("w"), body.get("f"), body.get("m")
     parts: str | tuple[Part, ...]
@@ -180,7 +180,7 @@ def decode(
 
 
 def encode_whole(message: Message) -> dict[str, Any]:
-    """The message as one JSON value, for storage inside another value."""
+    """Return the message as one JSON value, for storage inside another value."""
     content, payload = encode(message)
     return {
         "role": message.role,
@@ -193,7 +193,7 @@ def encode_whole(message: Message) -> dict[str, Any]:
 
 
 def decode_whole(value: Mapping[str, Any]) -> Message:
-    """The message from `encode_whole`'s value."""
+    """Build the message from the value that `encode_whole` made."""
     return decode(
         value["content"],
         dump(value["payload"]),
@@ -205,18 +205,18 @@ def decode_whole(value: Mapping[str, Any]) -> Message:
 
 
 def instant(at: datetime) -> int:
-    """A time as microseconds since 1970, in any zone. A time without a zone counts as UTC."""
+    """Return a time as microseconds since 1970 UTC. A time without a zone counts as UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MICROSECOND
 
 
 def _without_content(raw: Raw | None) -> Raw | None:
-    """The wire dictionary of an edited message: its original content is never sent again."""
+    """Empty the content of an edited message's wire dictionary: it is never sent again."""
     return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
 
 
 def _slim(part: Part) -> Part:
-    """A shortened result without the whole text it was made from."""
+    """Return a shortened result without the whole text from which it was made."""
     if not isinstance(part, ToolResult) or part.raw is None:
         return part
     original = part.raw.get("content", part.raw.get("output"))
@@ -243,11 +243,11 @@ def _part_of(value: Mapping[str, Any]) -> Part:
 
 
 def dump(value: object) -> bytes:
-    """A JSON value as bytes. What orjson refuses (lone surrogates, huge numbers) is written the
-    slower way. Two neighbouring halves of a surrogate pair come back as one character.
+    """Write a JSON value as bytes. What orjson refuses (lone surrogates, huge numbers) is written
+    by the slower writer. Two neighbouring halves of a surrogate pair come back as one character.
 
     Raises:
-        InvalidMessage: a value cannot be written as JSON; the text says which and where.
+        InvalidMessage: a value cannot be written as JSON; the error says which and where.
     """
     data = _fast(value)
     if data is None:
@@ -256,8 +256,8 @@ def dump(value: object) -> bytes:
 
 
 def _fast(value: object) -> bytes | None:
-    """The value by orjson, None if it refuses. orjson writes NaN and infinities as null, so a
-    result with null is checked by `json`.
+    """Write the value with orjson; None if it refuses. orjson writes NaN and infinities as null, so
+    `json` checks every result that contains null.
     """
     try:
         data = orjson.dumps(value, default=_plain, option=_STRICT)
@@ -283,5 +283,5 @@ def _plain(value: object) -> object:
 
 
 def load(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON value from `dump`'s bytes."""
+    """Read the JSON value that `dump` wrote."""
     return json.loads(data) if data[:1] == _SLOW else orjson.loads(data)

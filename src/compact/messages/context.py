@@ -1,4 +1,4 @@
-"""The active context: exactly what a model is sent, and the only layer that may be sent."""
+"""The active context: exactly what a model is sent. Nothing else may be sent."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from compact.messages.messages import Image, Message, ToolCall
 
 
 class ActiveContext(BaseModel, frozen=True, defer_build=True):
-    """Messages in the order of the log. A checkpoint stands at its span's start."""
+    """The messages of a prompt, in the order of the log. A checkpoint is at its span's start."""
 
     messages: tuple[Message, ...]
     """The messages as the history keeps them; `sent` gives what is sent."""
     seams: tuple[int, ...] = ()
-    """Indexes of messages that are joined with the message before them when sent."""
+    """Indexes of messages that are sent as one with the message before."""
     strict_turns: bool = False
-    """Whether the server refuses any two neighbouring messages of one role."""
+    """Whether the server refuses two messages of one role in a row."""
     tokens: int = Field(ge=0)
     """Tokens of the whole prompt: messages, framing, system field and tools."""
     checkpoints: tuple[Checkpoint, ...] = ()
     system: str | tuple[Mapping[str, Any], ...] | None = None
     """The content of a separate system field: text, or a provider's blocks."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Tool schemas that are sent too, in the caller's provider's form."""
+    """Tool schemas that are sent too, in the form of the caller's provider."""
 
     def __len__(self) -> int:
         return len(self.messages)
 
     @property
     def sent(self) -> list[Message]:
-        """The messages as they are sent. Two messages of one role that a compression brought
-        together are joined (`messages.alternation`).
+        """The messages as sent. Two messages of one role are joined if a compression brought them
+        together (`messages.alternation`).
         """
         if self.strict_turns:
             return [message for _, message in in_turns([(None, m) for m in self.messages])]
         return sent(self.messages, self.seams)
 
     def owned(self) -> Self:
-        """A copy with its own dictionaries, for callers that may change them."""
+        """Return a copy with its own dictionaries, for callers that may change them."""
         beside = {"system": copied(self.system), "tools": copied(self.tools)}
         messages = tuple(map(copied_message, self.messages))
         return self.model_copy(update={"messages": messages, **beside})
@@ -58,17 +58,17 @@ class ActiveContext(BaseModel, frozen=True, defer_build=True):
         return carried("\n\n".join(str(block.get("text", "")) for block in self.system))
 
     def render_text(self) -> str:
-        """The text of the context that the model sees: what is counted as tokens."""
+        """Return the context as text that the model sees: what is counted as tokens."""
         system = self.system_text
         before = [Message(role="system", content=system)] if system else []
         return render_text([*before, *self.messages])
 
 
 def sendable(value: object) -> ActiveContext:
-    """The value, if it is an active context. For callers without type checks.
+    """Return the value if it is an active context. For callers without type checks.
 
     Raises:
-        WrongLayer: it is something else; the text says what it is and where to get a context.
+        WrongLayer: the value is something else; the error says what, and where to get a context.
     """
     if isinstance(value, ActiveContext):
         return value
@@ -79,7 +79,7 @@ def sendable(value: object) -> ActiveContext:
 
 
 def render_text(messages: Sequence[Message]) -> str:
-    """Messages as plain text, each under its role. It has no more tokens than are counted."""
+    """Return messages as text, each under its role. Its tokens are at most those counted."""
     return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
 
 

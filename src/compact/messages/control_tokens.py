@@ -1,9 +1,9 @@
-"""Control tokens of chat templates in texts of people and tools.
+"""Control tokens of chat templates inside the texts of people and tools.
 
-A local server (llama.cpp, Ollama, vLLM) fills a template with the messages and reads every control
-token in the result as real. A typed token could speak as the system or end the prompt. Texts for
-such servers are written so that no tokenizer reads a control token in them; the history keeps the
-original.
+A local server (llama.cpp, Ollama, vLLM) fills a template with the messages and takes every control
+token in the result for real. So a typed token could speak as the system or end the prompt. Texts
+for such servers are changed so that no tokenizer reads a control token in them; the history keeps
+the original.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Qwen, DeepSeek, Phi, T5 and others."""
 
 
 def defused(text: str) -> str:
-    """The text with a space after the first character of each control token. A text without any is
-    returned as it is.
+    """Put a space after the first character of each control token. If there is none, return the
+    text itself.
     """
     if "<" not in text and "[" not in text:
         return text
@@ -39,5 +39,5 @@ def defused(text: str) -> str:
 
 
 def all_defused(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """A JSON value with every text defused. Keys stay unchanged."""
+    """Defuse every text of a JSON value. Keys stay unchanged."""
     return with_texts(value, defused)

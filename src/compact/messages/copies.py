@@ -13,11 +13,11 @@ from compact.messages.messages import Message, Part, ToolResult
 
 T = TypeVar("T")
 _ATOMS = frozenset((str, int, float, bool, type(None)))
-"""Types of which a value needs no copy."""
+"""Types whose values need no copy."""
 
 
 def copied(value: T) -> T:
-    """The value with its own dictionaries and lists at any depth."""
+    """Copy the value with its dictionaries and lists at any depth."""
     own: Any = value
     kind = type(own)
     if kind is dict:
@@ -40,24 +40,24 @@ def copied(value: T) -> T:
 
 
 class Originals:
-    """Dictionaries that never change and are copied (`copied`) again and again. Each is searched
-    once, and what is nested in it is copied in one pass by kind.
+    """Holds dictionaries that never change and are copied (`copied`) again and again. Each is
+    searched once. Values nested in them are then copied in one pass by kind.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
         self._values: list[dict[str, Any]] = []
         self._dicts: list[dict[str, Any]] = []
         self._others: list[Callable[[], Any]] = []
-        """What stands in the values, however deep: dictionaries, and what copies all others."""
+        """All nested dictionaries, and functions that copy the other nested values."""
         self._inside: dict[tuple[int, int], list[_Inside]] = defaultdict(list)
-        """Of which of the three a place holds one of which: the places, and the key between."""
+        """(kind of holder, kind of value) → where they are: the holder, the key, the value."""
         self.insert(0, values)
 
     def __len__(self) -> int:
         return len(self._values)
 
     def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
-        """Insert values before the one at that place."""
+        """Insert values before the value at that place."""
         if place < len(self._values):
             for (outer, _), rows in self._inside.items():
                 if outer == _VALUE:
@@ -67,7 +67,7 @@ class Originals:
             self._look_through(_VALUE, i, value.items())
 
     def copies(self) -> list[dict[str, Any]]:
-        """A copy of each value."""
+        """Return a copy of each value."""
         values = list(map(dict.copy, self._values))
         made = values, list(map(dict.copy, self._dicts)), list(map(call, self._others))
         for (outer, inner), rows in self._inside.items():
@@ -77,7 +77,7 @@ class Originals:
         return values
 
     def _look_through(self, kind: int, place: int, items: Iterable[tuple[Any, Any]]) -> None:
-        """Note which of these items need copying; `kind` and `place` say what holds them."""
+        """Record which of these items need copying; `kind` and `place` say what holds them."""
         for key, value in items:
             if type(value) in _ATOMS:
                 continue
@@ -102,7 +102,7 @@ _Inside = tuple[int, Any, int]
 
 
 def copied_message(message: Message) -> Message:
-    """The message with its own dictionaries (`copied`), or itself if it has none."""
+    """Copy the message with its dictionaries (`copied`), or return it if it has none."""
     update: dict[str, Any] = {}
     if message.wire is not None:
         update["wire"] = copied(message.wire)

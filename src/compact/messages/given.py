@@ -1,9 +1,9 @@
 """Messages from callers: dictionaries, objects of providers' clients, or anything else.
 
-Clients hand out objects (`response.choices[0].message`, the blocks of an answer's content). They
-are recognized by `model_dump` and become the dictionaries that their own clients would send.
-Anything else that JSON cannot carry is refused here with its place, so the formats get plain values
-only.
+Clients return objects (`response.choices[0].message`, the blocks of an answer's content). They are
+recognized by their `model_dump` method, and become the dictionaries that their own clients would
+send. Any other value that JSON cannot hold is refused here, and the error names its place. So the
+formats get plain values only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS = frozenset(
         *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
     )
 )
-"""Fields of messages: ours, and those of the formats that are read."""
+"""Known fields of a message: compact's own, and those of the formats that can be read."""
 
 
 @runtime_checkable
@@ -39,25 +39,25 @@ class Dumps(Protocol):
     """An object of a provider's client that can be written as a dictionary."""
 
     def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
-        """Its fields, only those that were set."""
+        """Return the fields that were set."""
 
 
 Given = Message | Mapping[str, Any] | Dumps
-"""A message as callers give it."""
+"""What a caller may pass as a message."""
 _TEXT = {str}
 _PLAIN_KINDS = frozenset((dict, Message))
-"""The usual types of messages; they need no look at each."""
+"""Usual types of messages. A list of only these needs no check of each item."""
 _TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
-"""A place: the place that contains it, and its name there."""
+"""A place in a value: the place that contains it, and its name there."""
 
 
 def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
-    """The caller's list, if every item may be a message. Contents are checked later, when they are
-    read.
+    """Return the caller's list if every item may be a message. Contents are checked later, when
+    they are read.
 
     Raises:
-        InvalidMessage: it is no list, or an item is no message; the text names the place.
+        InvalidMessage: not a list, or an item is not a message; the error names the place.
     """
     if isinstance(messages, _TEXTS) or not isinstance(messages, (list, Sequence)):
         raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
@@ -67,10 +67,10 @@ def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
 
 
 def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
-    """The caller's value, if it may be a message; `path` is its place.
+    """Return the value if it may be a message. `path` says where it is, for the error.
 
     Raises:
-        InvalidMessage: it is no message.
+        InvalidMessage: the value is not a message.
     """
     if isinstance(value, Message | Mapping):
         return value
@@ -86,12 +86,12 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
 
 
 def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """A copy of the value as JSON carries it: objects as dictionaries, times as texts.
+    """Return a copy of the value that JSON can hold: objects become dictionaries, times texts.
 
     Raises:
-        InvalidMessage: JSON cannot carry a value in it (other objects, NaN, a number of thousands
-            of digits, a key that is no text), or it is nested deeper than `DEEPEST` or has more
-            than `MOST_VALUES` values. The text names the place.
+        InvalidMessage: JSON cannot hold a value inside (another object, NaN, a number of thousands
+            of digits, a key that is not a text), or the value is nested deeper than `DEEPEST`, or
+            holds more than `MOST_VALUES` values. The error names the place.
     """
     if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
         return value.copy()
@@ -99,7 +99,7 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
 
 
 def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """A message from its fields. Marks such as `pinned` go into its metadata.
+    """Return a message's fields, with marks such as `pinned` moved into its metadata.
 
     Raises:
         InvalidMessage: a field is unknown.
@@ -119,8 +119,8 @@ def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
 def mark_protected(
     item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
 ) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of
-    """The message, marked to stay word for word in every call. A text becomes a developer message.
-    `label` and `meta` are kept with the mark.
+    """Mark the message to stay word for word in every call. A text becomes a developer message.
+    `label` and `meta` are stored with the mark.
 
     Compact removes its mark before a call. A list that is sent without compact carries the mark.
     """
@@ -143,13 +143,13 @@ def _known_metadata(raw: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error that suggests a close known name; empty if none is close."""
+    """Return the end of an error that suggests a close known name, or nothing if none is close."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
 def type_of(block: object) -> str:
-    """The `type` of a block or of a client's object; empty if it is no text."""
+    """Return the `type` of a block or of a client's object; empty if it is not a text."""
     kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
     return kind if isinstance(kind, str) else ""
 
@@ -207,7 +207,7 @@ def _dumped(value: Dumps, path: _Step) -> object:
 
 
 def _what_is_wrong(value: object) -> str | None:
-    """Why JSON cannot carry a value without inner values; None if it can."""
+    """Say why JSON cannot hold this single value; None if it can."""
     match value:
         case int():
             try:
@@ -224,7 +224,7 @@ def _what_is_wrong(value: object) -> str | None:
 
 
 def _named(path: _Step) -> str:
-    """A place as text, such as `messages[3].content[0].text`."""
+    """Write a place as text, such as `messages[3].content[0].text`."""
     steps: list[str] = []
     while not isinstance(path, str):
         path, step = path

@@ -1,6 +1,6 @@
-"""Goals: what a session is for. They are never compressed and stand in every prompt word for word.
+"""Goals: what a session is for. They are never compressed: every prompt shows them word for word.
 
-`text.progress` applies a model's markers to them.
+`text.progress` updates them from a model's markers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Action = Literal["created", "modified", "deleted"]
 Priority = Literal["high", "medium", "low"]
 
 SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
-"""The newest of each kind that a prompt shows for one goal. Open subtasks are all shown."""
+"""How many of each kind a prompt shows of a goal: the newest, or the first next steps."""
 MODELS = "(the assistant's own, the user has not confirmed it) "
-"""Stands before a goal that only a model set."""
+"""Written before a goal that only a model set."""
 
 _STATUS_WORDS: dict[SubtaskStatus, str] = {
     "completed": "done",
@@ -41,11 +41,11 @@ class Subtask(BaseModel, frozen=True, defer_build=True):
     text: str = Field(min_length=1)
     status: SubtaskStatus = "pending"
     note: str = ""
-    """What blocks it."""
+    """What blocks the subtask."""
 
 
 class Decision(BaseModel, frozen=True, defer_build=True):
-    """A decision for a goal. A locked one stays word for word."""
+    """A decision for a goal. A locked decision stays word for word."""
 
     text: str = Field(min_length=1)
     locked: bool = False
@@ -60,7 +60,7 @@ class Artifact(BaseModel, frozen=True, defer_build=True):
 
 
 class Goal(BaseModel, frozen=True, defer_build=True):
-    """One goal of a session, and its progress."""
+    """One goal of a session, and the progress made."""
 
     text: str = Field(min_length=1)
     id: str = Field(default_factory=clock_and_ids.new_id)
@@ -68,31 +68,31 @@ class Goal(BaseModel, frozen=True, defer_build=True):
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     priority: Priority = "medium"
     made_by: Literal["person", "model"] = "person"
-    """Who set it. A model may end only goals that a model set and nobody confirmed."""
+    """Who set the goal. A model may end only a model's goal that the user did not confirm."""
     confirmed: bool = False
     """Whether a person confirmed a model's goal."""
     subtasks: tuple[Subtask, ...] = ()
     decisions: tuple[Decision, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """The last changed file stands last."""
+    """Changed files, the last changed one at the end."""
     next_steps: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
-        """Whether it is worked on now."""
+        """Whether the goal is being worked on."""
         return self.status == "active"
 
     @property
     def is_models(self) -> bool:
-        """Whether only a model wants it."""
+        """Whether only a model wants the goal: the user did not confirm it."""
         return self.made_by == "model" and not self.confirmed
 
 
 def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
-    """The caller's goals. A text becomes an active goal.
+    """Return the caller's goals. A text becomes an active goal.
 
     Raises:
-        InvalidArgument: a goal is empty, or is no text.
+        InvalidArgument: a goal is empty, or is not a text.
     """
     no_text("goals", goals)
     result: list[Goal] = []
@@ -107,7 +107,7 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
-    """Texts of the open subtasks of active goals."""
+    """Return the texts of the open subtasks of active goals."""
     return tuple(
         task.text
         for goal in goals
@@ -118,7 +118,7 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
 
 
 def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
-    """The active goals as the message that ends the system prompt; None without active goals."""
+    """Return the active goals as the message that ends the system prompt; None without any."""
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
@@ -133,7 +133,7 @@ def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
 
 
 def _lines(goal: Goal) -> Iterator[str]:
-    """A goal as a prompt shows it: its text, all open subtasks, and the newest of the rest."""
+    """Yield a goal's lines in a prompt: its text, all open subtasks, and the newest of the rest."""
     yield f"- {MODELS * goal.is_models}{goal.text}"
     if goal.priority != "medium":
         yield f"  - priority: {goal.priority}"
@@ -159,6 +159,6 @@ def _older(what: str, count: int) -> Iterator[str]:
 
 
 def _shown_decisions(decisions: Sequence[Decision]) -> list[Decision]:
-    """The newest decisions, locked ones preferred, in their order."""
+    """Return the newest decisions in their order; locked ones are preferred."""
     order = sorted(range(len(decisions)), key=lambda i: (decisions[i].locked, i))
     return [decisions[i] for i in sorted(order[-SHOWN_DECISIONS:])]

@@ -1,6 +1,6 @@
-"""Facts of images and files without decoding them: pixel size, kind, bytes, and the text beside.
+"""Facts about images and files without decoding: pixel size, kind, bytes, and visible text.
 
-Reads the headers of PNG, GIF, JPEG and WebP. `messages.tokens` has their cost in tokens.
+Reads the headers of PNG, GIF, JPEG and WebP. `messages.tokens` computes their cost in tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compact.messages.given import type_of
 _SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
 _MEDIA = ("media_type", "mime_type", "mimeType", "format")
 _BASE64_CHARS = 256
-"""A `data` field of this length is base64, even without a media type beside it."""
+"""A `data` field of at least this length is base64, even without a media type next to it."""
 _PICTURES = frozenset(("image", "image_url", "input_image"))
 _FILES = frozenset(("document", "file", "input_file"))
 _AUDIO = frozenset(("wav", "mp3", "flac", "opus", "pcm16", "aac"))
@@ -28,21 +28,21 @@ FileKind = Literal["image", "audio", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A value in a block that is no text: its kind, and its bytes (None if it is only named)."""
+    """A value in a block that is not text: its kind, and its bytes (None if only named)."""
 
     kind: FileKind
     size: int | None = None
 
 
 def size_of_data_url(url: str) -> tuple[int | None, int | None]:
-    """Width and height in pixels of an image in a `data:` URL; (None, None) if unknown."""
+    """Return width and height in pixels of an image in a `data:` URL; (None, None) if unknown."""
     if not url.startswith("data:") or ";base64," not in url[:100]:
         return None, None
     return size_of_base64(url[url.index(";base64,") + 8 :])
 
 
 def size_of_base64(data: str) -> tuple[int | None, int | None]:
-    """Width and height in pixels of a base64 image; (None, None) if unknown."""
+    """Return width and height in pixels of a base64 image; (None, None) if unknown."""
     head = data[:65_536]  # a JPEG's frame header may stand far behind the start
     try:
         blob = base64.b64decode(head[: len(head) // 4 * 4])
@@ -71,7 +71,7 @@ def _size_of_jpeg(blob: bytes) -> tuple[int | None, int | None]:
 
 
 def data_url(raw: Mapping[str, Any]) -> str:
-    """The URL of an image block of any provider; empty if it is no image."""
+    """Return the URL of an image block of any provider; empty if it is not an image."""
     named = raw.get("image_url")
     if named is not None:
         return str(named.get("url", "")) if isinstance(named, Mapping) else str(named)
@@ -89,13 +89,13 @@ def is_picture(raw: Mapping[str, Any]) -> bool:
 
 
 def visible_json(raw: Mapping[str, Any]) -> str:
-    """An unknown block as the text it is counted as: its JSON without sealed or binary values."""
+    """Return an unknown block as counted text: its JSON without sealed or binary values."""
     return json.dumps(_visible(raw), ensure_ascii=False, default=str)
 
 
 def binaries(raw: object) -> Iterator[Binary]:
-    """Images, audio and files in a block, at any depth: what `visible_json` hides and a provider
-    reads. A file that is only named (by URL or id) has an unknown size.
+    """Yield images, audio and files in a block, at any depth: what `visible_json` hides and a
+    provider reads. A file that is only named (by URL or id) has an unknown size.
     """
     if isinstance(raw, str):
         if _is_data_url(raw):
@@ -143,7 +143,7 @@ def _visible(value: object) -> object:
 
 
 def _is_binary(raw: Mapping[str, Any], key: str) -> bool:
-    """Whether the field is base64. The `data` of a source of type `text` is plain text."""
+    """Whether the field holds base64. In a source of type `text`, `data` is plain text."""
     value = raw[key]
     if key not in ("data", "file_data") or not isinstance(value, str) or raw.get("type") == "text":
         return False

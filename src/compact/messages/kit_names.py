@@ -1,11 +1,11 @@
-"""The kit's names of settings: other names, sections, and words that stand for values.
+"""The kit's names of settings: other names, sections, and words that mean several values.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}
     storage: {adapter: fs, path: .compact/archive}
     redaction: {enabled: true, pii: true}
 
-Each source of settings is translated by itself, so that the later source counts. Objects under
+Each source of settings is translated separately, so that a later source wins. Objects under
 `adapters` stay objects.
 """
 
@@ -28,7 +28,7 @@ POLICY: Mapping[str, str] = {
     "roles_never_prune": "roles_never_pruned",
     "hard_cap_buffer": "output_reserve",
 }
-"""Theirs → ours, for fields of a policy."""
+"""Kit's name → our name, for fields of a policy."""
 NAMES: Mapping[str, str] = {
     **POLICY,
     "adapters_estimator": "tokenizer",
@@ -41,9 +41,9 @@ NAMES: Mapping[str, str] = {
     "summarization_timeout": "summary_seconds",
     "summarizer_model": "summarizer",
 }
-"""Theirs → ours, for all settings. A section and its setting's name are joined by `_`."""
+"""Kit's name → our name, for all settings. `_` joins a section and its setting."""
 ARCHIVES = ".compact/archive"
-"""The archive's folder for `fs` without a path."""
+"""The archive's folder if the setting is `fs` and no path is given."""
 _EXPORTERS: Mapping[object, Mapping[str, object]] = {
     "console": {"console_events": True},
     "ariadne": {"ariadne_url": ARIADNE},
@@ -63,10 +63,10 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""Theirs → what each word sets if nothing else sets it. What `false` sets always holds."""
+"""Kit's name → what each word sets if nothing else does. What `false` sets always applies."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
-"""All names of the kit."""
+"""All names of settings in the kit."""
 SECTIONS = ("policy", "telemetry", "storage", "redaction", "adapters")
 PORTS: Mapping[str, type] = {
     "exporter": Exporter,
@@ -74,21 +74,21 @@ PORTS: Mapping[str, type] = {
     "summarizer": Summarizer,
     "estimator": TokenEstimator,
 }
-"""Ports of adapters, and the protocol that recognizes one."""
+"""Port of an adapter → the protocol that recognizes the adapter."""
 
 
 class Typed(NamedTuple):
-    """Settings by our names."""
+    """Settings under our names."""
 
     settings: dict[str, Any]
     names: dict[str, str]
-    """Ours → theirs, for settings that came by another name."""
+    """Our name → the name that was used, for settings given by another name."""
     adapters: dict[str, object]
-    """Objects that are adapters, by port."""
+    """Adapter objects, by port."""
 
 
 def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
-    """The caller's settings by our names. `known` are our names; an unknown name stays as it is.
+    """Translate the caller's settings to our names. `known` are our names. An unknown name stays.
 
     Raises:
         InvalidConfig: a setting has two values, or a word means nothing.
@@ -118,7 +118,7 @@ def _set(found: Typed, own: str, value: object, typed: str) -> None:
 
 
 def _flat(given: Mapping[str, Any], known: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Names and values. Those of a section become `section.name`, unless the name is ours."""
+    """Yield names and values. Names in a section become `section.name`, unless they are ours."""
     for name, value in given.items():
         if name not in SECTIONS or value is None:
             if name not in SECTIONS:
@@ -172,7 +172,7 @@ def _take_word(
 
 
 def is_address(text: str) -> bool:
-    """Whether it is the HTTP address of a server."""
+    """Whether the text is the HTTP address of a server."""
     try:
         _ADDRESS.validate_python(text)
     except ValidationError:

@@ -1,7 +1,7 @@
-"""The levels of a checkpoint as it ages, and their caps in tokens (FR-4).
+"""The levels of a checkpoint as it ages, and the most tokens that each may have (FR-4).
 
-detailed → moderate → compact → merged, by schedule, or earlier under pressure. Every level has a
-cap and all checkpoints together have one, so the active context stays bounded.
+They are detailed → moderate → compact → merged: by schedule, or earlier to save tokens. Each level
+has a cap, and so have all checkpoints together, so a prompt stays bounded.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from compact.messages.checkpoints import Checkpoint, Level
 
 LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
-"""Age in compressions from which a checkpoint has that level."""
+"""After how many further compressions a checkpoint gets the level."""
 SHARES: Mapping[Level, float] = {
     "detailed": 0.04,
     "moderate": 0.02,
     "compact": 0.01,
     "merged": 0.03,
 }
-"""Share of the usable window for one checkpoint. A new one may take what others leave."""
+"""Share of the usable window for one checkpoint. A new one may also use what others leave."""
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
-"""Tokens a level may take even in a small window: less holds little but the heading."""
+"""Tokens that a level may take even in a small window: fewer hold little but the heading."""
 ALL_SHARE = 0.20
-"""Upper bound of all checkpoints together, as a share of the usable window."""
+"""Largest share of the usable window for all checkpoints together."""
 RECORD_SHARE = 0.12
-"""Share of the usable window for the standing record. It may take more if the target has room."""
+"""Share of the usable window for the record that code writes. Spare room may go to it, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Caps in tokens, from the usable window."""
+    """Computes caps in tokens from the usable window."""
 
     usable: int
 
     def of(self, level: Level) -> int:
-        """Cap of one checkpoint of that level, heading included."""
+        """Return the cap of one checkpoint of that level, heading included."""
         return min(max(int(SHARES[level] * self.usable), LEAST[level]), self.together // 2)
 
     @property
     def record(self) -> int:
-        """Tokens reserved for the standing record."""
+        """Tokens reserved for the record that code writes."""
         return int(RECORD_SHARE * self.usable)
 
     @property
@@ -51,12 +51,12 @@ class Caps:
 
 
 def level_at(age: int) -> Level:
-    """The scheduled level at that age in compressions."""
+    """Return the scheduled level at that age, which is counted in compressions."""
     return next(level for level in reversed(LEVELS) if age >= SCHEDULE[level])
 
 
 def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
-    """The checkpoint at its scheduled level at the session's compression `number`. Its text stays.
+    """Return the checkpoint at its scheduled level at the session's compression `number`.
 
     The level follows from stored numbers, so it is the same after the session is opened again.
     """
@@ -65,12 +65,12 @@ def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
 
 
 def at_level(checkpoint: Checkpoint, level: Level) -> Checkpoint:
-    """The same checkpoint with another level."""
+    """Return the same checkpoint with another level."""
     if level == checkpoint.level:
         return checkpoint
     return checkpoint.model_copy(update={"level": level})
 
 
 def older(one: Level, other: Level) -> Level:
-    """The later of two levels."""
+    """Return the later of two levels."""
     return max(one, other, key=LEVELS.index)

@@ -1,7 +1,7 @@
 """Redaction of messages.
 
-The only place where a history is redacted: before anything is cut from it, noted, or shown to a
-summarizer. The history itself stays unchanged.
+Histories are redacted only here: before anything is cut from them, noted, or shown to a summarizer.
+The history itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compact.secrets.redaction import Known, find_secrets, may_hold, redact
 
 
 def redact_text(text: str, known: Known) -> str:
-    """The text without secrets. Its secrets are added to `known`."""
+    """Redact all secrets in the text, and add them to `known`."""
     places = find_secrets(text, known)
     for place in places:
         known.learn(text[place.start : place.end], place.kind)
@@ -25,10 +25,10 @@ def redact_text(text: str, known: Known) -> str:
 def redact_message(
     message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
 ) -> Message:
-    """The message without secrets, which are added to `known`. A message without any is returned as
-    it is.
+    """Redact all secrets in the message, and add them to `known`. If there are none, return the
+    message itself.
 
-    A changed message loses its provider's dictionary, because it is for reading, not for sending.
+    A changed message loses its provider's dictionary: it is for reading, not for sending.
     """
     content: str | tuple[Part, ...]
     if isinstance(message.content, str):
@@ -47,7 +47,7 @@ def redact_message(
 
 
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
-    """The messages without secrets, including those that only a later message reveals."""
+    """Redact all secrets in the messages, including ones that only a later message reveals."""
     once = [redact_message(message, known) for message in messages]
     return [redact_message(message, known, _redact_known) for message in once] if known else once
 

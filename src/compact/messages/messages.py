@@ -1,8 +1,8 @@
 """Messages: role, content in parts, and metadata.
 
-A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that an
-unchanged message is rendered byte for byte, unknown fields included. `messages.formats` reads and
-writes wire dictionaries. `text.speakers` decides who *speaks*: a person, a tool, an injected
+A `Message` keeps the provider's own dictionary (`wire`) together with the parts parsed from it. So
+an unchanged message is rendered byte for byte, unknown fields included. `messages.formats` reads
+and writes wire dictionaries. `text.speakers` decides who *speaks*: a person, a tool, or an injected
 reminder.
 """
 
@@ -36,7 +36,7 @@ INPUT_ROLES: Mapping[str, Role] = {
     "tool_result": "tool",
     "function": "tool",
 }
-"""Other role names that are accepted, and their meaning."""
+"""Other role names that are accepted → the role they become."""
 
 Raw = Mapping[str, Any]
 M = TypeVar("M", bound="Message")
@@ -63,7 +63,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image. Width and height are pixels, if known; `detail` is the provider's word."""
+    """An image. Width and height are pixels, if known; `detail` is the provider's setting."""
 
     width: int | None = None
     height: int | None = None
@@ -74,7 +74,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request to run a tool. `arguments` are JSON as the model wrote it, or free text."""
+    """A request to run a tool. `arguments` hold JSON as the model wrote it, or free text."""
 
     id: str
     name: str
@@ -84,7 +84,7 @@ class ToolCall:
 
     @property
     def sent(self) -> str:
-        """The arguments as a prompt has them (`readable_arguments`)."""
+        """The arguments as they are sent in a prompt (`readable_arguments`)."""
         if self.raw is not None and self.raw.get("type") in _FREE_TEXT:
             return self.arguments
         return readable_arguments(self.arguments)
@@ -110,7 +110,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model's refusal, if the provider keeps it apart from the text."""
+    """A model's refusal, if the provider sends it apart from the text."""
 
     text: str
     type: Literal["refusal"] = "refusal"
@@ -119,7 +119,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part of unknown kind. It is kept and sent back unchanged; `text` is its counted text."""
+    """A part of unknown kind, kept and sent back unchanged. `text` is what is counted of it."""
 
     text: str = ""
     type: Literal["opaque"] = "opaque"
@@ -128,8 +128,8 @@ class Opaque:
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
 COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
-"""Types of a provider's own compactions: Anthropic's blocks, which can be read, and sealed items of
-Responses. Everything before one is ignored by its provider."""
+"""Types of a provider's own compactions: readable blocks of Anthropic, and sealed items of
+Responses. The provider ignores everything before one."""
 
 
 def is_compaction(raw: object) -> bool:
@@ -141,8 +141,8 @@ def is_compaction(raw: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonWords:
-    """A person's words inside a tool result: the answer to its question, the reason of a refusal,
-    or a note beside an answer. `call_id` names the result.
+    """What the user said inside a tool result: the answer to its question, the reason for a
+    refusal, or a note with an answer. `call_id` names the result.
     """
 
     kind: Literal["answer", "refusal", "note"]
@@ -152,14 +152,14 @@ class PersonWords:
 
 
 class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
-    """Facts about a message beside its content. Unknown keys are kept."""
+    """Facts about a message other than its content. Unknown keys are kept."""
 
     source: str | None = None
-    """The maker, if a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
+    """Who made the message, if known: `person`, `injected`, `observation` or `checkpoint`."""
     said: tuple[PersonWords, ...] = ()
-    """A person's words inside its tool results, if a reader knows (`text.said_within`)."""
+    """What the user said inside the message's tool results, if known (`text.said_within`)."""
     recalled: tuple[str, ...] = ()
-    """Ids of the calls whose results are compact's own text (`messages.own_text`)."""
+    """Ids of the calls whose results compact itself wrote (`messages.own_text`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
@@ -168,11 +168,11 @@ class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
 
 NO_METADATA = MessageMetadata.model_construct()
 META = ("metadata", "meta")
-"""Names of the metadata in a dictionary. Both count."""
+"""Keys under which a dictionary may hold metadata. Both count."""
 
 
 def metadata_in(raw: Raw) -> object:
-    """The metadata of a dictionary. If both names are there, they are merged."""
+    """Return the metadata of a dictionary. If both keys are there, merge them."""
     values = [raw[name] for name in META if name in raw]
     mappings = [value for value in values if isinstance(value, Mapping)]
     if len(mappings) == 2:
@@ -181,7 +181,7 @@ def metadata_in(raw: Raw) -> object:
 
 
 class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """One message of a conversation. Frozen: a change makes a new one."""
+    """One message of a conversation. It is frozen: a change makes a new message."""
 
     role: Annotated[
         Role, BeforeValidator(lambda x: INPUT_ROLES.get(x, x) if isinstance(x, str) else x)
@@ -193,17 +193,17 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     id: str = Field(default_factory=clock_and_ids.new_id)
     timestamp: datetime = Field(default_factory=clock_and_ids.now)
     token_count: int | None = Field(default=None, ge=0)
-    """Tokens as sent, framing included. None until counted."""
+    """Tokens of the message as sent, framing included. None until counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
     metadata: MessageMetadata = NO_METADATA
     name: str | None = None
-    """The speaker's name, if the provider gets one."""
+    """The speaker's name, if one is sent to the provider."""
     reply_id: str | None = None
-    """Shared by all pieces of one reply of the model."""
+    """The same for all pieces of one reply of the model."""
     wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
-    """The provider's dictionary that this message was read from."""
+    """The provider's dictionary from which this message was read."""
     wire_format: str | None = Field(default=None, exclude=True)
-    """The name of `wire`'s format."""
+    """The name of the format of `wire`."""
     edited: bool = Field(default=False, exclude=True)
     """Whether the content differs from `wire`."""
 
@@ -222,7 +222,7 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @classmethod
     def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:
-        """A message from a mapping of this model's fields.
+        """Build a message from a mapping of this model's fields.
 
         Raises:
             InvalidMessage: naming the first field that is wrong.
@@ -236,15 +236,15 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @classmethod
     def trusted(cls, **fields: object) -> Self:
-        """A message from checked fields, without validation: five times as fast."""
+        """Build a message from checked fields without validation: five times as fast."""
         values = {**_DEFAULTS, **fields}
         if "timestamp" not in fields:
             values["timestamp"] = clock_and_ids.now()
         return made(cls, values, set(fields))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields replaced, without validation: as pydantic's, four times as
-        fast.
+        """Copy with some fields replaced, like pydantic's method but without validation: four times
+        as fast.
         """
         if deep:
             return super().model_copy(update=update, deep=deep)
@@ -254,14 +254,14 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The content as parts. A plain string is one text part, an empty one none."""
+        """The content as parts. A plain string is one text part; an empty string has no parts."""
         if isinstance(self.content, str):
             return (Text(self.content),) if self.content else ()
         return self.content
 
     @property
     def text(self) -> str:
-        """Text and refusal parts, joined by line ends."""
+        """The text and refusal parts, joined by line ends."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(p.text for p in self.content if isinstance(p, Text | Refusal))
@@ -282,41 +282,41 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def has_compaction(self) -> bool:
-        """Whether it contains a provider's own compaction."""
+        """Whether the message contains a provider's own compaction."""
         parts = () if isinstance(self.content, str) else self.content
         return any(type(p) is Opaque and is_compaction(p.raw) for p in parts)
 
     @property
     def has_reasoning(self) -> bool:
-        """Whether it contains reasoning."""
+        """Whether the message contains reasoning."""
         return not isinstance(self.content, str) and Thinking in map(type, self.content)
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it must stay word for word."""
+        """Whether the message must stay word for word."""
         return self.metadata.pinned or self.metadata.protected or self.has_compaction
 
     @property
     def is_important(self) -> bool:
-        """Whether it is marked important, or has the highest score."""
+        """Whether the message is marked important, or has the highest score."""
         return self.metadata.important or self.importance_score == 1
 
     def with_parts(self, parts: Iterable[Part]) -> Self:
-        """The same message with other content."""
+        """Return the same message with other content."""
         return self.model_copy(
             update={"content": tuple(parts), "token_count": None, "edited": True}
         )
 
 
 def invalid(path: str, error: ValidationError) -> InvalidMessage:
-    """The first field that pydantic refused in the value at that path, as our error."""
+    """Turn pydantic's first complaint about the value at that path into our error."""
     first = error.errors(include_url=False)[0]
     where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
     return InvalidMessage(path + where, first["msg"])
 
 
 def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
-    """A message from the values of all its fields; `given` are the names of those that were set."""
+    """Build a message from the values of all its fields; `given` names those that were set."""
     message = _new(kind)
     _set(message, "__dict__", values)
     _set(message, "__pydantic_fields_set__", given)
@@ -335,7 +335,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
-    """The texts in messages: content, arguments of calls, and results."""
+    """Yield the texts in messages: content, arguments of calls, and results."""
     for message in messages:
         yield message.text
         for call in message.tool_calls:
@@ -345,5 +345,5 @@ def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def short_id(message_id: str) -> str:
-    """A message's id for display: the first eight digits of a random id, or the whole id."""
+    """Shorten an id for display: a random id to eight digits, any other stays whole."""
     return message_id[:8] if _RANDOM_ID.match(message_id) else message_id

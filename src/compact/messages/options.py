@@ -1,8 +1,8 @@
 """Options of a call, as `help()` shows them.
 
-A function that takes `**options: Unpack[Options]` gets them as parameters of its signature, and
-their field docstrings in its docstring. This module imports only the standard library, because the
-front door uses it before anything else is loaded.
+A function that takes `**options: Unpack[Options]` gets the options as parameters of its signature,
+and their field docstrings in its docstring. This module imports only the standard library, because
+the package's entry uses it before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Left:
-    """Default of an option without a constant one; its description says what happens then."""
+    """Default of an option without a constant default; its docstring says what happens."""
 
     def __repr__(self) -> str:
         return "…"
@@ -29,7 +29,7 @@ LEFT = _Left()
 
 
 def taking(options: type) -> Callable[[F], F]:
-    """Decorates a function that takes `**options: Unpack[Options]`, for `show_options`."""
+    """Decorate a function that takes `**options: Unpack[Options]`; see `show_options`."""
 
     def shown(function: F) -> F:
         show_options(function, options)
@@ -46,8 +46,8 @@ def show_options(function: Callable[..., Any], options: type) -> None:
 
 
 def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
-    """The signature with the options as parameters. Defaults come from `DEFAULTS` beside the
-    options; else None if that is allowed.
+    """Return the signature with the options as parameters. Defaults come from `DEFAULTS` in the
+    module of the options; else None if that is allowed.
     """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())[:-1]
@@ -77,7 +77,7 @@ def _described(options: type) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """Docstrings of a class's fields; empty if its source is not installed."""
+    """Return the docstrings of a class's fields; empty if the source is not installed."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, SyntaxError):

@@ -1,9 +1,9 @@
 """A provider's refusal of a prompt as too large: the prompt's tokens, and the limit.
 
-Start at `_SAID`: sentences of providers and servers as patterns. Only a number of the *prompt*
-counts as its tokens; a sum with the answer's room says nothing about the prompt. Some servers stop
-counting at their limit, so their number is a lower bound. An error that matches nothing is no
-overflow, and neither is a rate limit. The providers map vendors' exceptions.
+Start at `_SAID`: patterns of the sentences that providers and servers use. Only a number of the
+*prompt* counts as its tokens; a sum with room for the answer tells nothing about the prompt. Some
+servers stop counting at their limit, so their number is a lower bound. An error that matches no
+pattern is not an overflow; neither is a rate limit. `models.providers` maps vendors' exceptions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _LIMITS: Mapping[str, str] = {
     "DashScope": r"range of input length should be \[1, (?P<limit>#)\]",
     "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
 }
-"""Sentences without the prompt's tokens."""
+"""Patterns of sentences that do not give the prompt's tokens."""
 _NAMED = regex(
     r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
     r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
@@ -82,7 +82,7 @@ _RATE = regex(
     r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
     re.IGNORECASE,
 )
-"""Marks of a refusal that ends after a while, however small the prompt."""
+"""Signs of a refusal that ends after a while, however small the prompt."""
 
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
@@ -94,7 +94,7 @@ _WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
 
 
 class OverflowRefusal(NamedTuple):
-    """The numbers of a refusal; None if it has none."""
+    """The numbers in a refusal; None if it gives none."""
 
     tokens: int | None
     """Tokens of the prompt alone."""
@@ -105,7 +105,7 @@ class OverflowRefusal(NamedTuple):
 
 
 def refusal_of(error: object) -> OverflowRefusal | None:
-    """The refusal in an error, a text or a provider's JSON; None if it is no overflow."""
+    """Find the refusal in an error, a text or a provider's JSON; None if it is not an overflow."""
     if not isinstance(error, ContextOverflow):
         return _read(_text_of(error))
     if error.tokens is None and error.limit is None:

@@ -1,9 +1,9 @@
 """Text that compact itself puts into a prompt, and how it is recognized later.
 
-It opens with a heading that carries a keyed digest of the text below. Without the key, a heading
-does not match, and the text counts as plain text of its author. Recognized text is never stored,
-searched or summarized as if someone had said it. The headings' words stand beside their texts:
-`messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls`, `session.views`. The
+Each such text opens with a heading that carries a keyed digest of the text below it. If no key
+gives that digest, the text counts as written by the author of its message. Recognized text is never
+stored, searched or summarized as if someone had said it. The titles of the headings are defined in
+`messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls` and `session.views`. The
 session layer keeps the keys.
 """
 
@@ -23,16 +23,16 @@ _HEADING = regex(
 )
 
 _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
-"""Possible end of our text inside a longer one."""
+"""Where one of compact's texts may end inside a longer text."""
 MOST_AROUND = 8
-"""Headings that are tried as ones with others inside: each costs a pass over the text."""
+"""How many headings to try as texts that quote other headings. Each try reads the whole text."""
 _DIGITS = 15
-"""Decimal digits of a digest: 50 bits. Tokens have three digits, so all headings cost the same."""
+"""How many decimal digits a digest has (50 bits). Three make a token, so headings cost the same."""
 
 
 class OwnText:
-    """Makes and recognizes headings by keys. `load` gives the keys when they are needed, the first
-    one for new text. If it gives none, `make` gives one.
+    """Makes and recognizes headings with keys. `load` returns the keys when they are first needed;
+    the first key is for new text. If `load` returns no key, `make` makes one.
     """
 
     def __init__(self, load: Callable[[], Sequence[bytes]], make: Callable[[], bytes]) -> None:
@@ -40,17 +40,19 @@ class OwnText:
         self._keys: Sequence[bytes] = ()
 
     def digest(self, words: str) -> str:
-        """The digest. Line ends and outer white space are left out, because clients change them."""
+        """Return the words' digest. CRLF counts as LF, and outer white space is left out: clients
+        change both.
+        """
         if not self._keys:
             self._keys = self._load() or (self._make(),)
         return _digest(self._keys[0], words)
 
     def under(self, title: str, words: str) -> str:
-        """The text under its heading. `title` begins with one of the kinds."""
+        """Return the text under its heading. `title` begins with one of the kinds."""
         return f"[{title} · digest {self.digest(words)}]\n{words}"
 
     def kind_of(self, text: str) -> str | None:
-        """The kind of a text of ours, such as `Checkpoint`; else None."""
+        """Return the kind (such as `Checkpoint`) if compact made the text; else None."""
         heading = _HEADING.match(text)
         if heading is None:
             return None
@@ -59,16 +61,16 @@ class OwnText:
         return heading["kind"] if is_ours else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
-        """The text without ours of these kinds, wherever it stands. A text without any is returned
-        as it is.
+        """Return the text without compact's texts of these kinds, wherever they are. If there are
+        none, return the text unchanged.
         """
         return self.parted(text, kinds)[1]
 
     def parted(
         self, text: str, kinds: Collection[str], known: Iterable[str] = ()
     ) -> tuple[list[str], str]:
-        """Our texts of these kinds with their headings, and the rest of the text. A heading without
-        a known key counts if one of the `known` texts stands below it.
+        """Return compact's texts of these kinds with their headings, and the rest of the text. A
+        heading without a known key counts if one of the `known` texts follows it.
         """
         headings = list(_HEADING.finditer(text))
         starts = [*(heading.start() for heading in headings), len(text)]
@@ -95,7 +97,7 @@ class OwnText:
         return quotes, rejoined([*others, text[start:]]) if others else text
 
     def _all(self) -> Iterator[bytes]:
-        """The keys. If the caller finds no match, they are loaded again once."""
+        """Yield the known keys. Then load the keys again, and yield the new ones."""
         known = self._keys
         yield from known
         self._keys = self._load() or known
@@ -103,26 +105,24 @@ class OwnText:
 
 
 def keyed(key: bytes) -> OwnText:
-    """An `OwnText` with one fixed key."""
+    """Return an `OwnText` with one fixed key."""
     return OwnText(lambda: (key,), lambda: key)
 
 
 def headed(text: str) -> str | None:
-    """The kind in a text's heading, whoever wrote it. For text that is known to be ours."""
+    """Return the kind that the heading names. The digest is not checked: use trusted text only."""
     heading = _HEADING.match(text)
     return heading["kind"] if heading else None
 
 
 def below(text: str) -> str:
-    """The text below a heading; the whole text if there is none."""
+    """Return the text below the heading, or the whole text if there is no heading."""
     heading = _HEADING.match(text)
     return text[heading.end() :] if heading else text
 
 
 def rejoined(pieces: Sequence[str]) -> str:
-    """The pieces of a text, joined and stripped. Of the white space at each joint the longer
-    stays.
-    """
+    """Strip the pieces and join them. Where two pieces meet, keep the longer run of white space."""
     whole = ""
     for piece in pieces:
         head, tail = whole.rstrip(), piece.lstrip()
@@ -151,5 +151,5 @@ def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None
 
 
 def _bytes(words: str) -> bytes:
-    """Input of a digest. A half surrogate becomes the sign that is sent instead."""
+    """Return the bytes to digest. Half a surrogate pair and U+FFFD both count as `?`."""
     return carried(words).replace("\r\n", "\n").replace("\ufffd", "?").encode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""The ports of compact on one page: what the engine asks of the outside world.
+"""The ports of compact on one page: what the engine needs from the outside world.
 
-Each has at most four methods. A port with a single method is a callable. Implementations live in
+Each has at most four methods. A port with a single method is a callable. Implementations are in
 `models.providers`, `store` and `telemetry`, their conformance suites in `compact.testing`.
-`messages.memory_protocols` has what memory asks of a store beyond these.
+`messages.memory_protocols` has what memory needs from a store in addition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from compact.text.embedding import Numbers
 
 Emit = Callable[["Event"], None]
-"""Hands an event to the listeners; returns at once and never raises."""
+"""Passes an event to the listeners; returns at once and never raises."""
 
 
 @runtime_checkable
@@ -46,10 +46,10 @@ class TokenEstimator(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the counts are the real tokenizer's. Else they are estimates with a margin."""
+        """Whether the real tokenizer counts. Else the counts are estimates with a margin."""
 
     def count(self, text: str) -> int:
-        """Tokens of the text, 0 of an empty one. Special tokens count as plain text."""
+        """Count the tokens of the text: 0 if it is empty. Special tokens count as plain text."""
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class CutsLines(Protocol):
     """An estimator that can cut a text between lines without changing the count."""
 
     def lines(self, text: str) -> list[str]:
-        """The text in pieces of a line or more. Their tokens add up to those of the text."""
+        """Split the text into pieces of one or more lines. Their tokens add up to the text's."""
 
 
 @runtime_checkable
@@ -70,7 +70,7 @@ class Summarizer(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether summarizing may wait for something outside, such as a model."""
+        """Whether summarizing may wait for something outside the process, such as a model."""
 
     def summarize(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Summarize the request's messages within its token cap."""
@@ -78,7 +78,7 @@ class Summarizer(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors; texts of similar meaning get vectors near each other."""
+    """Turns texts into vectors. Texts of similar meaning get vectors near each other."""
 
     @property
     def name(self) -> str:
@@ -92,14 +92,14 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """Numbers in each vector."""
+        """How many numbers a vector has."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """The vector of each text, in order. `query` says that the texts are questions and not
-        documents, which some models treat differently. May wait for a model.
+        """Return the vector of each text, in order. `query` says that the texts are questions, not
+        documents: some models treat them differently. May wait for a model.
 
         Raises:
-            InvalidInput: a text is longer than the model's window; none is cut in silence.
+            InvalidInput: a text is longer than the model's window. None is cut silently.
             ModelFailed: the model cannot be asked, or its answer cannot be used.
         """
 
@@ -109,38 +109,38 @@ class CutsTexts(Protocol):
     """An embedder that knows how much of a text its model reads."""
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that fit the model's window, in order; neighbours overlap."""
+        """Split the text into pieces that fit the model's window, in order; neighbours overlap."""
 
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Carries events to an observer. It may be slow or fail: the bus protects its caller, and calls
-    the exporter from one thread only.
+    """Sends events to an observer. It may be slow or fail: the event bus protects its caller, and
+    calls the exporter from one thread only.
     """
 
     def export(self, events: Sequence[Event]) -> int | None:
-        """Take events, in order. Returns how many events were lost, earlier ones included that were
-        not reported yet; None means none. If it raises, all events of this call count as lost.
+        """Take events, in order. Return how many events were lost since the last report; None means
+        none. If this raises, all events of this call count as lost.
         """
 
     def close(self) -> None:
-        """Send what is still queued and let go of resources."""
+        """Send what is still queued, and release resources."""
 
 
 @runtime_checkable
 class StorageAdapter(Protocol):
-    """Keeps what a compression leaves behind, outside of the session's store. Each method returns
+    """Keeps what a compression leaves behind, outside the session's store. Each method returns
     where, as a path or an address.
 
     Raises, from each method:
-        StoreFailed: it could not be kept.
+        StoreFailed: the data could not be kept.
     """
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
         """Keep the full history as it was before a compression."""
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Keep a compression's summary. `step` is its number in the session, from 1."""
+        """Keep a compression's summary. `step` numbers the session's compressions, from 1."""
 
     def save_event(self, session_id: str, event: Event) -> str:
         """Keep one event."""
@@ -148,7 +148,7 @@ class StorageAdapter(Protocol):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a prompt. It takes an active context only, never a history or a snapshot."""
+    """Answers a prompt. Takes only an active context, never a history or a snapshot."""
 
     @property
     def name(self) -> str:
@@ -156,30 +156,30 @@ class ChatModel(Protocol):
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do, as far as that is known now."""
+        """What the model can do, as far as that is known now."""
 
     def complete(self, context: ActiveContext, ask: Ask = ASK) -> Awaitable[Reply]:
-        """The model's answer.
+        """Return the model's answer.
 
         Raises:
             ContextOverflow: the provider refused the prompt as too large.
-            ModelUnavailable: it may answer later: busy, down, too slow.
-            ModelRefused: it will not answer this: the key, the name, the request.
-            ModelFailed: its answer cannot be used.
+            ModelUnavailable: the model is busy, down or too slow; it may answer later.
+            ModelRefused: the key, the model's name or the request is refused.
+            ModelFailed: the answer cannot be used.
         """
 
     def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer as it is written. The last piece carries the whole reply.
+        """Yield the answer as it is written. The last piece carries the whole reply.
 
         Raises:
-            ModelFailed: and what else `complete` raises, before the first piece or at a later one.
+            ModelFailed: or what else `complete` raises, before the first piece or at a later one.
         """
 
     def count(self, context: ActiveContext) -> Awaitable[int | None]:
-        """Tokens of the prompt as the server counts them. None if the server does not count."""
+        """Return the prompt's tokens as the server counts them; None if it does not count."""
 
     def limits(self) -> Awaitable[Limits]:
-        """What the server reports of the model's limits.
+        """Return the limits that the server reports for the model.
 
         Raises:
             ModelUnavailable, ModelRefused: as `complete`.
@@ -190,17 +190,17 @@ class SessionIndex(Protocol):
     """Lists and finds sessions."""
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id. If there is none, `create` is stored and returned.
+        """Return the session of that id. If there is none, store `create` and return it.
 
         Raises:
-            NotFound: there is none, and none is to be made.
+            NotFound: there is none, and `create` is None.
         """
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
-        """The sessions of a scope, or of all scopes; the last changed one comes first."""
+        """Return the sessions of a scope, or of all scopes; the last changed one comes first."""
 
     def fork(self, branch_id: str, at: int) -> Branch:
-        """Make a branch that continues another one from a position, and put it in force."""
+        """Make a branch that continues another one from a position, and make it active."""
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good, with all that belongs to it and its index entries."""
@@ -212,7 +212,7 @@ class SessionDescriptions(Protocol):
     def describe(
         self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
     ) -> Session:
-        """Replace a session's title and metadata; returns the changed session.
+        """Replace a session's title and metadata. Return the changed session.
 
         Raises:
             NotFound: there is no such session.
@@ -225,60 +225,60 @@ class MessageLog(Protocol):
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries durably, all or none. Returns the branch's new number of messages.
+        """Append entries durably, all or none. Return the branch's new number of messages.
 
         Raises:
-            Superseded: the branch does not have `expected` messages any more.
+            Superseded: the branch no longer has `expected` messages.
         """
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order; fewer at the end of the branch. A negative
-        start counts from the end.
+        """Return the entries at these positions, in order; fewer at the end of the branch. A
+        negative start counts from the end.
         """
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
-        """Positions below `before` of the newest entries with the mark, newest first."""
+        """Return positions below `before` of the newest entries with the mark, newest first."""
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """The position of the newest message of that id, or None. An id may be shortened to its
-        first eight characters.
+        """Return the position of the newest message of that id, or None. An id may be shortened to
+        its first eight characters.
         """
 
 
 class Lineage(Protocol):
-    """Facts of a branch that need no reading of its messages."""
+    """Facts about a branch that are known without reading its messages."""
 
     def branch(self, branch_id: str) -> Branch:
-        """The branch as it stands now."""
+        """Return the branch in its present state."""
 
     def branches(self, session_id: str) -> list[Branch]:
-        """All branches of a session, the oldest first."""
+        """Return all branches of a session, the oldest first."""
 
     def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain's hash (`messages.chain`) after that many messages."""
+        """Return the chain's hash (`messages.chain`) after that many messages."""
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
-        """The position of the oldest entry with the mark."""
+        """Return the position of the oldest entry with the mark."""
 
 
 class Projections(Protocol):
-    """The projection in force for each window, and the earlier ones."""
+    """The active projection of each window (what its prompts are made of), and earlier ones."""
 
     def commit(self, step: Step) -> Move:
-        """Store the step's projection and checkpoints and put it in force, all or nothing.
+        """Store the step's projection and checkpoints and make it active, all or nothing.
 
         Raises:
-            Superseded: another move came in between.
+            Superseded: another move was made meanwhile.
         """
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """The newest moves of one window or of all, newest first."""
+        """Return the newest moves of one window, or of all windows, newest first."""
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection with its checkpoints."""
+        """Return a projection with its checkpoints."""
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        """All checkpoints that were ever committed, oldest first."""
+        """Return all checkpoints that were ever committed, oldest first."""
 
 
 class SnapshotLog(Protocol):
@@ -288,7 +288,7 @@ class SnapshotLog(Protocol):
         """Keep a snapshot."""
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
-        """The session's snapshots, the oldest first."""
+        """Return the session's snapshots, the oldest first."""
 
     def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
         """Remove the session's snapshots of these ids. Snapshots of other sessions stay."""
@@ -301,28 +301,28 @@ class SessionMetadata(Protocol):
         """Set the note of that name; None removes it."""
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
-        """The session's notes by name."""
+        """Return the session's notes by name."""
 
 
 class ChangeLog(Protocol):
-    """The entries of a session's log that are no messages."""
+    """The entries of a session's log that are not messages."""
 
     def record(
         self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
     ) -> None:
-        """Append changes with the next numbers and remove the entries of `instead_of`, all or
-        nothing.
+        """Append changes with the next numbers, and remove the entries of `instead_of`. Do both or
+        neither.
         """
 
     def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
-        """The session's entries with numbers greater than `after`, in order."""
+        """Return the session's entries with numbers greater than `after`, in order."""
 
 
 class Finder(Protocol):
     """Search by words."""
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages of a branch and its ancestors that share words with the text; best first."""
+        """Return messages of a branch and its ancestors sharing words with the text, best first."""
 
 
 Version = tuple[int, int]
@@ -330,11 +330,11 @@ Version = tuple[int, int]
 
 @runtime_checkable
 class Versioned(Protocol):
-    """A store that can tell whether anything was stored since."""
+    """A store that can tell whether anything was stored meanwhile."""
 
     def version(self) -> Version | None:
-        """A value that changes with every stored transaction: a counter of other writers, and one
-        of this store's own transactions (an append is one). None if it cannot be told now.
+        """Return a value that changes with every stored transaction: a counter of other writers'
+        transactions, and one of this store's own (an append is one). None if unknown now.
         """
 
 
@@ -350,8 +350,8 @@ class SessionStore(
     Finder,
     Protocol,
 ):
-    """Everything a session needs of a store. Safe to use from many threads. If the store is also
-    `Versioned`, only what may have changed is read again.
+    """Everything that a session needs from a store. It is safe to use from many threads. If the
+    store is also `Versioned`, only what may have changed is read again.
     """
 
     def close(self) -> None:

@@ -18,24 +18,25 @@ from compact.messages.messages import SYSTEM_ROLES, Message, Thinking, ToolResul
 
 @dataclass(frozen=True, slots=True)
 class ProviderRules:
-    """One provider's demands."""
+    """What one provider demands."""
 
     results_adjacent: bool = True
-    """Results come directly after the message with the calls."""
+    """Whether results must come directly after the message with the calls."""
     has_turns: bool = False
-    """Neighbours of one role form a turn. The user's is first, and results open a turn."""
+    """Whether neighbours of one role form a turn. The user's turn is first; results open a turn."""
     has_items: bool = False
-    """Calls, results and reasoning are items. Reasoning is followed by an item of its reply."""
+    """Whether calls, results and reasoning are items. After reasoning comes an item of its
+    reply."""
 
 
 OPENAI_CHAT = ProviderRules()
-"""Ollama's, too."""
+"""Ollama has the same rules."""
 OPENAI_RESPONSES = ProviderRules(results_adjacent=False, has_items=True)
 ANTHROPIC = ProviderRules(has_turns=True)
 
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    """Every demand of the provider that the list breaks, as text; empty if it may be sent."""
+    """Return every demand that the messages break, as text; none if they may be sent."""
     problems = _pairing(messages, rules)
     if rules.has_turns:
         first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)

@@ -1,7 +1,7 @@
-"""How reliable a session's context is after compressions, and how a model of some size should write
-(FR-13).
+"""How reliable a session's context is after compressions, and how a model of a given size should
+write summaries (FR-13).
 
-Each compression leaves something out, and a small model leaves out more. The score is a factor of
+Each compression leaves something out, and a small model leaves out more. The score is a factor for
 the model's size, times 0.9 per compression. Sizes are billions of parameters
 (`messages.model_facts`).
 """
@@ -20,9 +20,9 @@ Grade = Literal["excellent", "good", "moderate", "low", "critical"]
 Found = TypeVar("Found")
 
 KEPT = 0.9
-"""Factor of the score for each compression."""
+"""Each compression multiplies the score by this."""
 FACTORS: Sequence[tuple[float, float]] = ((70, 0.95), (30, 0.85), (13, 0.70), (7, 0.50), (0, 0.30))
-"""Billions of parameters from which a factor holds."""
+"""Smallest size (billions of parameters) → the factor from that size on."""
 GRADES: Sequence[tuple[float, Grade]] = (
     (0.85, "excellent"),
     (0.70, "good"),
@@ -30,9 +30,9 @@ GRADES: Sequence[tuple[float, Grade]] = (
     (0.40, "low"),
     (0.0, "critical"),
 )
-"""Scores from which a grade holds."""
+"""Lowest score → its grade."""
 WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7), (math.inf, 10))
-"""Whole billions (a 3B has 3.2) up to which that many compressions cause a warning."""
+"""Largest size (whole billions: a 3B has 3.2) → after how many compressions to warn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Reliability:
     """How reliable a session's context is."""
 
     score: float
-    """From 0 to 1."""
+    """The score, from 0 to 1."""
     grade: Grade
     compressions: int
     warn_after: int
-    """Compressions from which a person is warned."""
+    """After how many compressions the user is warned."""
     by_model: bool = True
     """Whether a model wrote the summaries. Code only leaves things out."""
 
@@ -64,7 +64,9 @@ class Reliability:
 
     @property
     def warning(self) -> str | None:
-        """The warning for a person. None below the limit, or if code wrote."""
+        """The warning for the user. None if there were few compressions, or if code wrote the
+        summaries.
+        """
         if not self.by_model or self.compressions < self.warn_after:
             return None
         return (
@@ -76,13 +78,13 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStyle:
-    """How to write a new checkpoint: its level, and the share of the level's cap."""
+    """How to write a new checkpoint: its level, and the share of the level's cap to use."""
 
     level: Level
     share: float
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy with this style."""
+        """Return the policy with this style."""
         return policy.model_copy(update={"new_level": self.level, "level_share": self.share})
 
 
@@ -92,19 +94,15 @@ WRITINGS: Sequence[tuple[float, CheckpointStyle]] = (
     (7, CheckpointStyle("detailed", 0.6)),
     (0, CheckpointStyle("moderate", 0.8)),
 )
-"""Billions of parameters from which a style holds.
-
-A small model soon repeats itself or invents, so it is asked for less: the rest is still in the
-anchors and in the history. Below 7 it is not asked for the many sections of the detailed level; 0.8
-of the moderate cap is 0.4 of the detailed one."""
+"""Smallest size (billions of parameters) → the style from that size on."""
 
 
 def reliability_of(billions: float, compressions: int, *, by_model: bool = True) -> Reliability:
-    """The reliability of a context for a model of that size after that many compressions.
+    """Return the reliability of a context for a model of that size after that many compressions.
     `by_model` says whether a model wrote the summaries.
 
     Raises:
-        ValueError: a number of compressions below 0.
+        ValueError: the number of compressions is below 0.
     """
     if compressions < 0:
         raise ValueError(f"no session was compressed {compressions} times")
@@ -114,10 +112,10 @@ def reliability_of(billions: float, compressions: int, *, by_model: bool = True)
 
 
 def writing_of(billions: float) -> CheckpointStyle:
-    """The checkpoint style for a summarizer of that size."""
+    """Return the checkpoint style for a summarizer of that size."""
     return _from(WRITINGS, billions)
 
 
 def _from(steps: Sequence[tuple[float, Found]], value: float) -> Found:
-    """The value of the first step that `value` reaches, or of the last step."""
+    """Return the value of the first step that `value` reaches, or of the last step."""
     return next((found for least, found in steps if value >= least), steps[-1][1])

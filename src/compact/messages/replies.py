@@ -12,12 +12,12 @@ from compact.messages.calls import got
 from compact.messages.messages import Message
 
 Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
-"""Why an answer ended: by itself, at its token limit, for calls of tools, by refusal of the model
-or a filter, or unknown."""
+"""Why an answer ended: by itself, at its token limit, to call tools, because the model or a filter
+refused, or for an unknown reason."""
 
 
 class Usage(BaseModel, frozen=True, defer_build=True):
-    """Tokens as a provider reports them."""
+    """Token counts that a provider reports."""
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(default=0, ge=0)
@@ -26,8 +26,8 @@ class Usage(BaseModel, frozen=True, defer_build=True):
 
 
 def usage_of(prompt: object, completion: object, cached: object) -> Usage | None:
-    """A server's usage. None without a number for the prompt. Other wrong values count as 0,
-    because an answer must not be lost for them.
+    """Build the usage that a server reports. None if there is no number for the prompt. Other wrong
+    values count as 0: the answer must not be lost because of them.
     """
     if not is_tokens(prompt):
         return None
@@ -39,7 +39,7 @@ def usage_of(prompt: object, completion: object, cached: object) -> Usage | None
 
 
 def is_tokens(value: object) -> TypeGuard[int]:
-    """Whether the value is a number of tokens."""
+    """Whether the value is a valid number of tokens."""
     return type(value) is int and value >= 0
 
 
@@ -49,16 +49,16 @@ class Reply(BaseModel, frozen=True, defer_build=True):
     message: InstanceOf[Message] | Mapping[str, Any]
     """A message, or the provider's dictionary."""
     usage: Usage | None = None
-    """None if the provider reports none."""
+    """The reported usage; None if the provider reports none."""
     finish: Finish = "stop"
     model: str = ""
-    """The model that answered, if reported, or if another one stood in."""
+    """The model that answered, if reported, or if it was not the requested one."""
     is_stand_in: bool = False
     """Whether another model answered instead of the requested one."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has neither text nor calls."""
+        """Whether the answer has neither text nor calls."""
         message = self.message
         if isinstance(message, Message):
             return not (message.text.strip() or message.tool_calls)
@@ -78,10 +78,10 @@ Promised = TypeVar("Promised", Reply, Delta)
 
 
 def promised(given: object, kind: type[Promised], name: str) -> Promised:
-    """A model's result, if it has the protocol's type.
+    """Return a model's result if it has the protocol's type.
 
     Raises:
-        ModelFailed: it is something else.
+        ModelFailed: the result has another type.
     """
     if isinstance(given, kind):
         return given

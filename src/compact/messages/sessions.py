@@ -1,11 +1,11 @@
 """A stored session: its branches, entries, projections, moves and snapshots.
 
 A session is a tree of *branches*. Each is a history that only grows, and continues another one from
-a position. The model's view is not stored as such. A *projection* names its positions, checkpoints
-and shortened messages; later messages follow it. Moves say which projection is in force: a
-compression, an undo, a redo and a restore each append one. So nothing is ever overwritten.
+a position. What a model sees is not stored as text. A *projection* lists its positions, checkpoints
+and shortened messages; later messages follow. *Moves* say which projection is active: each
+compression, undo, redo and restore appends one. So nothing is ever overwritten.
 
-Positions count from 0 along a branch, with its ancestors' messages.
+Positions count from 0 along a branch, including its ancestors' messages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FIXED, PERSON = 1, 2
 """Marks of an entry: it must never be pruned; a person wrote it."""
 
 SHORTEST_ID = 8
-"""Characters to which a message's id may be shortened. Summaries show so many of a random id."""
+"""To how many characters a message's id may be shortened. Summaries shorten random ids so."""
 
 DEFAULT_SCOPE = "default"
 """The scope of a store with a single user."""
 CHAT_NOTE = "chat"
-"""The note of a session that names the model the chat program uses for it."""
+"""Name of the session's note that says which model the chat program uses for it."""
 
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
     message: Message
     tokens: int | None = None
-    """Tokens as sent, if counted."""
+    """Tokens of the message as sent, if counted."""
     marks: int = 0
 
 
@@ -54,16 +54,16 @@ class Branch(BaseModel, frozen=True, defer_build=True):
     session_id: str
     parent: str | None = None
     fork: int = 0
-    """Positions below it belong to the parent."""
+    """Positions below this one belong to the parent."""
     messages: int = 0
-    """Number of messages, the ancestors' included."""
+    """How many messages the branch has, including its ancestors'."""
     tokens: int = 0
-    """Tokens of the counted messages."""
+    """Tokens of the messages that were counted."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], bool]) -> str:
-    """An id for a session's next branch. Taken ids are skipped, because a branch's id is unique in
+    """Return an id for a session's next branch. Taken ids are skipped: a branch's id is unique in
     the whole store.
     """
     if not branches and not is_taken(session_id):
@@ -83,19 +83,19 @@ class Session(BaseModel, frozen=True, defer_build=True):
     model: str | None = None
     mode: str | None = None
     wire: str = "chat_completions"
-    """The wire format of its messages."""
+    """The wire format of the session's messages."""
     tokenizer: str = ""
-    """The tokenizer of its stored counts."""
+    """The tokenizer that made the stored counts."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     updated_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
     branch: Branch
-    """The branch in force."""
+    """The active branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Original messages of a projection: positions, both included."""
+    """Messages that a projection shows unchanged: first and last position, both included."""
 
     first: int
     last: int
@@ -103,16 +103,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A shortened message, or one that compact made: it stands nowhere else."""
+    """A shortened message, or one that compact made and that is stored nowhere else."""
 
     message: Message
     position: int | None = None
-    """Position of a shortened message's original; None for compact's own."""
+    """Position of the original of a shortened message; None if compact made the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """Where a checkpoint stands in a projection."""
+    """The place of a checkpoint in a projection."""
 
     checkpoint_id: str
 
@@ -121,72 +121,72 @@ Piece = Run | Shown | CheckpointRef
 
 
 class Projection(BaseModel, frozen=True, defer_build=True):
-    """How an active context is composed: its pieces, in order. Messages from `at` on follow."""
+    """How an active context is composed: its pieces in order, then the messages from `at` on."""
 
     id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
-    """Its window, in tokens."""
+    """Size of the window that it is made for, in tokens."""
     number: int = Field(ge=0)
-    """How many compressions led to it."""
+    """How many compressions led to this projection."""
     at: int = Field(ge=0)
-    """The branch's number of messages at that time."""
+    """How many messages the branch had when the projection was made."""
     cut: int = Field(ge=0)
-    """Checkpoints cover everything before it that is not kept."""
+    """Checkpoints cover all messages before this position that are not kept."""
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
-    """The live ones, oldest span first."""
+    """The checkpoints in use, oldest span first."""
     tokens: int = Field(ge=0)
     parent: str | None = None
-    """The projection it was made from."""
+    """The projection that this one was made from."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
     @property
     def is_by_model(self) -> bool:
-        """Whether a model wrote a part of its checkpoints."""
+        """Whether a model wrote a part of the checkpoints."""
         return any(checkpoint.is_by_model for checkpoint in self.checkpoints)
 
 
 class Destination(NamedTuple):
-    """The state after a step."""
+    """The state that a step leads to."""
 
     branch_id: str
     at: int
-    """The branch's number of messages there."""
+    """How many messages the branch has there."""
     projection: Projection | None
-    """The projection in force there; None for the bare history."""
+    """The projection that is active there; None for the bare history."""
     begins: Branch | None = None
-    """The branch, if it begins with the step."""
+    """The branch, if the step begins it."""
     changes: tuple[Change, ...] = ()
-    """Log entries that are made with the step."""
+    """Log entries that the step adds."""
 
 
 class Step(BaseModel, frozen=True, defer_build=True):
-    """A change of what is in force. It is committed in one transaction or not at all."""
+    """A change of what is active. It is committed in one transaction or not at all."""
 
     kind: MoveKind
     session_id: str
     branch_id: str
     window: int
     base: int
-    """Number of the move it builds on, 0 for none. It is refused if another move came in
-    between."""
+    """The number of the move that the step builds on, 0 for none. The step is refused if another
+    move was made meanwhile."""
     at: int
-    """The branch's number of messages."""
+    """How many messages the branch has."""
     projection: Projection | None
-    """The projection in force afterwards; None for the bare history. A compression leaves the
-    session's branch unchanged; every other step puts its own in force."""
+    """The projection that is active afterwards; None for the bare history. A compression leaves the
+    session's branch active; every other step activates its own."""
     begins: Branch | None = None
-    """A new branch that begins with the step. It has the step's branch id."""
+    """A new branch that the step begins. Its id is the step's branch id."""
     changes: tuple[Change, ...] = ()
-    """Log entries that are made with the step."""
+    """Log entries that the step adds."""
     notes: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
-    """Notes of the session that are kept with it."""
+    """Notes of the session that are stored with the step."""
     forget: tuple[str, ...] = ()
-    """Notes of the session that it removes, such as its draft."""
+    """Notes of the session that the step removes, such as its draft."""
 
     def move(self, number: int, before: str | None) -> Move:
-        """The step as a move. `before` is the id of the earlier projection in force."""
+        """Return the step as a move. `before` is the id of the projection that was active."""
         return Move(
             number=number,
             kind=self.kind,
@@ -202,19 +202,19 @@ class Move(BaseModel, frozen=True, defer_build=True):
     """A committed step."""
 
     number: int = Field(ge=1)
-    """Grows with each move of a store."""
+    """The number of the move; grows with each move of a store."""
     kind: MoveKind
     branch_id: str
     window: int
     at: int
     projection_id: str | None
     before: str | None = None
-    """The earlier projection in force."""
+    """The id of the projection that was active before."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Snapshot(BaseModel, frozen=True, defer_build=True):
-    """A recovery point: a position and what was in force there. It is never sent to a model."""
+    """A recovery point: a position and what was active there. It is never sent to a model."""
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str
@@ -222,7 +222,7 @@ class Snapshot(BaseModel, frozen=True, defer_build=True):
     purpose: Purpose = "recovery"
     note: str = ""
     at: int
-    """The branch's number of messages."""
+    """How many messages the branch has."""
     window: int
     projection_id: str | None = None
     checkpoint_ids: tuple[str, ...] = ()
@@ -236,4 +236,4 @@ class Found(NamedTuple):
 
     position: int
     score: float
-    """Higher is better; comparable within one search."""
+    """How well the message matches: higher is better; comparable within one search."""

@@ -1,4 +1,4 @@
-"""Numbers as people write them: sizes and shares, for options, settings and files alike."""
+"""Parse numbers as people write them: sizes and shares, in options, settings and files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _GROUPED = regex(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
 
 
 def size_in(text: str) -> int | None:
-    """The whole number that a text means: `8000`, `8_000`, `8,000`, `8k`, `1.5m`; None where it
-    means none. A thousand is 1,000: what is read so fits into a window of 1,024, too.
+    """Parse a size such as `8000`, `8_000`, `8,000`, `8k` or `1.5m`; None if the text is not a
+    size. A k is 1,000, so that the result also fits a window that counts 1,024.
     """
     digits = text.strip().lower()
     times = _THOUSANDS.get(digits[-1:], 1)
@@ -27,7 +27,7 @@ def size_in(text: str) -> int | None:
 
 
 def share_in(text: str) -> float | None:
-    """The share of 1 that a text means: `0.4` or `40%`; None where it means none."""
+    """Parse a share such as `0.4` or `40%` into a fraction; None if the text is not a share."""
     words = text.strip()
     try:
         return float(words[:-1]) / 100 if words.endswith("%") else float(words)

@@ -1,6 +1,6 @@
-"""Tiers of windows: limits of the system prompt, and thresholds by size (FR-11).
+"""Tiers of windows: limits of the system prompt, and thresholds, by size (FR-11).
 
-A tier follows from the window's *nominal size* (8,192). Every limit follows from the size the
+A tier follows from the window's *nominal size* (8,192). Every limit follows from the size that the
 server is given (`num_ctx`, 6,963).
 """
 
@@ -14,11 +14,11 @@ from pydantic import BaseModel, Field, field_validator
 from compact.messages.policy import CompactPolicy
 
 NUMBERS = (1, 2, 3, 4, 5)
-"""The tiers, smallest windows first."""
+"""Numbers of the tiers, the smallest windows first."""
 
 
 class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """A person's settings for one tier. None means the general setting, or the tier's own.
+    """The user's settings for one tier. None means the general setting, or the tier's own.
 
     They take precedence over the same settings without a tier, from any source.
     """
@@ -27,7 +27,7 @@ class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     target_ratio: float | None = Field(default=None, gt=0, le=1)
     draft_ratio: float | None = Field(default=None, gt=0, le=1)
     prompt_tokens: int | None = Field(default=None, ge=1)
-    """Upper bound of the system prompt, in tokens."""
+    """Most tokens of the system prompt."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -42,18 +42,18 @@ NO_SETTINGS = TierSettings.model_construct()
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A class of windows."""
+    """A class of windows of similar size."""
 
     number: int
     name: str
     largest: int | None
-    """Size of its largest window; None for no limit."""
+    """Size of the largest window in the tier; None for no limit."""
     prompt_tokens: int
-    """Upper bound of the assembled system prompt. An excess is reported, never cut."""
+    """Most tokens of the assembled system prompt. An excess is reported, never cut."""
     settings: TierSettings = NO_SETTINGS
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy with this tier's thresholds."""
+        """Return the policy with this tier's thresholds."""
         own = self.settings.model_dump(exclude_none=True, exclude={"prompt_tokens"})
         return policy.model_copy(update=own) if own else policy
 
@@ -68,7 +68,7 @@ TIERS: Sequence[Tier] = (
 
 
 def tier_of(size: int, settings: Mapping[int, TierSettings] | None = None) -> Tier:
-    """The tier of a window of that size, with a person's settings by tier number."""
+    """Return the tier of a window of that size, with the user's settings for the tier."""
     tier = next(each for each in TIERS if each.largest is None or size <= each.largest)
     own = (settings or {}).get(tier.number)
     if own is None:

@@ -42,10 +42,10 @@ from compact.messages.messages import (
 from compact.messages.protocols import CutsLines, TokenEstimator
 
 CACHE_ENTRIES = 200_000
-"""Counts that are remembered. More cost memory, fewer cost time."""
+"""How many counts are remembered. More cost memory, fewer cost time."""
 
 ImageFormula = Literal["tiles", "area"]
-"""OpenAI's and Anthropic's formulas (module docstring)."""
+"""`tiles` is OpenAI's formula, `area` Anthropic's (see the module's docstring)."""
 SchemaForm = Literal["cookbook", "json"]
 _INNER = frozenset(
     {
@@ -53,43 +53,44 @@ _INNER = frozenset(
         *("items", "not", "oneOf", "patternProperties", "prefixItems", "properties", "then"),
     }
 )
-"""Fields of a schema that hold other schemas, or long values."""
+"""Fields of a schema that hold other schemas or long values."""
 _ANTHROPIC_LARGEST = 1600
-"""Tokens of Anthropic's largest image, also used for an unknown size."""
+"""Tokens of the largest image for Anthropic, also used if the size is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """Tokens that a provider adds around text, and the source of the numbers."""
+    """Tokens that a provider adds around text, and where the numbers come from."""
 
     source: str
     per_message: int = 4
-    """The cookbook's 3, and 1 for the role; exact on 250 of 250 recorded pairs of messages."""
+    """The cookbook's 3, and 1 for the role. This was exact on all 250 recorded pairs of
+    messages."""
     per_name: int = 1
-    """The cookbook's 1 for a speaker's name, besides the name itself."""
+    """The cookbook's 1 for a speaker's name, in addition to the name itself."""
     priming: int = 3
     """Tokens that prime the reply."""
     per_call: int = 6
-    """A call or result besides its name and text. On 534 recorded steps it was 1 to 5 too many."""
+    """For a call or result, besides its name and text. On 534 recorded steps it was 1 to 5 too
+    many."""
     names: int = 2
     """How often a call's name is sent: alone, and as `functions.NAME`."""
     per_parallel: int = 33
-    """Wrapping of several calls of one message; the largest measured."""
+    """For several calls in one message: the largest number that was measured."""
     thinking: float = 1.0
-    """Tokens of reasoning for each shown token of it."""
+    """Billed tokens of reasoning per token of its shown text."""
     sealed: float = 0.0
-    """Tokens of reasoning for each character of its seal, if that exceeds the shown text."""
+    """Tokens of reasoning per character of its seal; used if that is more than the shown text."""
     images: ImageFormula = "tiles"
     schemas: SchemaForm = "cookbook"
-    """How tool schemas stand in the prompt: as the cookbook counts them, or as JSON, as the
-    templates of open models write them."""
+    """How tool schemas are written: as the cookbook counts them, or as JSON in open models."""
     per_schemas: int = 12
-    """Wrapping of a prompt's schemas."""
+    """Added once for all schemas of a prompt."""
 
 
 OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
 ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
-"""For Anthropic messages with a chosen OpenAI tokenizer."""
+"""For Anthropic messages if an OpenAI tokenizer was chosen."""
 CLAUDE_FRAMING = Framing(
     "recorded usage of Claude Code sessions (docs/evidence.md); images: Anthropic, Vision",
     per_call=48,
@@ -104,17 +105,17 @@ RESPONSES_FRAMING = Framing(
     per_parallel=0,
     sealed=3 / 16,
 )
-"""Every item of the Responses API counts as a message of chat completions. The server drops sealed
-reasoning of earlier turns, so that its count is too high."""
+"""Each item of the Responses API counts as a message of chat completions. The count is too high,
+because the server drops sealed reasoning of earlier turns."""
 OLLAMA_FRAMING = Framing("an estimate: templates like ChatML take 4 to 5 a message", per_message=5)
-"""`<|im_start|>`, the role, a line end, `<|im_end|>` and another line end. Calls and results stand
-in tags with JSON around them; OpenAI's numbers are used for these."""
+"""The 5 are `<|im_start|>`, the role, a line end, `<|im_end|>` and another line end. Calls and
+results have tags and JSON around them; OpenAI's numbers are used for these."""
 
 
 class TokenCounter:
     """Counts messages, texts and tool schemas. Each text is counted once.
 
-    It remembers hashes, not texts, and forgets all when there are more than `CACHE_ENTRIES`.
+    The counter remembers hashes, not texts. With more than `CACHE_ENTRIES` it forgets all.
     """
 
     def __init__(self, estimator: TokenEstimator, framing: Framing = OPENAI_FRAMING) -> None:
@@ -125,16 +126,16 @@ class TokenCounter:
 
     @property
     def exact(self) -> bool:
-        """Whether text counts are the real tokenizer's."""
+        """Whether the real tokenizer counts the texts."""
         return self.estimator.exact
 
     @property
     def is_pure(self) -> bool:
-        """Whether several threads may count at once. A caller's own estimator must say so."""
+        """Whether several threads may count at once. A caller's own estimator must declare it."""
         return getattr(self.estimator, "is_pure", False) is True
 
     def text(self, text: str) -> int:
-        """Tokens of a text."""
+        """Count the tokens of a text."""
         if not text:
             return 0
         key = (hash(text), len(text))
@@ -146,8 +147,8 @@ class TokenCounter:
         return tokens
 
     def composed(self, text: str) -> int:
-        """Tokens of a text made of lines. If the estimator can cut between lines, each line is
-        counted once for all texts.
+        """Count the tokens of a text made of lines. If the estimator can split texts between lines,
+        each line is counted once for all texts.
         """
         key = (hash(text), len(text))
         if key not in self._known and isinstance(self.estimator, CutsLines):
@@ -156,7 +157,7 @@ class TokenCounter:
         return self.text(text)
 
     def message(self, message: Message) -> int:
-        """Tokens of a message as sent, framing included."""
+        """Count the tokens of a message as sent, framing included."""
         total = self.framing.per_message
         if message.name:
             total += self.framing.per_name + self.text(message.name)
@@ -170,14 +171,14 @@ class TokenCounter:
         return total if calls < 2 else total + self.framing.per_parallel
 
     def _seams(self, message: Message) -> int:
-        """Line ends that servers of open models put between texts."""
+        """Count the line ends that servers of open models put between texts."""
         if self.framing.schemas != "json" or isinstance(message.content, str):
             return 0
         return max(0, sum(isinstance(p, Text | Refusal | Opaque) for p in message.content) - 1)
 
     def _sent_as(self, message: Message) -> int:
-        """Number of sent messages. Each result is a message of its own, but not the blocks of
-        Anthropic, unless an open model's template writes them.
+        """Return as how many messages this one is sent. Each result is a message of its own.
+        Anthropic's blocks are not, unless an open model's template writes them.
         """
         results = len(message.tool_results)
         if message.role == "tool":
@@ -187,7 +188,7 @@ class TokenCounter:
         return results + (results < len(message.content))
 
     def part(self, part: Part) -> int:
-        """Tokens of one part."""
+        """Count the tokens of one part."""
         match part:
             case ToolCall():
                 named = self.framing.names * self.text(part.name)
@@ -211,8 +212,8 @@ class TokenCounter:
                 return self.text(part.text)
 
     def _arguments(self, call: ToolCall) -> int:
-        """Tokens of the original arguments, or of the same with spaces: a server may hand its
-        template an object, which is written anew.
+        """Count the original arguments, or the same with spaces if that is more: a server may give
+        its template an object, which is written anew.
         """
         tokens = self.text(call.sent)
         if self.framing.schemas != "json":
@@ -221,17 +222,17 @@ class TokenCounter:
         return max(tokens, self.text(again))
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """Tokens of a whole prompt: its messages and the reply's priming."""
+        """Count the tokens of a whole prompt: its messages and the priming of the reply."""
         return self.framing.priming + sum(self.message(m) for m in messages)
 
     def tools(self, tools: Iterable[Mapping[str, Any]]) -> int:
-        """Tokens of tool schemas in a prompt (chat completions or Anthropic shape)."""
+        """Count the tokens of tool schemas in a prompt (chat completions or Anthropic shape)."""
         listed = list(tools)
         count = self._written if self.framing.schemas == "json" else self._tool
         return sum(count(t) for t in listed) + (self.framing.per_schemas if listed else 0)
 
     def _written(self, tool: Mapping[str, Any]) -> int:
-        """A schema as one line of JSON, in the shape of templates."""
+        """Count a schema as one line of JSON, in the shape that templates use."""
         body = {k: v for k, v in tool.get("function", tool).items() if k not in ("type", "strict")}
         if "input_schema" in body:
             body["parameters"] = body.pop("input_schema")
@@ -261,14 +262,14 @@ class TokenCounter:
         return total + self._inner(value, _INNER)
 
     def _inner(self, schema: Mapping[str, Any], fields: Set[str]) -> int:
-        """What the cookbook leaves out of a schema, as JSON."""
+        """Count, as JSON, the parts of a schema that the cookbook leaves out."""
         inner = {k: v for k, v in schema.items() if k in fields and not isinstance(v, bool)}
         return self.text(json.dumps(inner, ensure_ascii=False)) if inner else 0
 
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
-    """Tokens of an image by the provider's published formula, a large image if the size is unknown.
-    A file among a tool's images costs `binary_tokens`.
+    """Count an image by the provider's published formula. An image of unknown size counts as a
+    large one. A file among a tool's images costs `binary_tokens`.
     """
     if image.raw is not None and not is_picture(image.raw):
         return binary_tokens(image.raw, formula)
@@ -288,7 +289,7 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
 
 
 def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
-    """Estimated tokens of images, files and audio in a block."""
+    """Estimate the tokens of images, files and audio in a block."""
     total = 0
     for binary in binaries(raw):
         match binary.kind:
@@ -302,20 +303,20 @@ def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
 
 
 def file_tokens(size: int | None) -> int:
-    """Estimated tokens of a file of that many bytes; it may be far off either way.
+    """Estimate the tokens of a file of that many bytes. The estimate may be far off either way.
 
-    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. Pages are not counted: the
-    estimate is 3,000 for each started 50,000 bytes (a page with a picture or a scan), one page if
-    the size is unknown. Dense text without pictures costs more.
+    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. Pages are not counted. The
+    estimate is 3,000 for each started 50,000 bytes (a page with a picture or a scan), or one page
+    if the size is unknown. Dense text without pictures costs more.
     """
     return 3_000 * max(1, math.ceil((size or 0) / 50_000))
 
 
 def audio_tokens(size: int) -> int:
-    """Estimated tokens of audio of that many bytes.
+    """Estimate the tokens of audio of that many bytes.
 
-    OpenAI, "Managing costs" of the Realtime API: a token for each 100 ms of a user's audio. The
-    length is taken from 64 kbit/s, the usual rate of speech as MP3. WAV has more bytes a second, so
-    that its count is too high.
+    OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of the user's audio. The
+    length is computed at 64 kbit/s, the usual rate of speech as MP3. WAV has more bytes per second,
+    so its count is too high.
     """
     return math.ceil(size * 10 / 8_000)

@@ -42,16 +42,16 @@ class Anthropic(WireFormat):
     results_role = "user"
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content."""
+        """Return the role and the content."""
         role = self.role_at(raw.get("role"), path)
         return role, self.content_at(raw.get("content"), f"{path}.content")
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """The id of its reply."""
+        """Return the id of the message's reply."""
         return {"reply_id": text_in(raw, "id") if role == "assistant" else None}
 
     def part(self, raw: Raw, path: str) -> Part:
-        """One block."""
+        """Read one block."""
         match raw.get("type"):
             case "thinking" if isinstance(raw.get("thinking"), str):
                 return Thinking(raw["thinking"], text_in(raw, "signature"), raw=raw)
@@ -69,7 +69,7 @@ class Anthropic(WireFormat):
                 return super().part(raw, path)
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """One dictionary, or none if this format has no place for the message."""
+        """Write one dictionary, or none if this format has no place for the message."""
         is_foreign = message.wire_format not in (self.name, None)
         record = {**self.own_fields(message), "role": _role_for(message)}
         if isinstance(message.content, str):
@@ -84,11 +84,11 @@ class Anthropic(WireFormat):
         return [] if is_foreign and not record["content"] else [record]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether they have one role, so that the provider would combine them."""
+        """Whether both have one role, so that the provider would combine them."""
         return _role_for(first) == _role_for(second) != "system"
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
-        """The blocks of both."""
+        """Join the blocks of both."""
         return {**first, "content": [*_as_blocks(first["content"]), *_as_blocks(second["content"])]}
 
     def _written_part(self, part: Part, message: Message) -> dict[str, Any]:

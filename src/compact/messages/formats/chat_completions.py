@@ -44,10 +44,10 @@ from compact.messages.provider_rules import OPENAI_CHAT
 from compact.messages.tokens import OPENAI_FRAMING
 
 _SAID = ("content", "tool_calls", "refusal", "function_call")
-"""Fields of a message's content."""
+"""Fields that hold a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Fields of a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
-OpenRouter the next, OpenRouter and MiniMax details as blocks, others the last."""
+"""Fields for a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
+OpenRouter the next, OpenRouter and MiniMax the third with blocks, others the last."""
 
 
 class ChatCompletions(WireFormat):
@@ -62,13 +62,13 @@ class ChatCompletions(WireFormat):
     image_kind = "image_url"
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content. Deprecated roles get their current names."""
+        """Return the role and the content. Deprecated roles get their current names."""
         given = raw.get("role")
         role = self.role_at(INPUT_ROLES.get(str(given), given), path)
         return role, (self._result(raw, path),) if role == "tool" else self._content(raw, path)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Its id, time and speaker's name."""
+        """Return the message's id, time and speaker's name."""
         return {
             "id": text_in(raw, "id") or f"m{position}",
             "timestamp": _time(raw.get("timestamp")),
@@ -76,7 +76,7 @@ class ChatCompletions(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """One dictionary, and one for each result; none of what this format has no place for."""
+        """Write one dictionary and one for each result; none if the format has no place for it."""
         is_foreign = message.wire_format not in (self.name, None)
         has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
         if is_foreign and has_none:
@@ -162,9 +162,7 @@ def _time(value: object) -> datetime:
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Reasoning, one part per field. An empty one beside calls is kept: a server may want it
-    back.
-    """
+    """Yield reasoning, one part per field; with calls, even an empty one: a server may want it."""
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

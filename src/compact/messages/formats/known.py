@@ -1,4 +1,4 @@
-"""The wire formats, by name and by content."""
+"""Find a wire format by its name or by the content of messages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CLASSES: Mapping[str, str] = {
     "responses": "Responses",
     "ollama": "Ollama",
 }
-"""Name of a format and of its module → its class."""
+"""Name of a format, and of its module → its class."""
 
 
 class KnownFormats(Mapping[str, WireFormat]):
-    """The formats by name. Each is loaded at first use."""
+    """The formats by name. Each is loaded when it is first used."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, WireFormat] = {}
@@ -52,21 +52,21 @@ class KnownFormats(Mapping[str, WireFormat]):
 
 FORMATS = KnownFormats()
 LOOKED_AT = 400
-"""Messages inspected at each end to recognize a format."""
+"""How many messages at each end are inspected to recognize a format."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
-"""Roles that mean chat completions, and another format that has them too."""
+"""Roles that mean chat completions → another format that has the role, too."""
 
 
 def format_named(name: str) -> WireFormat:
-    """The format of that name.
+    """Return the format of that name.
 
     Raises:
-        UnknownModel: naming the formats there are.
+        UnknownModel: there is none; the error lists the formats.
     """
     try:
         return FORMATS[name]
@@ -77,7 +77,7 @@ def format_named(name: str) -> WireFormat:
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
-    """The format of a list of dictionaries. An ambiguous list is read as chat completions."""
+    """Return the format of a list of dictionaries: chat completions if it is ambiguous."""
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
         if not isinstance(message, Mapping):
@@ -90,7 +90,7 @@ def format_of(messages: Sequence[object]) -> WireFormat:
 
 
 def told_by(message: Mapping[str, Any]) -> str | None:
-    """The only format that can have this message; None if several can."""
+    """Return the only format that can contain this message; None if several can."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
     if role is None and type_of(message):  # an item of Responses, perhaps of a hosted tool
@@ -111,7 +111,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 
 
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
-    """The format of a message that this one cannot have; None if it can."""
+    """Return the format of a message that cannot be in format `wire`; None if it can be."""
     wanted = told_by(message)
     if wanted is None or wanted == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
@@ -123,7 +123,7 @@ def _text(value: object) -> str:
 
 
 def _are_bare(calls: object) -> bool:
-    """Whether a call has arguments that are no text, and lacks the fields of chat completions."""
+    """Whether a call's arguments are not text, and fields of chat completions are missing."""
     for call in calls if isinstance(calls, list) else ():
         body = call.get("function") if isinstance(call, Mapping) else None
         bare = isinstance(body, Mapping) and not isinstance(body.get("arguments"), str)
@@ -138,17 +138,17 @@ def _has_bare_images(message: Mapping[str, Any]) -> bool:
 
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
-    """An active context as a provider's dictionaries, ready to be sent: its format's, without what
-    servers refuse.
+    """Return an active context as dictionaries of the format, ready to be sent: without anything
+    that servers refuse.
 
     Raises:
-        WrongLayer: it is no active context: a history or a snapshot is never sent.
-        UnknownModel: no such format.
+        WrongLayer: not an active context. A history or a snapshot is never sent.
+        UnknownModel: there is no such format.
     """
     written = copied(format_named(format).render(sendable(context).sent))
     return all_carried(list(map(SERVED[format], written)))
 
 
 def tools_of(context: ActiveContext, format: str) -> list[dict[str, Any]]:
-    """An active context's tools as a provider's dictionaries, ready to be sent."""
+    """Return an active context's tools as a provider's dictionaries, ready to be sent."""
     return all_carried(schemas_for(format_named(format).tool_shape, context.tools))

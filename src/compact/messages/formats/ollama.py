@@ -44,9 +44,9 @@ from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 
 _MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
-"""Ids made here. They are never sent."""
+"""How ids made here begin. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""Beginnings of base64 images. Others count as PNG."""
+"""How base64 images begin → their type. Others count as PNG."""
 
 
 class Ollama(WireFormat):
@@ -71,7 +71,7 @@ class Ollama(WireFormat):
         return message.model_copy(update={"content": parts})
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content. A call or result without an id gets an empty one."""
+        """Return the role and the content. A call or result without an id gets an empty id."""
         role, text = self.role_at(raw.get("role"), path), raw.get("content")
         if text is not None and not isinstance(text, str):
             raise InvalidMessage(f"{path}.content", f"expected a text, got {type(text).__name__}")
@@ -113,7 +113,7 @@ class Ollama(WireFormat):
         return replace(result, call_id=found.id if found else f"result-{position}")
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """One dictionary, and one for each result."""
+        """Write one dictionary, and one for each result."""
         base = self.own_fields(message)
         results = [_written_result(r, base, names) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
@@ -176,7 +176,7 @@ def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
 
 
 def _data(image: Image) -> str:
-    """An image as bare base64; empty if it is only a URL."""
+    """Return an image as bare base64; empty if there is only a URL."""
     url = images.data_url(image.raw or {})
     return url.partition(";base64,")[2] if url.startswith("data:") else ""
 

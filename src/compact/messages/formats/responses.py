@@ -46,13 +46,13 @@ OUTPUT_OF: Mapping[str, str] = {
     "computer_call": "computer_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""Items that ask an application to run something → the items that answer them."""
+"""Items that ask an application to run something → the items that hold the answers."""
 _OUTPUTS = frozenset(OUTPUT_OF.values())
 _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Field of a call's arguments, if they are plain text. Other calls are counted whole."""
+"""The field with a call's arguments, if they are plain text. Other calls are counted whole."""
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
-"""Parts of a message's content. They are no items."""
+"""Types of parts in a message's content. They are not items."""
 _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
@@ -70,13 +70,13 @@ class Responses(WireFormat):
     has_bare_texts = False
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one item. Earlier items are read only as far as they belong to its reply."""
+        """Read one item. Earlier items are read only as far as they belong to the same reply."""
         if isinstance(raw, Mapping) and _is_reference(raw):
             raise _held(f"messages[{position}], a reference to a stored item")
         return super().parse(raw, position, before)
 
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content."""
+        """Return the role and the content."""
         role, kind = self._role(raw, path), raw.get("type", "message")
         if kind == "message":
             return role, self.content_at(raw.get("content"), f"{path}.content")
@@ -89,7 +89,7 @@ class Responses(WireFormat):
         return role, (_whole(raw),)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Its id, and the id of its reply."""
+        """Return the item's id, and the id of its reply."""
         return {
             "id": text_in(raw, "id") or f"m{position}",
             "reply_id": self._reply(raw, position, before)
@@ -98,7 +98,7 @@ class Responses(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """An item with its shortened content, or the items of a message that holds several."""
+        """Write an item with shortened content, or the items of a message that holds several."""
         if message.wire_format == self.name:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]
@@ -119,7 +119,7 @@ class Responses(WireFormat):
         return [*results, *spoken_items, *calls]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Never: pieces of a reply stay separate items."""
+        """Return False: pieces of a reply stay separate items."""
         return False
 
     def _role(self, raw: Raw, path: str) -> str:
@@ -132,8 +132,8 @@ class Responses(WireFormat):
         return str(role) if role in self.roles else "assistant"
 
     def _reply(self, raw: Raw, position: int, before: Before) -> str | None:
-        """The id of the assistant's reply: its first reasoning or call names it. Text with neither
-        before it is a reply by itself.
+        """Return the id of the assistant's reply, which its first reasoning or call gives. Text
+        with neither before it is a reply by itself.
         """
         found = _reply_begun(raw, position)
         for distance, item in enumerate(before, 1):
@@ -180,7 +180,7 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """A part's item, made anew if only its type is left (`message_redaction`)."""
+        """Write a part's item, anew if only its type is left (`message_redaction`)."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})
@@ -208,8 +208,8 @@ def refuse_server_state(request: Mapping[str, Any]) -> None:
     """Refuse a request or a client's settings that let the server add to the prompt.
 
     Raises:
-        ServerHeldState: it continues a stored response or conversation, or refers to stored items;
-            the text names the field and the alternative.
+        ServerHeldState: the request continues a stored response or conversation, or refers to
+            stored items; the error names the field and the alternative.
     """
     fields = [name for name in _HELD if request.get(name)]
     items = request.get("input")
@@ -259,7 +259,7 @@ def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
 
 
 def _whole(raw: Raw) -> Opaque:
-    """An item that is never shortened, because its shape is the provider's own."""
+    """Return an item that is never shortened, because its shape is the provider's own."""
     return Opaque(images.visible_json(raw), raw=raw)
 
 
@@ -274,7 +274,7 @@ def _written_part(part: Part, role: str) -> dict[str, Any]:
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
-    """A result. `raw` of a stub of ours says which kind of call it answers."""
+    """Write a result. In a stub that compact made, `raw` says which kind of call it answers."""
     kind = OUTPUT_OF.get(str((result.raw or {}).get("type")), "function_call_output")
     record: dict[str, Any] = {"type": kind, "call_id": result.call_id, "output": result.text}
     match kind:

@@ -1,4 +1,4 @@
-"""Tool schemas in the three shapes of providers."""
+"""Tool schemas in the three shapes that providers use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ToolShape = Literal["nested", "flat", "input_schema"]
 
 
 def schemas_for(shape: ToolShape, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The schemas in that shape. Tools that are no functions (they run on a provider's own servers)
-    stay unchanged.
+    """Return the schemas in that shape. Tools that are not functions (a provider's own servers run
+    them) stay unchanged.
     """
     return [_written(shape, tool) for tool in tools]
 
@@ -36,7 +36,7 @@ def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
-    """The shape of a function's schema; None if it is no function."""
+    """Return the shape of a function's schema; None if it is not a function."""
     if isinstance(tool.get("input_schema"), Mapping):
         return "input_schema"
     if tool.get("type") != "function":

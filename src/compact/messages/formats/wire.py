@@ -1,7 +1,7 @@
-"""What all wire formats share, and checks of their input.
+"""What all wire formats have in common, and checks of their input.
 
 A format reads one provider dictionary into a `Message`, and writes messages back. An unchanged
-message is written as the dictionary it was read from.
+message is written as the dictionary from which it was read.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from compact.messages.provider_rules import ProviderRules
 from compact.messages.tokens import Framing
 
 NO_IMAGE = "[image]"
-"""Written for an image or file that another format cannot express."""
+"""Written in place of an image or file that another format cannot express."""
 UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
-"""Written for a sealed compaction when another provider is asked."""
+"""Written in place of a sealed compaction if another provider is asked."""
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
-"""Roles whose messages are text, or empty."""
+"""Roles whose messages contain text, or nothing."""
 _OTHERS: Mapping[str, str] = {
     **dict.fromkeys(
         ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
@@ -53,27 +53,27 @@ _OTHERS: Mapping[str, str] = {
     "parts": "the Vercel AI SDK's messages or Gemini's contents",
     "text": "Bedrock Converse",
 }
-"""Keys and types that only messages and parts of other formats have."""
+"""Keys and types that only messages and parts of other formats have → the format."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Content = str | tuple[Part, ...]
 Before = Iterable[Message | Mapping[str, Any]]
-"""The messages before one, newest first. They are read only as far as needed."""
+"""Earlier messages, newest first. They are read only as far as needed."""
 
 
 class WireFormat(ABC):
-    """One provider's way to write messages: facts as data, reading and writing."""
+    """One provider's way to write messages: facts as data, and methods that read and write."""
 
     name: ClassVar[str]
-    """For example `chat_completions`."""
+    """The name of the format, such as `chat_completions`."""
     roles: ClassVar[Collection[str]]
-    """Roles of its messages."""
+    """Roles that messages may have."""
     rules: ClassVar[ProviderRules]
-    """The provider's demands on a message list."""
+    """What the provider demands of a list of messages."""
     framing: ClassVar[Framing]
     """Tokens that the provider adds around texts."""
     tokenizer: ClassVar[str]
-    """The tokenizer if no model is named."""
+    """The tokenizer to use if no model is named."""
     tool_shape: ClassVar[ToolShape] = "nested"
     """The shape of tool schemas."""
     has_system_field: ClassVar[bool] = False
@@ -85,10 +85,9 @@ class WireFormat(ABC):
     image_kind: ClassVar[str] = "image"
     """The type of image parts."""
     thinks_in_fields: ClassVar[bool] = False
-    """Whether reasoning stands in fields that a server may want back. Elsewhere it has blocks of
-    its own."""
+    """Whether reasoning is in fields that a server may want back; else it is in blocks."""
     has_bare_texts: ClassVar[bool] = True
-    """Whether plain strings may stand among the parts."""
+    """Whether a list of parts may contain plain strings."""
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
         """Read one dictionary. `position` is its index, for ids and errors. `before` is for formats
@@ -96,7 +95,7 @@ class WireFormat(ABC):
 
         Raises:
             InvalidMessage: naming the field that is wrong.
-            ServerHeldState: it refers to an item that the server keeps.
+            ServerHeldState: the dictionary refers to an item that the server keeps.
         """
         path = f"messages[{position}]"
         raw = record_at(raw, path)
@@ -110,14 +109,14 @@ class WireFormat(ABC):
 
     @abstractmethod
     def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """The role and the content of one dictionary. `path` is for errors.
+        """Return the role and the content of one dictionary. `path` is used in errors.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
 
     def reads_the_same(self, message: Message) -> bool:
-        """Whether a message of another format is plain text that this format has alike."""
+        """Whether another format's message is plain text that this format writes the same way."""
         raw = message.wire or {"role": message.role, "content": message.content}
         try:
             said = self.said(raw, "message")
@@ -126,11 +125,11 @@ class WireFormat(ABC):
         return set(raw) == {"role", "content"} and said == (message.role, message.content)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Other fields of the message, by name."""
+        """Return other fields of the message, by name."""
         return {}
 
     def role_at(self, role: object, path: str) -> str:
-        """The role of the dictionary at that path.
+        """Return the role of the dictionary at that path.
 
         Raises:
             InvalidMessage: this format has no such role.
@@ -141,10 +140,10 @@ class WireFormat(ABC):
         return role
 
     def content_at(self, value: object, path: str) -> Content:
-        """The content at that path: a text, which may be absent, or a list of parts.
+        """Read the content at that path: a text, which may be missing, or a list of parts.
 
         Raises:
-            InvalidMessage: it is neither, or a part is wrong.
+            InvalidMessage: the content is neither, or a part is wrong.
         """
         if value is None or isinstance(value, str):
             return value or ""
@@ -159,7 +158,7 @@ class WireFormat(ABC):
         )
 
     def part(self, raw: Raw, path: str) -> Part:
-        """One part of a content. An unknown part is kept unchanged.
+        """Read one part of a content. An unknown part is kept unchanged.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -181,9 +180,9 @@ class WireFormat(ABC):
     def result(
         self, call_id: str, said: object, path: str, *, raw: Raw, name: str | None = None
     ) -> ToolResult:
-        """A tool's result from the content at that path: text and images. Files and audio join the
-        images, as blocks that are no picture, so that they are counted and left out with the
-        result.
+        """Read a tool's result from the content at that path: text and images. Files and audio are
+        added to the images, as blocks that are not pictures, so that they are counted and left out
+        with the result.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -202,7 +201,7 @@ class WireFormat(ABC):
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages. An unchanged message of this format is written as it was read. Neighbours
-        from another format that are one message here are joined.
+        from another format are joined if this format has one message for them.
         """
         out: list[dict[str, Any]] = []
         last: Message | None = None
@@ -227,14 +226,14 @@ class WireFormat(ABC):
 
     @abstractmethod
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """A foreign or changed message as dictionaries. `names` maps call ids to tools."""
+        """Write a changed message, or one from another format. `names` maps call ids to tools."""
 
     def are_one(self, first: Message, second: Message) -> bool:
         """Whether two neighbours from another format are one message here: pieces of one reply."""
         return second.role == "assistant" and first.reply_id == second.reply_id is not None
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
-        """The two messages of `are_one` as one."""
+        """Join two messages for which `are_one` is true."""
         joined = dict(first)
         for key in ("thinking", "content"):
             if key in second:
@@ -243,19 +242,19 @@ class WireFormat(ABC):
         return {**joined, "tool_calls": calls} if calls else joined
 
     def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
-        """The part's own block, if the message was read from this format. Empty otherwise, and if
-        only its type is left (`message_redaction`).
+        """Return the part's own block if the message was read from this format. Return an empty
+        block otherwise, and if only the type is left (`message_redaction`).
         """
         own = part.raw or {}
         return dict(own) if message.wire_format == self.name and own.keys() != {"type"} else {}
 
     def own_fields(self, message: Message) -> dict[str, Any]:
-        """The dictionary of a message that was read from this format; else empty."""
+        """Return the message's dictionary if it was read from this format; else an empty one."""
         return dict(message.wire or ()) if message.wire_format == self.name else {}
 
 
 def _told(message: Message) -> Message:
-    """A foreign message with its compactions as text, as far as they can be read."""
+    """Write the compactions of another format's message as text, as far as they can be read."""
     parts = [
         Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
         for p in message.parts
@@ -274,16 +273,16 @@ def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of message
 
 
 def text_in(raw: Raw, key: str) -> str | None:
-    """The text at that key of a dictionary; None if there is no text."""
+    """Return the text at that key of a dictionary; None if there is no text."""
     value = raw.get(key)
     return value if isinstance(value, str) else None
 
 
 def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
-    """The text at that key of a dictionary. `what` names the dictionary in errors.
+    """Return the text at that key of a dictionary. Errors name the dictionary by `what`.
 
     Raises:
-        InvalidMessage: there is none, or it has fewer than `least` characters.
+        InvalidMessage: there is no text, or it has fewer than `least` characters.
     """
     value = raw.get(key)
     if not isinstance(value, str) or len(value) < least:
@@ -292,10 +291,10 @@ def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
 
 
 def object_at(value: object, path: str) -> Raw:
-    """The object at that path.
+    """Return the object at that path.
 
     Raises:
-        InvalidMessage: it is no object.
+        InvalidMessage: the value is not an object.
     """
     if not isinstance(value, (dict, Mapping)):  # dict first: its check is faster
         raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
@@ -303,11 +302,11 @@ def object_at(value: object, path: str) -> Raw:
 
 
 def record_at(value: object, path: str) -> Raw:
-    """A plain copy of the dictionary at that path (`messages.given`), to be read as a message.
+    """Copy the dictionary at that path as plain values (`messages.given`), to be read as a message.
 
     Raises:
-        InvalidMessage: it is no dictionary, holds what JSON cannot carry, or has a role or type
-            that is no text.
+        InvalidMessage: not a dictionary, or JSON cannot hold a value in it, or its role or type
+            is not a text.
     """
     record: dict[str, Any] = plain(object_at(value, path), path)
     for name in ("role", "type"):
@@ -322,7 +321,7 @@ def record_at(value: object, path: str) -> Raw:
 
 
 def _refuse_others(raw: Raw, path: str) -> None:
-    """Refuse a format that is read from files only."""
+    """Refuse a format that is only read from files."""
     for key in (text_in(raw, "type"), *raw):
         if other := _OTHERS.get(key or ""):
             reason = (
@@ -342,10 +341,10 @@ def _refuse_nothing_said(record: Raw, path: str) -> None:
 
 
 def list_at(value: object, path: str) -> Sequence[object]:
-    """The list at that path; empty for None.
+    """Return the list at that path; an empty list for None.
 
     Raises:
-        InvalidMessage: it is no list.
+        InvalidMessage: the value is not a list.
     """
     if value is None:
         return ()
@@ -355,8 +354,8 @@ def list_at(value: object, path: str) -> Sequence[object]:
 
 
 def read_metadata(value: object, message: str) -> MessageMetadata:
-    """The `metadata` of the message at that path. A value that is no mapping is not ours and is
-    ignored. In our fields, null counts as absent.
+    """Read the `metadata` of the message at that path. A value that is not a mapping is ignored: it
+    is not compact's. In compact's fields, null counts as missing.
 
     Raises:
         InvalidMessage: naming the first field that is wrong.

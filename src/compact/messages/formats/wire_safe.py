@@ -1,8 +1,8 @@
-"""Messages that servers refuse for good, rewritten so that they are accepted.
+"""Rewrite messages that servers always refuse, so that they are accepted.
 
-A log keeps messages in their original form: an empty list of parts, a call that was cut off,
-another vendor's id. Such a message is in every later prompt, so that no request of the session
-would succeed. No content is left out here.
+A log keeps messages in their original form: an empty list of parts, a call that was cut off, an id
+from another vendor. Each later prompt contains such a message, so no request of the session would
+succeed. No content is left out here.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Served = dict[str, Any]
 _OURS = frozenset(("timestamp", *META))
 """Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
-"""Roles that are read here → the servers' roles."""
+"""Roles that compact accepts → the roles that servers know."""
 _CHAT_ID = regex(r".{1,40}", re.DOTALL)
 _ITEM_ID = regex(r".{1,64}", re.DOTALL)
 _BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
 _NINE = regex(r"[a-zA-Z0-9]{9}")
-"""Ids of calls that OpenAI's two APIs, Anthropic's and Mistral's templates accept."""
+"""Call ids that OpenAI's two APIs, Anthropic's API and Mistral's templates accept."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
-"""Beginnings of OpenAI's own item ids. It refuses others, and needs none."""
+"""How OpenAI's own item ids begin. OpenAI refuses other ids, and does not need any."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
-"""Characters of a tool's name: OpenAI's limit, and Anthropic's."""
+"""Most characters of a tool's name: OpenAI's limit, and Anthropic's."""
 
 
 def served_message(raw: Raw) -> Served:
-    """A message of chat completions."""
+    """Return a message of chat completions that servers accept."""
     message = _set(raw)
     message.pop("id", None)
     message["role"] = _ROLE.get(raw["role"], raw["role"])
@@ -79,9 +79,7 @@ def _with_readable(body: Raw) -> Served:
 
 
 def served_item(raw: Raw) -> Served:
-    """An item of Responses, without null fields: clients write them, and the server refuses
-    them.
-    """
+    """Drop null fields from an item of Responses: clients write them, the server refuses them."""
     item = _set(raw)
     head = _ITEM_HEADS.get(item.get("type", "message"))
     if head and not str(item.get("id", head)).startswith(head):
@@ -99,7 +97,7 @@ def served_item(raw: Raw) -> Served:
 
 
 def spelled_out(item: Served) -> Served:
-    """An assistant's text in the long form. llama.cpp does not read the short one."""
+    """Write an assistant's text in the long form. llama.cpp does not read the short form."""
     if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
         return item
     said = {"type": "output_text", "text": item["content"], "annotations": []}
@@ -107,7 +105,7 @@ def spelled_out(item: Served) -> Served:
 
 
 def served_turn(raw: Raw) -> Served:
-    """A message of Anthropic's, with content, and with ids of calls that it accepts."""
+    """Return a message of Anthropic that has content, and call ids that the API accepts."""
     content = raw.get("content") or ""
     if not isinstance(content, str):
         content = [_block(block) for block in content]
@@ -127,14 +125,14 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
 
 
 def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
-    """The id, or one made from it that a call and its result both get."""
+    """Return the id if it is allowed, else an id made from it: equal for a call and its result."""
     if allowed.fullmatch(call_id):
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 def served_by_ollama(raw: Raw) -> Served:
-    """A message of Ollama's: arguments are objects."""
+    """Return a message of Ollama in which arguments are objects."""
     calls = raw.get("tool_calls")
     if not calls:
         return dict(raw)
@@ -154,15 +152,15 @@ SERVED: Mapping[str, Callable[[Raw], Served]] = {
     "anthropic": served_turn,
     "ollama": served_by_ollama,
 }
-"""The functions by format."""
+"""The function that makes a message acceptable, by format."""
 
 
 # --- for some servers only ------------------------------------------------------------------------
 
 
 def strictly_named(message: Served) -> Served:
-    """For vendors' own servers: only letters, digits, `_` and `-` in names of tools and speakers.
-    Other servers allow any name, and calls stay unchanged.
+    """Return a message for a vendor's own server: names of tools and speakers have only letters,
+    digits, `_` and `-`. Other servers allow any name, and their calls stay unchanged.
     """
     match message:
         case {"name": str(name)} if name != _strict(name):
@@ -193,7 +191,7 @@ def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def shortly_named(message: Served) -> Served:
-    """For chat templates like Mistral's: ids of calls are nine letters and digits."""
+    """Shorten call ids to nine letters and digits, for chat templates like Mistral's."""
     short = dict(message)
     if "tool_calls" in message:
         calls = message["tool_calls"]
@@ -210,8 +208,8 @@ def _of_nine(call_id: str) -> str:
 
 
 def plainly(message: Served) -> Served:
-    """A chat message for servers compatible with OpenAI's, and for chat templates. They know
-    neither custom tools nor refusals, which become text.
+    """Return a chat message for servers compatible with OpenAI's, and for chat templates. They know
+    neither custom tools nor refusals. Custom calls become function calls, refusals text.
     """
     plain = dict(message)
     if isinstance(content := message.get("content"), list):
