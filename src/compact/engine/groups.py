@@ -63,7 +63,7 @@ def groups_of(history: History) -> list[Group]:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The part of each position. A pinned message is pinned wherever it stands."""
+    """The part of each position. A pinned message is pinned even among recent ones."""
 
     pinned: frozenset[int]
     recent: range
@@ -84,7 +84,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """Yield the turns, newest first. All before the first words of a person is the oldest turn."""
+    """Yield the turns, newest first. All before the first user message is the oldest turn."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)
@@ -104,7 +104,7 @@ def recent_from(history: History, keep: int) -> int:
 
 
 def partition(history: History, policy: CompactPolicy, *, since: int = 0) -> Partition:
-    """Return the part of each message. Tool I/O is looked for from `since` on."""
+    """Return the part of each message. Only positions from `since` on can count as tool I/O."""
     start = recent_from(history, policy.keep_recent_turns)
     tool_io: set[int] = set()
     pairs = 0
