@@ -30,7 +30,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     history, standing = selection.history, selection.standing
     summary = judged.summary
     said = _text_of(selection, task, summary)
-    text = redact(said, history.secrets).text  # it outlives what it was read from
+    text = redact(said, history.secrets).text  # the text outlives its source
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)

@@ -67,7 +67,7 @@ class Composer:
         room = max(min(LEAST_NOW, room // 3), int(NOW_SHARE * room))
         lines = list[str]()
         for told in lines_of(self.notes, self.seen, self.counter):
-            line = " ".join(told.split())  # whatever stands in a task is no line of ours
+            line = " ".join(told.split())  # a task must not add lines of its own
             if (cost := self.counter.text(line) + 1) <= room:
                 lines.append(line)
                 room -= cost
@@ -103,7 +103,7 @@ class Composer:
     def _fitted(self, story: str | None, room: int) -> str:
         """Compose with less and less room until the text fits."""
         chronology = self._chronology(story or "")
-        for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
+        for less in range(0, max(1, room), max(8, room // 50)):  # joined lines may take more
             text = self._composed(story, chronology, room - less)
             if self.counter.composed(text) <= room:
                 return text

@@ -139,7 +139,7 @@ class Forms:
         count_ahead(notes, self._history.counter, max(since, self._ready))
         newest = next(self._history.persons(), -1)
         begin = max(since, self._ready) if newest == self._newest else since
-        self._newest = newest  # it says whose reasoning stays
+        self._newest = newest  # decides whose reasoning stays
         for forms in self.from_end():
             if forms.group.stop <= begin:
                 break
@@ -211,5 +211,5 @@ def may_shorten(message: Message, spared: Message | None) -> bool:
     Nor may a spared message that holds only results.
     """
     if spared is not None and message.id == spared.id and not spared.text:
-        return False  # also where it is text by now, since its call is not in view
+        return False  # also if it is text by now, as its call is hidden
     return message.role != "user" or speaker_of(message) != "checkpoint"

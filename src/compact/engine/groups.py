@@ -104,7 +104,7 @@ def recent_from(history: History, keep: int) -> int:
 
 
 def partition(history: History, policy: CompactPolicy, *, since: int = 0) -> Partition:
-    """Return the part of each message. Only positions from `since` on can count as tool I/O."""
+    """Return the part of each message. Tool I/O is searched from position `since` on."""
     start = recent_from(history, policy.keep_recent_turns)
     tool_io: set[int] = set()
     pairs = 0

@@ -40,7 +40,7 @@ GAP = 256
 
 
 class Forgetting(Protocol):
-    """A cache of what was computed for the messages in view."""
+    """A cache of what was computed for the messages that the prompt shows."""
 
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Forget everything before a position, except at the positions in `keep`."""

@@ -169,7 +169,7 @@ def parts_of(
     full: each part has the level that it would have by now. What is older than the start of the
     last level is not counted.
     """
-    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
+    if standing.live or standing.cut or standing.by_model:  # a model summarizes all at once
         return [(policy.new_level, new)]
     parts: list[tuple[Level, Sequence[int]]] = []
     after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
@@ -186,6 +186,6 @@ def parts_of(
     parts.append((last, new[:end]))
     (level, oldest), *others = parts[::-1]
     if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
-        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # saves nothing
         return others
     return [(level, oldest), *others]

@@ -1,28 +1,23 @@
-"""The ladder: choose what the prompt shows by steps (rungs) that always make progress, cheapest
-first.
+"""The ladder: choose what the prompt shows, by steps (rungs) that always make progress.
 
 `lay_out` decides which groups fit a limit, and in which form: word for word, masked (a line
-replaces tool output), or clipped (head and tail of an oversized text).
+replaces tool output), or clipped (head and tail of an oversized text). Cheap steps come first.
 
-`lay_out` decides which groups are in view within a limit, and in which form: word for word, masked
-(tool output as stubs), or clipped (head and tail of an oversized text).
+1. The floor: system prompt, pins and the newest user message, word for word. If it does not fit,
+   `CannotFit` is raised. Large tool results that cannot be separated from it are masked.
+2. Messages marked important, whoever wrote them, as far as they leave a third of the room and room
+   for the newest user messages. The plan names those that do not fit. Next, the newest 20 user
+   messages, or 10, if they fit in `words` tokens. Next, the first request. Last, the newest 20,
+   10, 6, 3 or 1 user messages, and the most important others that fit (`lower keep counts`).
+3. The newest groups that fit: recent turns and the newest tool pairs word for word while they take
+   at most half of the room, older tool output masked (`mask`). A turn that is too large is cut
+   between its groups. The answer before the newest user message stays whole while the window has
+   room for it: the limit is raised.
+4. A checkpoint covers everything before (`summarize`). The newest group may be clipped (`clip`).
+5. `fill` and `extend`: the room that is left goes to the newest masked output, then to the groups
+   before the cut; the last one may be clipped.
 
-1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
-   or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. What is marked important, whoever said it, as far as it fits beside a third of the room and the
-   newest words of a person; the plan says what does not. The newest 20 messages of a
-   person, or 10, where they take no more than a window has for them (`words`); then the first
-   request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
-   important that still fit (`lower keep counts`).
-3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
-   while they take no more than half of the room, older tool output masked (`mask`). A turn that
-   is too large is cut between its groups. The answer before a person's newest message stays whole
-   while the window has room for it: the limit is raised.
-4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
-5. `fill` and `extend`: what room is left goes to the newest masked output, then to the groups at
-   the cut, the last one clipped to measure.
-
-Reads from the end of the log and stops at the cut: costs follow the window.
+The ladder reads from the end of the log and stops at the cut: its cost follows the window.
 """
 
 from __future__ import annotations
@@ -167,7 +162,7 @@ class Layout:
         self.held.update(dict.fromkeys(piece.positions, piece))
         self.tokens += piece.tokens + (
             GAP_TOKENS if piece.pairs else 0
-        )  # may need a word behind it
+        )  # a message may have to follow
 
     def reach(self, piece: Piece) -> None:
         """Let the tail begin with this piece."""
@@ -293,7 +288,7 @@ class Ladder:
             parts["pins"] += self._hold_compaction(layout, self._compacted)
         for position in history.fixed:
             if position <= self._compacted and history[position].has_compaction:
-                continue  # of several the newest stands for the others
+                continue  # only the newest compaction counts
             system = history[position].role in SYSTEM_ROLES
             why: Reason = "system" if system else "pin"
             parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
@@ -330,10 +325,10 @@ class Ladder:
             self._hold(layout, opening, "compaction")
 
     def _refuse_rest(self, layout: Layout) -> None:
-        """Refuse a floor that leaves no room for a checkpoint, unless the floor is everything.
+        """Refuse a floor that leaves no room for a checkpoint, unless it is the whole history.
 
         Raises:
-            CannotFit: there is something beside the floor.
+            CannotFit: there are other messages than the floor.
         """
         if len(layout.held) < len(self._history):
             floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
@@ -562,7 +557,7 @@ class Ladder:
                 piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
                 return True
             weights = {i: sizes[i] * (2 if messages[i].tool_results else 1) for i in chosen}
-            longest = max(weights, key=weights.__getitem__, default=None)  # results before words
+            longest = max(weights, key=weights.__getitem__, default=None)  # results first
             if longest is None:
                 break
             words = piece.spared is None

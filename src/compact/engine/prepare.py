@@ -69,7 +69,7 @@ def prepare(selection: Selection) -> list[Task]:
     if not (new and live and new[-1] < selection.layout.since):
         tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
         return [*tasks, *_summaries_of_new(selection, new)] if new else tasks
-    # only messages that were kept so far leave the view: the newest checkpoint takes them over
+    # only messages that were kept until now are covered: the newest checkpoint takes them over
     last = next((r for r in rewrites if live[-1] in r.sources), None)
     if last is None:
         last = Rewrite((live[-1],), live[-1].level, max(LEAST_CAP, live[-1].token_count))
@@ -164,7 +164,7 @@ def _summary_of_part(
     reach = part or (standing.cut, selection.layout.cut)
     request = _request(selection, read, record, level, cap, reach)
     if part is not None and notes is not None and notes.items.forgotten > part[0]:
-        anew = {"notes": None, "reach": (0, 1 << 60)}  # they forgot too much: they are read again
+        anew = {"notes": None, "reach": (0, 1 << 60)}  # the notes forgot too much: read again
         request = request.model_copy(update=anew)
     unread = len(new) - len(read)
     size = None if unread else source
@@ -269,7 +269,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     first = min(c.span.first for c in sources)
     notes = selection.notes
     if notes is not None and (by_person or notes.items.forgotten > first):
-        notes = None  # a person's words are not in it, or it has forgotten too much: read again
+        notes = None  # the notes lack the user's summary, or forgot too much: read again
     request = SummaryRequest.model_construct(
         kept=kept,
         messages=messages,

@@ -96,7 +96,7 @@ def _filled(
         if layout.cut == cut:
             return checkpoints
         checkpoints = _redrafted(selection, written, checkpoints[0])
-        if not checkpoints:  # all is in view after all: its room is free again
+        if not checkpoints:  # all is shown after all: the room is free
             ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
             return checkpoints
     return checkpoints
@@ -172,11 +172,11 @@ def _shown(
     selection: Selection, checkpoints: Sequence[Checkpoint], record: Message | None = None
 ) -> list[tuple[int | None, Message]]:
     """Return what the prompt shows, in the order of the log, each message with its position.
-    Shortened messages keep their position; our own have None. The record stands at the cut, so that
+    Shortened messages keep their position; our own have None. The record comes at the cut, so that
     the text shown before it does not change.
     """
     history = selection.history
-    read = history.compacted  # what stands before it, its provider does not read
+    read = history.compacted  # its provider ignores all before it
     read = group_at(history, read).stop if read >= 0 else 0
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
         (max(read, c.span.first), 0, [(None, c.message(history.own))]) for c in checkpoints

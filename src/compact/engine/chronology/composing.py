@@ -120,7 +120,7 @@ class Chronology:
         low, high = LEAST, MOST
         for _ in range(STEPS):
             middle = math.sqrt(low * high)
-            if middle not in self._costs:  # the first halvings are those of each target
+            if middle not in self._costs:  # all targets share the first steps
                 self._costs[middle] = self._cost(middle)
             low, high = (middle, high) if self._costs[middle] <= target else (low, middle)
         return low

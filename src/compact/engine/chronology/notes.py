@@ -24,7 +24,7 @@ from compact.text.speakers import host_instructions, own_words_of, person_text, 
 MOST_READ = 1_000_000
 """How many tokens of a new history are read, the newest ones."""
 TRIM_EVERY = 64
-"""Trim the notes each time so many messages were read."""
+"""The notes are trimmed each time after this many messages."""
 MOST_ANCHORS = 2_500
 """Most names kept, those most likely to be needed. Forgotten names are never listed. More would
 take memory, and time to rank."""
@@ -33,7 +33,7 @@ RANKED = 1_500
 FEW_PASTED = 20
 """If the user pasted more words than this, the checkpoint mentions it."""
 PLAIN = 8
-"""With at least so many items for each tool call, the history is plain talk."""
+"""With at least this many items per tool call, the history is plain talk."""
 
 
 @dataclass(slots=True)
@@ -82,11 +82,11 @@ class Notes:
                 self.ledger.note(message.text, "result", self.position)
                 self.work.observed(message.text, self.position)
         for call in message.tool_calls:
-            if not asks(call):  # who asks for what was said before names nothing new
+            if not asks(call):  # a request for old messages names nothing new
                 self._read_call(call)
         said = self._read_words_within(message)
         for result in message.tool_results:
-            if result.call_id not in message.metadata.recalled:  # else it was said before
+            if result.call_id not in message.metadata.recalled:  # else it repeats old messages
                 self._read_result(result, said_why=result.call_id in said)
 
     def _read_call(self, call: ToolCall) -> None:
@@ -159,7 +159,7 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
     No message is read twice. Of a very long history only the newest messages are read, after
     `known`, which tells what came before.
     """
-    notes, history.notes = history.notes, None  # nobody else may carry on the same ones
+    notes, history.notes = history.notes, None  # only one reader may continue them
     if not isinstance(notes, Notes) or notes.position > len(history):
         start = _start(history)
         notes = Notes(position=start)

@@ -64,7 +64,7 @@ class Talk:
         self._names = _names_of(items) if self._is_people else {}
         self._before_ids = dict[int, dict[str, Sequence[str]]]()
         for item in items:
-            if item.kind in ("earlier", "host"):  # it says who spoke
+            if item.kind in ("earlier", "host"):  # the text names its speaker
                 self._names[item.position] = ""
             self._before_ids.setdefault(item.position, {}).update(item.before_ids)
         self._rest: tuple[list[Said], Candidates] | None = None

@@ -176,7 +176,7 @@ def judged_or_extracted(
         why = _failure(written) if written is not None else "nothing was written"
     rules = found.rejected_by if found else ()
     emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
-    told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
+    told = redact(why, secrets).text  # stored, and shown with the checkpoint
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
 
