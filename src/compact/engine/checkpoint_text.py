@@ -81,7 +81,7 @@ class Composer:
         return _joined({NOW: now}), int(left * (1 - self._names_share))
 
     def story_room(self, room: int) -> int:
-        """Return the tokens that the story of a model may always take."""
+        """Return the tokens that a model's story may always take."""
         return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     @property

@@ -5,12 +5,12 @@ legal cuts (`messages.boundaries`): a tool-call message with all its results, pa
 together, the pieces of one reply; or a single message. The *partition* has four parts:
 
 - *pinned*: roles that are never pruned, and messages marked pinned or protected.
-- *recent*: the newest turns. A turn starts at a person's words, never at a tool result, an
+- *recent*: the newest turns. A turn starts at a user's words, never at a tool result, an
   observation or an injected reminder, and ends before the next.
 - *tool I/O*: the newest groups with tool results, as many as the policy keeps, that are not recent.
 - *remainder*: everything else, to be masked or summarized first.
 
-A property test holds that what is pinned is never pruned. `engine.ladder` finds how much of each
+A property test checks that pinned messages are never pruned. `engine.ladder` finds how much of each
 part can be kept within a budget. Nothing is read further back than the window needs.
 """
 

@@ -71,7 +71,7 @@ def identify(
     `budget.hard`.
 
     Raises:
-        CannotFit: what may not be shortened exceeds that too.
+        CannotFit: what may not be shortened exceeds `budget.hard` too.
     """
     limit = budget.limit - budget.overhead_tokens
     hard = (budget.hard or budget.limit) - budget.overhead_tokens
@@ -164,10 +164,10 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def parts_of(
     history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
 ) -> list[tuple[Level, Sequence[int]]]:
-    """Split what is newly covered into the parts that become a checkpoint each, oldest first. A
-    session that was loaded whole is treated as if it had been compressed each time its window was
-    full: each part has the level that it would have by now. What is older than the start of the
-    last level is not counted.
+    """Split what is newly covered into parts that become a checkpoint each, oldest first. A session
+    that was loaded whole is treated as if it had been compressed each time its window was full:
+    each part has the level that it would have by now. Messages before the start of the last level
+    are not counted.
     """
     if standing.live or standing.cut or standing.by_model:  # a model summarizes all at once
         return [(policy.new_level, new)]

@@ -103,7 +103,7 @@ async def compress(
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant.
-        CompressionFailed: a stage broke. The error names the stage. Nothing was changed.
+        CompressionFailed: a stage failed. The error names it. Nothing was changed.
     """
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
@@ -154,7 +154,7 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
 
     Raises:
         NotFound: there is no such checkpoint, or it is only a receipt.
-        SummaryRejected: the gate refuses a story, or the context no longer fits.
+        SummaryRejected: the gate refuses a summary, or the context no longer fits.
     """
     found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
     if found is None or not stories:

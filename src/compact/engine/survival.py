@@ -38,7 +38,7 @@ class Kept:
 
     @property
     def shares(self) -> Survival:
-        """The shares that the digest says, by kind."""
+        """The share of the facts of each kind that a digest says."""
         shares = [a / b if b else None for a, b in zip(self.said, self.of, strict=True)]
         entities, names, decisions, questions = shares
         return Survival(entities=entities, anchors=names, decisions=decisions, questions=questions)

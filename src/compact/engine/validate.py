@@ -23,7 +23,7 @@ def validate(context: ActiveContext, selection: Selection) -> None:
     """Check that the context fits and keeps the provider's rules.
 
     Raises:
-        SummaryRejected: it does not; the context before stays.
+        SummaryRejected: it does not. The earlier context stays in use.
     """
     limit = max(selection.budget.hard or 0, selection.budget.limit)
     if context.tokens > limit:

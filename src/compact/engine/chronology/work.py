@@ -166,7 +166,7 @@ class WorkLog:
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Files that were read -> the call's arguments, and position of the last result."""
     _facts: dict[str, None] = field(default_factory=dict)
-    """Facts from data and calls, newest last. Facts that are not here yet are told first."""
+    """Facts seen in data and calls, newest last. Facts not seen before are told first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
         """Record a call; return the files that it will write."""

@@ -104,7 +104,7 @@ class Judged:
 
     @property
     def reason(self) -> str:
-        """What the broken rules say. Empty if no rule is broken."""
+        """The broken rules and what each found. Empty if no rule is broken."""
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property

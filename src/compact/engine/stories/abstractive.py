@@ -88,8 +88,8 @@ class ModelSummarizer:
         """Summarize the messages within the request's token cap.
 
         Raises:
-            SummaryRejected: the window of the model has no room for it.
-            ContextOverflow, ModelFailed: as the model says.
+            SummaryRejected: the model's window has no room for the request.
+            ContextOverflow, ModelFailed: the model raised it.
         """
         if not self._is_sized:
             await self._take_size()

@@ -155,12 +155,12 @@ class StoryInProgress:
 
     @property
     def cap(self) -> int:
-        """Tokens that the model is told."""
+        """Most tokens of the summary, as the model is told."""
         return min(self.request.max_tokens, self.answer)
 
     @property
     def words(self) -> Words:
-        """The longest form that is within its share."""
+        """The texts in the longest form that fits its share of the window."""
         most = self.writer.usable // RULES_SHARE
         room, is_small = self.writer.usable // BESIDE_SHARE * CHARACTERS, self.writer.is_small
         beside = briefing.beside(self.request, room, in_view=not is_small)
@@ -173,12 +173,12 @@ class StoryInProgress:
         return words
 
     async def write(self, blocks: Sequence[Block]) -> ModelAnswer:
-        """Return the story of the blocks.
+        """Return the summary of the blocks.
 
         Raises:
-            SummaryRejected: the window has no room for it, or the stories of parts got no smaller.
+            SummaryRejected: the window has no room, or the summaries of parts got no smaller.
             ContextOverflow: the server refuses even the smallest part.
-            ModelFailed: as the model says; ModelUnavailable also if it is too slow.
+            ModelFailed: the model raised it; ModelUnavailable also if it is too slow.
         """
         await self._measure(blocks)
         words = self.words
@@ -234,7 +234,7 @@ class StoryInProgress:
         """Return how many tokens of data fit in one request.
 
         Raises:
-            SummaryRejected: too few.
+            SummaryRejected: there are too few.
         """
         most = self.writer.usable - self.answer
         rules = told.context((), BLANK, self.writer.counter).tokens + ANSWER_MORE
