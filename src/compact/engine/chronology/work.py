@@ -40,6 +40,7 @@ _PATCHES = frozenset(("patch", "diff"))
 _PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
 """The line in which a patch names a file that it changes."""
 _LONGEST_PATH = 300
+"""Most characters of a path. A longer argument is not a path."""
 _COMMITTED = regex(
     r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
 )
