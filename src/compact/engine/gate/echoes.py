@@ -17,11 +17,11 @@ from compact.patterns import regex
 from compact.text.languages import ADDRESSES, language_of
 
 MOST_COPIED, LEAST_COPIED = 0.5, 16
-"""Most letters, as a share, that may be in copied sentences; and fewest letters of a sentence that
-counts. Real summaries, which quote requests and code, have .21 at most; every third line of a
-conversation has 1."""
+"""Largest share of a summary's letters that may be in copied sentences; and fewest letters of a
+sentence that counts. Real summaries, which quote requests and code, have .21 at most; every third
+line of a conversation has 1."""
 MOST_RECITED = 0.3
-"""Most letters, as a share, that may be in lines of the prompt."""
+"""Largest share of a summary's letters that may be in lines of the prompt."""
 GRAM, LOOP_WORDS, MOST_LOOPED = 4, 24, 0.35
 """Words of a loop; fewest words of a text that is checked; and largest share of repeated ones. Real
 summaries have .21 at most."""
