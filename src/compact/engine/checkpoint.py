@@ -1,4 +1,4 @@
-"""The stage *checkpoint*: a judged story becomes a checkpoint with a span, a level and a size."""
+"""The stage *checkpoint*: a judged summary becomes a checkpoint with a span, a level and a size."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from compact.messages.messages import SYSTEM_ROLES
 from compact.secrets.redaction import redact
 
 RECEIPT = Judged(Summary(text="Earlier messages are not shown.", made_by="receipt"), ())
-"""Stands in for a span that nobody summarizes. The heading says how many messages are hidden."""
+"""Replaces messages without a summary. The heading says how many messages are hidden."""
 
 
 def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
-    """Return the checkpoint for a task and its judged story."""
+    """Build the checkpoint for a task from its judged summary."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
     said = _text_of(selection, task, summary)
-    text = redact(said, history.secrets).text  # it outlives what it was read from
+    text = redact(said, history.secrets).text  # the text outlives its source
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
@@ -83,7 +83,7 @@ def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
 
 
 def _after(selection: Selection) -> str:
-    """Say what stands below the checkpoint in full, and how much before it is kept."""
+    """Say what follows the checkpoint in full, and how many earlier user messages stay."""
     layout = selection.layout
     kept = sum(1 for i in layout.held if selection.history.is_person(i) and i < layout.cut)
     where = "between them" if kept > 1 else "around it"
@@ -93,7 +93,7 @@ def _after(selection: Selection) -> str:
 
 
 def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tuple[int, ...]]:
-    """Return the span, the positions in it that stay in view, and the released ones before it."""
+    """Return the span, its positions that stay in the prompt, and released ones before it."""
     layout, history, sources = selection.layout, selection.history, task.sources
     kept, cut = left_by(sources)
     since = layout.since if selection.standing.live else 0
@@ -123,7 +123,7 @@ def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tup
 
 
 def _leading(selection: Selection) -> int:
-    """Count the system messages at the start of the history that stay in view."""
+    """Count the system messages at the history's start that stay in the prompt."""
     layout, history = selection.layout, selection.history
     is_shown = (i in layout.held and history[i].role in SYSTEM_ROLES for i in range(layout.cut))
     return sum(1 for _ in takewhile(bool, is_shown))

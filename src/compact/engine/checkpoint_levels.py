@@ -1,8 +1,8 @@
 """How checkpoints age: which ones are rewritten, and at which level.
 
-This module decides. The summarizer writes. A checkpoint keeps its text while its level stays, and
-also where the text fits the cap of its new level: what a model has seen changes only where tokens
-must be freed.
+This module decides; the summarizer writes. A checkpoint keeps its text while its level stays, and
+also if the text fits the cap of its new level. So text that a model has seen changes only when
+tokens must be freed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from compact.messages.checkpoints import Checkpoint, Level
 from compact.messages.levels import LEVELS, Caps, aged, older
 
 LEAST_CAP = 96
-"""Tokens. A smaller cap has no room for a heading and one line."""
+"""Smallest cap, in tokens. A smaller one has no room for a heading and one line."""
 Pressure = Literal["none", "lower", "merge"]
-"""What an emergency asks for: each level one step down, or all checkpoints merged into one."""
+"""How an emergency ages checkpoints: each by one level, or all merged into one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Checkpoints that become one checkpoint of a level, within a cap in tokens."""
+    """Checkpoints to rewrite as one checkpoint of a level, within a cap in tokens."""
 
     sources: tuple[Checkpoint, ...]
     level: Level
@@ -37,7 +37,7 @@ class Ageing:
 
     @property
     def tokens(self) -> int:
-        """The most tokens that the checkpoints take afterwards."""
+        """The most tokens that the checkpoints will take."""
         return sum(s.cap if isinstance(s, Rewrite) else s.token_count for s in self.steps)
 
     @property
@@ -75,7 +75,9 @@ def age(
 
 
 def _in_order(wanted: list[Level]) -> list[Level]:
-    """No level is younger than the next one: all before a merged checkpoint is merged."""
+    """Make levels consistent: none is younger than the next one, and all before a merged checkpoint
+    are merged.
+    """
     out: list[Level] = []
     for level in reversed(wanted):
         out.append(older(level, out[-1]) if out else level)

@@ -1,7 +1,8 @@
-"""The text of a checkpoint, composed from notes: the present, the story, words of a person, names.
+"""The text of a checkpoint, composed from notes: the present, the story (a summary), the user's
+words, names.
 
-Code writes what code knows, in room that is reserved first. What the reader sees anyway is left
-out, and so is an empty section.
+Code writes what it knows, in room that is reserved first. What the reader sees elsewhere is left
+out, and so are empty sections.
 """
 
 from __future__ import annotations
@@ -22,42 +23,43 @@ from compact.text.modes import KindWeights, weights_of
 from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
 
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
-"""Largest share of the room for the present, and least tokens for it, up to a third of the room."""
+"""The present gets at most this share of the room; but at least this many tokens, up to a third of
+the room."""
 CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
-"""Shares for names: in code, where other tools are called, and the largest that a mode may set.
-Plain talk has none."""
+"""Shares of the room for names: if files are written or commands run; if other tools are called;
+and the largest that a mode may set. Plain talk has none."""
 HEADING_TOKENS = 5
 """Most tokens of a section heading with its blank line."""
 REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
-"""Tokens of the line that says what a checkpoint is, and of the sentence on what follows."""
+"""Tokens of the line that says what a checkpoint is, and of the sentence on what comes next."""
 TOLD_PART = 0.45
-"""Share of the room that the story of a model may always take."""
+"""Share of the room that a model's story may always take."""
 WORTH_TELLING = 0.05
-"""Names must leave this share of the room unused before the story gets it."""
+"""If names leave at least this share of the room unused, the story gets it."""
 LEAST_STORY = 24
-"""Tokens. In less room no story is told."""
+"""Fewest tokens of room for a story."""
 
 
 @dataclass(frozen=True)
 class Composer:
-    """Composes from notes what stands beside a story, and the story if code tells it."""
+    """Composes a checkpoint's other sections from notes, and the story if code writes it."""
 
     notes: Notes
     counter: TokenCounter
     seen: VisibleText = NOTHING
-    """What the reader sees beside it."""
+    """The text that the reader already sees."""
     mode: str = "assistant"
     strategy: str = "task_state"
     last: int = 1 << 60
-    """Position in the log from which on everything stands below word for word."""
+    """Position in the log from which on the prompt shows everything word for word."""
     clipped: Collection[int] = ()
-    """Positions of shortened messages there."""
+    """Positions of shortened messages in the prompt."""
     by_model: bool = False
-    """Whether a model tells the story. Code then adds only words of a person."""
+    """Whether a model writes the story. Code then adds only the user's words."""
 
     @cached_property
     def weights(self) -> KindWeights:
-        """The weights of mode and strategy."""
+        """The weights that the mode and strategy set."""
         return weights_of(self.mode, self.strategy)
 
     def now(self, room: int) -> str:
@@ -65,23 +67,21 @@ class Composer:
         room = max(min(LEAST_NOW, room // 3), int(NOW_SHARE * room))
         lines = list[str]()
         for told in lines_of(self.notes, self.seen, self.counter):
-            line = " ".join(told.split())  # whatever stands in a task is no line of ours
+            line = " ".join(told.split())  # a task must not add lines of its own
             if (cost := self.counter.text(line) + 1) <= room:
                 lines.append(line)
                 room -= cost
         return "\n".join(lines)
 
     def planned(self, room: int) -> tuple[str, int]:
-        """Return the section on the present, and the tokens left for the story beside it and the
-        names.
-        """
+        """Return the section on the present, and the tokens left for the story."""
         room -= REFERENCE_TOKENS + AFTER_TOKENS
         now = self.now(room)
         left = room - self.counter.composed(now) - 3 * HEADING_TOKENS
         return _joined({NOW: now}), int(left * (1 - self._names_share))
 
     def story_room(self, room: int) -> int:
-        """Return the tokens that the story of a model may always take."""
+        """Return the tokens that a model's story may always take."""
         return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     @property
@@ -92,20 +92,18 @@ class Composer:
         return min(MOST_NAMES, share * self.weights.names)
 
     def written(self, story: str | None, room: int) -> str:
-        """Return the text of a checkpoint within `room`. Without a story, code tells it."""
+        """Return the text of a checkpoint within `room`. If no story is given, code writes one."""
         return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
 
     def standing(self, room: int, checkpoints: Iterable[str] = ()) -> str:
-        """Return the standing record of a session within `room`: the present, and what the
-        checkpoints in view leave out.
-        """
+        """Return a session's record within `room`: the present, and what checkpoints leave out."""
         beside = replace(self, seen=VisibleText(checkpoints, self.seen))
         return beside._fitted(None, int(room * self.weights.room) - REFERENCE_TOKENS)
 
     def _fitted(self, story: str | None, room: int) -> str:
-        """Compose for less and less until the text fits."""
+        """Compose with less and less room until the text fits."""
         chronology = self._chronology(story or "")
-        for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
+        for less in range(0, max(1, room), max(8, room // 50)):  # joined lines may take more
             text = self._composed(story, chronology, room - less)
             if self.counter.composed(text) <= room:
                 return text
@@ -129,8 +127,8 @@ class Composer:
         return _joined({**parts, NAMES: names})
 
     def _chronology(self, story: str) -> Chronology:
-        """The chronology without what the story or the view says; beside a story, only words of a
-        person.
+        """Tell in order what neither the story nor the prompt says. If there is a story, tell only
+        the user's words.
         """
         weights = self.weights
         if story or self.by_model:

@@ -1,8 +1,8 @@
 """Excerpts: lines of the messages that fill the room a digest has left.
 
-Lines are chosen by what they tell together; questions of persons and decisions come first. They
-stand in the order of the log, under position and speaker, with `…` where lines are missing. What
-the digest says is not repeated.
+Lines are chosen by how much they tell together; the user's questions and decisions come first. The
+lines keep the order of the log, each message under its position and speaker, with `…` for missing
+lines. What the digest says is not repeated.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from compact.text.speakers import Speaker, speaker_of
 
 HEADING = "## Excerpts"
 PROSE = 120
-"""Longer lines of speakers are chosen sentence by sentence; of tools, `LONG_LINE`."""
+"""Longer lines of speech are chosen by sentence, and tool lines longer than `LONG_LINE`."""
 MARK_TOKENS = 7
-"""Tokens of the line above the lines of a message, about, and of `…`."""
+"""About how many tokens the line above a message's lines takes, together with `…`."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
-"""Whose lines fill the rest, when none tells anything new."""
+"""Whose lines fill the rest, in this order, if none tells anything new."""
 FIRST_SHARE = 0.6
-"""Largest share of the room for questions and decisions."""
+"""Questions and decisions take at most this share of the room."""
 FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
-"""Share of the room for the first choice, as marks take room too; how often the choice is repeated;
-and the share that may stay free."""
+"""Share of the room for the first choice, since marks take room too; how often the choice is
+repeated; and the share that may stay free."""
 SHORTEST_PIECE = 40
-"""Least characters of a piece of a line: about six words."""
+"""Fewest characters of a piece of a line: about six words."""
 LEFT_OUT = "…"
 
 
 class Excerpts:
-    """The lines of some messages, and the room in tokens. In a small room pieces are small, so that
-    some fit.
+    """The lines of some messages, and the room in tokens. In a small room the pieces are small, so
+    that some fit.
     """
 
     def __init__(self, messages: Iterable[Message], counter: TokenCounter, room: int) -> None:
@@ -50,8 +50,8 @@ class Excerpts:
             self._lines += [Said(place, speaker, line) for line in lines_of(message, longest)]
 
     def telling(self, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
-        """Return as many new lines as fit, first those with these names. Positions count from
-        `since`. Empty if none fits.
+        """Return as many new lines as fit, those with these names first. Positions count from
+        `since`. Return an empty text if none fits.
         """
         room = self._room
         new = list(self._untold(told))
@@ -72,7 +72,7 @@ class Excerpts:
         return best
 
     def _untold(self, told: str) -> Iterator[Said]:
-        """Lines that are not told yet. Prose is searched anywhere, all else by line."""
+        """Yield lines that the digest lacks. Prose is searched anywhere in it, all else by line."""
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
             text = said.text.strip()
@@ -133,7 +133,7 @@ def _naming(
     chosen: Container[int],
     cost: Callable[[str], int],
 ) -> Iterator[int]:
-    """For each name that no chosen line says, the shortest line that does."""
+    """Find the shortest line with each name that no chosen line has."""
     for name in wanted:
         places = [place for place, said in enumerate(lines) if name in said.text]
         if places and not any(place in chosen for place in places):
@@ -141,8 +141,8 @@ def _naming(
 
 
 def lines_of(message: Message, longest: int = LONG_LINE) -> Iterator[str]:
-    """Yield the lines of a message that may be shown: words, calls and results, cut into pieces of
-    up to `longest` characters.
+    """Yield a message's lines that may be shown (words, calls and results), cut into pieces of up
+    to `longest` characters.
     """
     if message.role in ("system", "developer"):
         return
@@ -171,7 +171,7 @@ def _cut(line: str, most: int, longest: int) -> Iterator[str]:
 
 
 def is_asked_or_decided(said: Said) -> bool:
-    """Whether a person asks, or somebody decides."""
+    """Whether the line is a user's question or anybody's decision."""
     if said.speaker not in ("person", "assistant"):
         return False
     if said.speaker == "person" and said.text.rstrip().endswith(("?", "？")):

@@ -1,9 +1,9 @@
-"""Fencing: history as a summarizer is shown it. It is data that cannot end its fence or pose as
-another speaker.
+"""Fencing: how a summarizer is shown the history. The history is data that cannot end its fence or
+pose as another speaker.
 
-Each message becomes blocks that begin with their speaker: `User: …`. A line of a message that
-begins so is quoted. The marker of the fence occurs nowhere in the data. Control tokens of chat
-templates are broken up. Secrets are removed before anything is cut or sent.
+Each message becomes blocks that begin with their speaker: `User: …`. A line in a message that
+begins like this is quoted. The marker of the fence occurs nowhere in the data. Control tokens of
+chat templates are broken up. Secrets are removed before anything is cut or sent.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from compact.secrets.redaction import redact, secrets_of
 from compact.text.speakers import speaker_of
 
 KNOWN = "Known already"
-"""The speaker of the summary that is continued."""
+"""The speaker label of the summary that is continued."""
 PART = "Story of part"
-"""The speaker of the story of a part, before its number."""
+"""The speaker label of a part's summary, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
 TOLD, IN_VIEW = "Told before", "Stays in view"
-"""The speakers of texts beside the messages."""
+"""The speaker labels of texts other than the messages, with those above."""
 _SPEAKERS = {
     "system": "System",
     "person": "User",
@@ -52,13 +52,13 @@ _SPEAKERS = {
 }
 _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
-"""Speakers whose words are never shortened."""
+"""Speakers whose words are never shortened here."""
 SAME, REPEATED_LINE = "[as shown above]", 40
-"""Replaces lines that were shown before, if they have at least so many characters."""
+"""The text that replaces lines that were shown before, and the fewest characters of such a line."""
 LONGEST_NAME = 40
-"""Characters of the name of a speaker."""
+"""Most characters of a speaker's name."""
 BLANK = "0" * 8
-"""Stands for a marker before there are data, and has its length."""
+"""Placeholder for a marker before there are data; it has the same length."""
 _FENCE = regex(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = regex(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = regex(
@@ -67,7 +67,7 @@ _SPEAKER = regex(
     r"\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Where a line begins like a block."""
+"""Start of a line that looks like the start of a block."""
 _UNSEEN = regex(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
 )
@@ -80,11 +80,11 @@ class Block:
     speaker: str
     text: str
     message: int
-    """The index of its message."""
+    """The index of the message."""
 
     @property
     def shown(self) -> str:
-        """The block behind its speaker."""
+        """The block with its speaker in front."""
         return f"{self.speaker}: {_SPEAKER.sub('> ', self.text)}\n"
 
 
@@ -100,10 +100,9 @@ def blocks_of(
     *,
     longest: int,
 ) -> list[Block]:
-    """Return the messages as blocks, in order; none for a message that shows nothing. `answers` are
-    words of a person to a message that stand elsewhere. Lines of tools that were shown before are
-    left out: files read twice, reminders. Texts of tools are cut to head and tail beyond `longest`
-    characters.
+    """Return the messages as blocks, in order. A message that shows nothing has none. `answers` are
+    the user's answers to a message, by its id. Tool lines that were shown before are left out
+    (files read twice). Tool texts beyond `longest` characters are cut to head and tail.
     """
     clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
@@ -135,11 +134,11 @@ def _new_lines(text: str, before: set[str]) -> str:
 
 
 Clean = Callable[[str], str]
-"""Removes from a text what must not leave."""
+"""Removes secrets and control text."""
 
 
 def cleaned(texts: Iterable[str]) -> Clean:
-    """Return a function that removes the secrets of all these texts, and what looks like ours."""
+    """Return a function that removes these texts' secrets, and text that imitates our marks."""
     secrets = secrets_of(texts)
 
     def clean(text: str) -> str:
@@ -151,7 +150,7 @@ def cleaned(texts: Iterable[str]) -> Clean:
 def _said(
     message: Message, names: Mapping[str, str], longest: int, clean: Clean
 ) -> Iterator[tuple[str, str]]:
-    """Yield the speakers of a message: words and calls together, each tool result by itself."""
+    """Yield speaker and text: words and calls together, each tool result by itself."""
     speaker = speaker_in(message)
     if speaker == _SPEAKERS["checkpoint"]:
         yield speaker, clean(summary_of(message.text))
@@ -207,7 +206,7 @@ def _picture(image: Image) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return head and tail of a text beyond `longest` characters, and how much is missing."""
+    """Shorten a text beyond `longest` characters to head and tail; say how much is missing."""
     if len(text) <= longest:
         return text
     head = int(longest * HEAD_SHARE)
@@ -217,7 +216,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def marker_of(blocks: Iterable[Block]) -> str:
-    """Return a marker that occurs in none of the blocks, always the same for the same blocks."""
+    """Return a marker that occurs in none of the blocks; the same blocks give the same marker."""
     said = "\n".join(f"{block.speaker}\n{block.text}" for block in blocks)
     seed = hashlib.sha256(said.encode())
     while (marker := seed.hexdigest()[: len(BLANK)]) in said.lower():
@@ -232,12 +231,12 @@ def fenced(blocks: Iterable[Block], marker: str) -> str:
 
 
 def is_fence_line(line: str) -> bool:
-    """Whether a line is a line of a fence, or part of one."""
+    """Whether a line is, or contains, part of a fence."""
     return _FENCE_LINE.search(line) is not None
 
 
 Size = Callable[[Block], int]
-"""Tokens of a block."""
+"""Counts the tokens of a block."""
 
 
 def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]:
@@ -271,7 +270,7 @@ def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:
 
 
 def _middle(text: str) -> int:
-    """Where to cut a text in two: near its middle, after a line end or else a space."""
+    """Return where to cut a text in two: near its middle, after a line end or else a space."""
     middle, least, most = len(text) // 2, len(text) // 4, len(text) * 3 // 4
     for sign in ("\n", " "):
         before = text.rfind(sign, least, middle) + 1

@@ -1,7 +1,7 @@
-"""Forms: the groups of a history as they can stand in view, kept between compressions.
+"""Forms: how the prompt can show the groups of a history, kept between compressions.
 
-A complete group never changes. Its forms, their tokens, words and names are made once, mostly
-between turns (`session.reading_ahead`). Each look-up compares the messages, so nothing stale is
+A complete group never changes. Its forms, their tokens, words and names are computed once, mostly
+between turns (`session.reading_ahead`). Each look-up compares the messages, so nothing outdated is
 shown.
 """
 
@@ -27,7 +27,7 @@ from compact.text.speakers import speaker_of
 
 
 class ClosedMessages:
-    """Messages as they can stand in view, closed as providers accept them."""
+    """Messages as the prompt can show them, closed as providers accept them."""
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         self.messages, self.tokens = messages, tokens
@@ -36,7 +36,7 @@ class ClosedMessages:
 
     @cached_property
     def visible(self) -> VisiblePart:
-        """What they say."""
+        """The text that a reader sees in the messages."""
         return VisiblePart.of(self.messages)
 
     def sent(self, counter: TokenCounter) -> int:
@@ -46,7 +46,7 @@ class ClosedMessages:
         return self._sent
 
     def told(self, history: History, positions: Iterable[int]) -> ClosedMessages:
-        """Return the messages at these positions without secrets."""
+        """Return the messages at these positions with their secrets redacted."""
         known = history.secrets
         if self._told[0] < len(known):
             as_said = {id(history[i]): i for i in positions}
@@ -60,28 +60,28 @@ class ClosedMessages:
 
 
 class GroupForms:
-    """One group in its forms, each made on demand."""
+    """One group in its forms, each built on demand."""
 
     def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
         self.group, self.said, self._history = group, said, history
         self._masked: dict[bool, ClosedMessages] = {}
 
     def is_of(self, said: Sequence[Message]) -> bool:
-        """Whether it was made of these same objects."""
+        """Whether the forms were built from these same objects."""
         return len(said) == len(self.said) and all(map(is_, said, self.said))
 
     @cached_property
     def whole(self) -> ClosedMessages:
-        """Word for word."""
+        """The group word for word."""
         return whole(self._history, self.group, self.said)
 
     @cached_property
     def pairs(self) -> int:
-        """Tool results among its messages."""
+        """How many tool results the group holds."""
         return sum(len(m.tool_results) for m in self.whole.messages)
 
     def masked(self, *, reasoning: bool) -> ClosedMessages:
-        """Return it with stubs for long tool output, with or without reasoning."""
+        """Return the group with stubs for long tool output, with or without reasoning."""
         reasoning = reasoning and any(m.has_reasoning for m in self.said)
         found = self._masked.get(reasoning)
         if found is None:
@@ -97,17 +97,17 @@ class Forms:
         self._history = history
         self._groups: dict[tuple[int, int], GroupForms] = {}
         self._starts: dict[int, tuple[int, int]] = {}
-        """Where the group before a cut starts, and in a history of how many messages that holds:
-        of any number, where nothing that comes can change it."""
+        """Where the group before a cut starts, and for which length of the history this holds. It
+        holds for any length if later messages cannot change it."""
         self._standing: dict[str, tuple[tuple[str, int], ClosedMessages]] = {}
-        """Checkpoints as they stand in view, by their ids, with what they are recognized by."""
+        """Checkpoint id -> its messages as the prompt shows them, and what identifies them."""
         self._ready = 0
-        """Where the groups end that were made ahead."""
+        """Where the groups end that were prepared ahead."""
         self._newest = -1
-        """The newest message of a person then."""
+        """Position of the newest user message at that time."""
 
     def of(self, group: Group) -> GroupForms:
-        """The forms of these messages, which stand in view together."""
+        """Return the forms of a group."""
         said = [self._history.shown(i) for i in group]
         key = group.start, group.stop
         found = self._groups.get(key)
@@ -116,7 +116,7 @@ class Forms:
         return found
 
     def from_end(self, stop: int | None = None) -> Iterator[GroupForms]:
-        """The groups before a legal cut, newest first (`engine.groups`)."""
+        """Yield the groups before a legal cut, newest first (`engine.groups`)."""
         end = len(self._history) if stop is None else stop
         while end > 0:
             yield self.of(Group(start := self._start(end), end))
@@ -132,16 +132,14 @@ class Forms:
         return start
 
     def ahead(self, since: int, until: int) -> Iterator[None]:
-        """Prepare what compressions need of the complete groups from `since` to `until`, newest
-        first, one group a step.
-        """
+        """Prepare complete groups from `since` to `until`, newest first, one group per step."""
         notes = self._history.notes
         if not isinstance(notes, Notes):
             return
         count_ahead(notes, self._history.counter, max(since, self._ready))
         newest = next(self._history.persons(), -1)
         begin = max(since, self._ready) if newest == self._newest else since
-        self._newest = newest  # it says whose reasoning stays
+        self._newest = newest  # decides whose reasoning stays
         for forms in self.from_end():
             if forms.group.stop <= begin:
                 break
@@ -155,7 +153,7 @@ class Forms:
                 yield
 
     def standing(self, checkpoints: Sequence[Checkpoint]) -> list[ClosedMessages]:
-        """Return checkpoints as they stand in view. The last ones are kept."""
+        """Return checkpoints as the prompt shows them. The latest ones are cached."""
         known, own = self._standing, self._history.own
         self._standing = {}
         for each in checkpoints:
@@ -174,7 +172,7 @@ class Forms:
 
 
 def forms_of(history: History) -> Forms:
-    """Return the forms of a history; they are kept with it."""
+    """Return the forms of a history, which the history keeps."""
     if not isinstance(history.forms, Forms):
         history.forms = Forms(history)
     return history.forms
@@ -192,8 +190,8 @@ def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -
 def masked(
     history: History, shape: ClosedMessages, *, reasoning: bool, spared: Message | None = None
 ) -> ClosedMessages:
-    """Return messages of one group with stubs for tool output; `spared` keeps its words. The same
-    object if none is shorter.
+    """Return messages of one group with stubs for tool output; `spared` stays word for word. Return
+    the same object if nothing gets shorter.
     """
     messages = shape.messages
     calls = {call.id: call for m in messages for call in m.tool_calls}
@@ -210,8 +208,8 @@ def masked(
 
 def may_shorten(message: Message, spared: Message | None) -> bool:
     """Whether the message may be shortened. A checkpoint may not: its digest would no longer match.
-    A spared message of results alone may not either.
+    Nor may a spared message that holds only results.
     """
     if spared is not None and message.id == spared.id and not spared.text:
-        return False  # also where it is text by now, since its call is not in view
+        return False  # also if it is text by now, as its call is hidden
     return message.role != "user" or speaker_of(message) != "checkpoint"

@@ -5,12 +5,12 @@ legal cuts (`messages.boundaries`): a tool-call message with all its results, pa
 together, the pieces of one reply; or a single message. The *partition* has four parts:
 
 - *pinned*: roles that are never pruned, and messages marked pinned or protected.
-- *recent*: the newest turns. A turn starts at a person's words, never at a tool result, an
+- *recent*: the newest turns. A turn starts at a user's words, never at a tool result, an
   observation or an injected reminder, and ends before the next.
 - *tool I/O*: the newest groups with tool results, as many as the policy keeps, that are not recent.
 - *remainder*: everything else, to be masked or summarized first.
 
-A property test holds that what is pinned is never pruned. `engine.ladder` finds how much of each
+A property test checks that pinned messages are never pruned. `engine.ladder` finds how much of each
 part can be kept within a budget. Nothing is read further back than the window needs.
 """
 
@@ -63,7 +63,7 @@ def groups_of(history: History) -> list[Group]:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The part of each position. A pinned message is pinned wherever it stands."""
+    """The part of each position. A pinned message is pinned even among recent ones."""
 
     pinned: frozenset[int]
     recent: range
@@ -84,7 +84,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """Yield the turns, newest first. All before the first words of a person is the oldest turn."""
+    """Yield the turns, newest first. All before the first user message is the oldest turn."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)
@@ -104,7 +104,7 @@ def recent_from(history: History, keep: int) -> int:
 
 
 def partition(history: History, policy: CompactPolicy, *, since: int = 0) -> Partition:
-    """Return the part of each message. Tool I/O is looked for from `since` on."""
+    """Return the part of each message. Tool I/O is searched from position `since` on."""
     start = recent_from(history, policy.keep_recent_turns)
     tool_io: set[int] = set()
     pairs = 0

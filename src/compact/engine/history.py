@@ -1,8 +1,8 @@
 """A session history: an append-only list of messages that is read lazily.
 
 Dictionaries become `Message` values on demand. Tokens are counted once. One scan of the roles finds
-what may never be pruned. So a plan over 100,000 messages costs what it keeps. `messages.boundaries`
-says where a cut is legal, `engine.groups` what the parts are.
+the messages that may never be pruned. So the cost of a plan over 100,000 messages depends on what
+stays. `messages.boundaries` says where a cut is legal, `engine.groups` what the groups are.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Indices = TypeVar("Indices", list[int], range)
 
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
-"""The key for histories that nobody continues."""
+"""The key for histories that no session continues."""
 FEW_MESSAGES = 1_000
-"""Up to so many messages a history is read whole without being counted."""
+"""A history of at most this many messages is read whole without being counted."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
-"""After so many new messages, persons are looked for from the end again."""
+"""After this many new messages, the search for user messages starts again from the end."""
 
 
 class Forgetting(Protocol):
-    """What is kept of messages while they are in view."""
+    """A cache of what was computed for the messages that the prompt shows."""
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Forget what stands before a position, except at some positions."""
+        """Forget everything before a position, except at the positions in `keep`."""
         ...
 
 
@@ -61,7 +61,7 @@ class History:
         own: OwnText = NOBODYS,
     ) -> None:
         self.own = own
-        """Signs and recognizes our own texts."""
+        """Signs the texts that compact adds, and recognizes them."""
         self.wire = wire
         self.counter = counter
         self._never_pruned = frozenset(never_pruned)
@@ -70,24 +70,24 @@ class History:
         self._tokens: dict[int, int] = {}
         self._total = 0
         self.forms: Forgetting | None = None
-        """How its groups can stand in view (`engine.forms`)."""
+        """The forms in which the prompt can show the groups (`engine.forms`)."""
         self.notes: object = None
-        """Notes on its first messages, to be continued (`chronology.notes`)."""
+        """Notes on the messages read so far (`chronology.notes`)."""
         self.asks_other = False
-        """Whether another provider is asked than the one of this format."""
+        """Whether the model belongs to another provider than the message format."""
         self.reasoning_sent: ReasoningSent = "turn"
         """Which answers are sent with their reasoning."""
         self.secrets = Known()
-        """Secrets of all messages that were redacted so far."""
+        """Secrets found in all messages that were redacted so far."""
         self._redacted: dict[int, tuple[Message, int]] = {}
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """Messages of a person from `_looked_from` on: found forwards, and backwards."""
+        """User messages from `_looked_from` on. `_newer` is filled forwards, `_older` backwards."""
         self._first: int | None = None
         self.fixed: list[int] = []
-        """Positions that may never be pruned, ascending: their role, or pinned or protected."""
+        """Positions that may never be pruned, ascending, because of their role or a pin or mark."""
         self.extend(items)
         self._pin_all(pinned)
         self._looked_from = self._looked_until = len(self)
@@ -125,7 +125,7 @@ class History:
         return (self[i] for i in range(len(self)))
 
     def extend(self, items: Sequence[Item]) -> None:
-        """Append messages; the one scan of the roles happens here.
+        """Append messages, and scan their roles once.
 
         Raises:
             InvalidMessage: an item is neither a message nor a mapping with a role.
@@ -150,7 +150,7 @@ class History:
             self.fixed.insert(place, at)
 
     def unpin(self, position: int) -> None:
-        """Allow a message to be shortened again, unless its role or marks fix it."""
+        """Allow a message to be shortened again, unless its role or a mark forbids this."""
         message, place = self[position], bisect.bisect_left(self.fixed, position)
         is_fixed = message.is_pinned or message.role in self._never_pruned
         if self.fixed[place : place + 1] == [position] and not is_fixed:
@@ -168,7 +168,7 @@ class History:
         return at
 
     def tokens(self, position: int) -> int:
-        """Tokens of the message there as sent, framing included; counted once."""
+        """Return a message's tokens as sent, with framing. Each message is counted once."""
         known = self._tokens.get(position)
         if known is None:
             message = self[position]
@@ -180,13 +180,11 @@ class History:
         return known
 
     def link(self, length: int) -> str:
-        """Return what tells the first `length` messages from kept alternatives, if there are
-        any.
-        """
+        """Return what distinguishes the first `length` messages from kept alternatives, if any."""
         return ""
 
     def redacted(self, position: int) -> Message:
-        """Return the message without secrets, also without those that were found elsewhere."""
+        """Return the message with all secrets redacted, including ones found in other messages."""
         message, known = self._redacted.get(position, (self[position], -1))
         if known < len(self.secrets):
             message = redact_message(message, self.secrets)
@@ -194,11 +192,11 @@ class History:
         return message
 
     def shown(self, position: int) -> Message:
-        """Return the message as a model is shown it."""
+        """Return the message as the model sees it."""
         return self[position]
 
     def wants_reasoning(self, position: int) -> bool:
-        """Whether the model wants the reasoning of the message there."""
+        """Whether the model wants this message's reasoning."""
         if self.reasoning_sent in ("all", "none") and self.wire.thinks_in_fields:
             return self.reasoning_sent == "all"
         if position > next(self.persons(), -1):
@@ -206,18 +204,18 @@ class History:
         return self.reasoning_sent == "calls" and bool(self[position].tool_calls)
 
     def sends_reasoning(self, position: int) -> bool:
-        """Whether the reasoning of the message may be in view: always, in a plain list."""
+        """Whether the prompt may include this message's reasoning: always, in a plain list."""
         return True
 
     @property
     def newest_compaction(self) -> int:
-        """The position of the newest compaction by a provider, or -1."""
+        """Position of the newest compaction by any provider, or -1."""
         return next((i for i in reversed(self.fixed) if self[i].has_compaction), -1)
 
     @property
     def compacted(self) -> int:
-        """The position of the newest compaction by the provider that is asked, or -1. Another
-        provider is told of it in words.
+        """Position of the newest compaction by the current model's provider, or -1. A model of
+        another provider is told about the compaction in words.
         """
         return -1 if self.asks_other else self.newest_compaction
 
@@ -233,7 +231,7 @@ class History:
         return len(self._tokens)
 
     def persons(self) -> Iterator[int]:
-        """Yield positions of messages of a person, newest first, reading back only as needed."""
+        """Yield positions of user messages, newest first, reading back only as needed."""
         if len(self) - self._looked_until > GAP:
             self._newer, self._older = [], []
             self._looked_from = self._looked_until = len(self)
@@ -255,7 +253,7 @@ class History:
         return False
 
     def importance(self, position: int) -> float:
-        """Return how important a message is apart from its age; computed once."""
+        """Return a message's importance without regard to its age; computed once."""
         known = self._importance.get(position)
         if known is None:
             from compact.text.importance import importance
@@ -264,13 +262,13 @@ class History:
         return known
 
     def is_important(self, position: int) -> bool:
-        """Whether a message is marked important. A dictionary without marks is not parsed."""
+        """Whether a message is marked important. Dictionaries without metadata are not parsed."""
         item = self._items[position] if self._items else self[position]
         may_be = isinstance(item, Message) or "metadata" in item or "meta" in item
         return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
-        """Return the tokens of what may be an instruction of a person there."""
+        """Return the tokens of the sentences there that may be a user's instructions."""
         known = self._instructions.get(position)
         if known is None:
             from compact.text.instructions import find_instructions
@@ -282,19 +280,19 @@ class History:
         return known
 
     def first_request(self) -> int | None:
-        """The position of the first message a person wrote."""
+        """Return the position of the first message that a person wrote, if any."""
         if self._first is None:
             self._first = next((i for i in range(len(self)) if self.is_person(i)), None)
         return self._first
 
     def is_person(self, position: int) -> bool:
-        """Whether a person wrote the message there, or may have."""
+        """Whether a person wrote the message, or may have."""
         if not self._may_be_person(position):
             return False
         return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def _may_be_person(self, position: int) -> bool:
-        """Rule out assistants, tools and user messages of tool results, without parsing."""
+        """Rule out assistants, tools and messages that end with a tool result, without parsing."""
         item = self._items[position]
         if isinstance(item, Message):
             return item.role == "user"
@@ -307,7 +305,7 @@ class History:
 
 
 def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
-    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
+    """Return the newest positions, until they exceed `most` tokens, and their tokens."""
     total, start = 0, len(positions)
     while start > 0 and total <= most:
         start -= 1
@@ -325,8 +323,8 @@ def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
-    """Return which items may never be pruned. Where the format has items beside messages, an item
-    with a type needs no role.
+    """Return the indices of items that may never be pruned. In a format that has other items in
+    addition to messages, an item with a type needs no role.
     """
     found: list[int] = []
     for i, item in enumerate(items):
@@ -344,7 +342,7 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
 
 
 def _compacts(item: Mapping[str, Any]) -> bool:
-    """Whether it is or holds a provider's own compaction."""
+    """Whether the item is or contains a provider's own compaction."""
     content = item.get("content")
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
@@ -356,8 +354,8 @@ def _fixed(item: Mapping[str, Any]) -> bool:
 
 
 def _is_set(flag: object) -> bool:
-    """Whether a flag of metadata is set by the rules of `MessageMetadata`: 1 and "true" are. Any
-    other value counts as set, so that it is looked at and refused by its field.
+    """Whether a metadata flag is set by the rules of `MessageMetadata` (1 and "true" are). An
+    invalid value counts as set, so that its field's check refuses it later.
     """
     if flag is None or isinstance(flag, bool):
         return flag is True

@@ -1,4 +1,4 @@
-"""The stage *identify*: choose what stays in view and in which form, and which checkpoints age.
+"""The stage *identify*: choose what the prompt shows, in which form, and which checkpoints age.
 
 What a session has covered stays covered (`inputs.Standing`). `ladder.py` lays out the rest.
 """
@@ -39,39 +39,39 @@ class Selection:
     record: int = 0
     """Tokens reserved for the record of a session."""
     seen: tuple[list[ClosedMessages], VisibleText] | None = None
-    """The view when it was last asked for, and what it says."""
+    """The shown messages at the last request, and the text that a reader sees in them."""
     composed: tuple[VisibleText, Composer] | None = None
-    """What composes the record for that view."""
+    """The composer of the record for that text."""
 
 
 RECEIPT_TOKENS = 64
 """Tokens reserved for a receipt with its heading."""
 LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
-"""Least and most tokens reserved for the checkpoint of a single call, without the instructions it
-must carry. A larger reserve tells more of what is hidden and shows less."""
+"""Fewest and most tokens reserved for the checkpoint of a single call, without the instructions it
+must carry. A larger reserve tells more of what is hidden and shows fewer messages."""
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
-"""Largest share of a small limit and of a large one for the checkpoint of a single call."""
+"""The checkpoint of a single call takes at most this share of a small limit, and of a large one."""
 SMALL_LIMIT = (3_000, 8_000)
-"""Limits in tokens. Up to the first the first share holds, from the second on the second."""
+"""A limit up to the first number of tokens is small, from the second on it is large."""
 TALK_SHARE = 0.7
-"""Share of the limit for a checkpoint of plain talk."""
+"""A checkpoint of plain talk takes this share of the limit."""
 SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
-"""Largest shares of what lies above the floor: for a session's checkpoints, for the record beside
-them, and for a record that stands alone."""
+"""Largest shares of the room above the floor: for a session's checkpoints, for the record in
+addition to them, and for a record without checkpoints."""
 MOST_PERSONS = 500
-"""Messages of a person that are searched for instructions."""
+"""How many user messages are searched for instructions."""
 LOT = 0.6
-"""Share of the usable window that one compression of a session covers, about."""
+"""One compression of a session covers about this share of the usable window."""
 
 
 def identify(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> Selection:
-    """Choose what stays in view. A limit below what may not be shortened is raised to
+    """Choose what the prompt shows. A limit below what may not be shortened is raised to
     `budget.hard`.
 
     Raises:
-        CannotFit: what may not be shortened exceeds that too.
+        CannotFit: what may not be shortened exceeds `budget.hard` too.
     """
     limit = budget.limit - budget.overhead_tokens
     hard = (budget.hard or budget.limit) - budget.overhead_tokens
@@ -120,13 +120,13 @@ def identify(
 
 
 def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
-    """Most tokens for what is newly covered, in all parts of a session that was loaded whole."""
+    """Return the most tokens for what is newly covered, in all its parts."""
     levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
     return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
-    """Tokens reserved for the checkpoint of a single call. It has a share, and room for the
+    """Return the tokens reserved for the checkpoint of a single call: a share, and room for the
     instructions it must carry. Plain talk gets more, as each sentence may matter.
     """
     if not policy.summarizes:
@@ -140,14 +140,14 @@ def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bo
 
 
 def _largest_share(limit: int) -> float:
-    """A smaller share of a larger limit, as more messages can be shown as they were."""
+    """Return the checkpoint's largest share: smaller if the limit is larger."""
     small, large = SMALL_LIMIT
     way = min(1.0, max(0.0, (limit - small) / (large - small)))
     return LARGEST_SHARE + way * (LARGE_LIMIT_SHARE - LARGEST_SHARE)
 
 
 def _instruction_tokens(history: History, most: int) -> int:
-    """Estimate the tokens of a person's instructions, up to a little over `most`."""
+    """Estimate the tokens of the user's instructions, up to a little over `most`."""
     total = 0
     for position in islice(history.persons(), MOST_PERSONS):
         total += history.instruction_tokens(position)
@@ -164,12 +164,12 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def parts_of(
     history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
 ) -> list[tuple[Level, Sequence[int]]]:
-    """Split what is newly covered into the parts that become a checkpoint each, oldest first. A
-    session that was loaded whole is treated as if it had been compressed each time its window was
-    full: each part has the level that it would have by now. What is older than the start of the
-    last level is not counted.
+    """Split what is newly covered into parts that become a checkpoint each, oldest first. A session
+    that was loaded whole is treated as if it had been compressed each time its window was full:
+    each part has the level that it would have by now. Messages before the start of the last level
+    are not counted.
     """
-    if standing.live or standing.cut or standing.by_model:  # a model tells it all at once
+    if standing.live or standing.cut or standing.by_model:  # a model summarizes all at once
         return [(policy.new_level, new)]
     parts: list[tuple[Level, Sequence[int]]] = []
     after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
@@ -186,6 +186,6 @@ def parts_of(
     parts.append((last, new[:end]))
     (level, oldest), *others = parts[::-1]
     if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
-        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # saves nothing
         return others
     return [(level, oldest), *others]

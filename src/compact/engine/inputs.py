@@ -1,6 +1,6 @@
-"""What goes into a compression beside the history: the budget, and where a session stands.
+"""What a compression takes in addition to the history: the budget, and the session's state.
 
-The emergency rungs tighten both (FR-10). A session imports this module without the engine.
+The emergency rungs (steps) tighten both (FR-10). A session imports this module without the engine.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from compact.messages.sessions import Projection, Shown
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limit of a prompt, and the tokens that stand beside its messages."""
+    """The limit of a prompt, and the tokens that its other parts take besides the messages."""
 
     limit: int
     overhead: Mapping[str, int]
     """Tokens by part: tool schemas, a separate system prompt, goals, the priming of the reply."""
     hard: int | None = None
-    """The prompt may grow to this for its newest group. None if the limit is final. A session aims
-    below the window, as it will grow again."""
+    """The size to which the prompt may grow for its newest group. None if `limit` is final. A
+    session aims below the window, since the prompt will grow again."""
 
     words: int = 0
-    """Tokens that the newest messages of a person may take before everything else."""
+    """Tokens that the newest user messages may take before everything else."""
 
     @property
     def overhead_tokens(self) -> int:
-        """Tokens that stand beside the messages."""
+        """Tokens of the prompt's other parts."""
         return sum(self.overhead.values())
 
     def floor(self, parts: Mapping[str, int]) -> dict[str, int]:
-        """Return the tokens of the floor by part, with what stands beside the messages."""
+        """Return the floor's tokens by part, with the prompt's other parts."""
         return {k: parts.get(k, 0) + self.overhead.get(k, 0) for k in {**parts, **self.overhead}}
 
     @property
@@ -48,20 +48,20 @@ class Budget:
 
 
 class Wanted(NamedTuple):
-    """The size that a caller wants from a compression."""
+    """The prompt size that a caller wants from a compression."""
 
     tokens: int
     why: str = ""
-    """Why it is no smaller."""
+    """Why the size is no smaller."""
 
 
 NO_CAPS = Caps(usable=0)
-"""Caps of a single call: its one checkpoint never ages."""
+"""The caps of a single call: its one checkpoint never ages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state that the next compression of a session goes on from."""
+    """The state from which a session's next compression continues."""
 
     caps: Caps = NO_CAPS
     number: int = 0
@@ -69,26 +69,26 @@ class Standing:
     cut: int = 0
     """Everything before this position is covered, except `kept`."""
     kept: frozenset[int] = frozenset()
-    """Positions before the cut that are in view."""
+    """Positions before the cut whose messages the prompt shows."""
     live: tuple[Checkpoint, ...] = ()
-    """The checkpoints in view, oldest span first."""
+    """The checkpoints in the prompt, oldest span first."""
     record: Message | None = None
-    """The standing record in view."""
+    """The record message currently in the prompt, if any."""
     tokens: int = 0
-    """Tokens of the prompt as it is."""
+    """Tokens of the current prompt."""
     pressure: Pressure = "none"
     goals: tuple[str, ...] = ()
-    """The words of the open goals. No summary may call them done."""
+    """The words of the open goals. No summary may say that they are done."""
     open_tasks: tuple[str, ...] = ()
-    """The words of their open tasks."""
+    """The words of the goals' open tasks."""
     by_model: bool = False
-    """Whether a model writes the stories."""
+    """Whether a model writes the summaries."""
     by_code: bool = False
-    """Whether code writes them."""
+    """Whether code writes the summaries."""
 
     @property
     def by_record(self) -> bool:
-        """Whether the record alone says what is covered, as code writes no stories of spans."""
+        """Whether only the record tells what is covered, as code writes no summaries of spans."""
         return self.is_session and self.by_code
 
     @property
@@ -102,7 +102,7 @@ ONE_CALL = Standing()
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:
-    """Return the state of a session after a projection. None is the bare history."""
+    """Return a session's state after a projection (a compressed view), or after none."""
     if projection is None:
         return Standing(caps, tokens=tokens)
     kept, record = frozenset(projection.kept), _record_of(projection)
@@ -115,13 +115,13 @@ def _record_of(projection: Projection) -> Message | None:
 
 
 def record_in(messages: Iterable[Message]) -> Message | None:
-    """Return the standing record among these messages."""
+    """Return the record message among these messages, if any."""
     ours = (m for m in messages if m.metadata.source == "checkpoint")
     return next((m for m in ours if headed(m.text) == "Record"), None)
 
 
 def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
-    """Return what another window takes over of a projection. These are its oldest checkpoints, up
+    """Return the state that another window takes over from a projection: its oldest checkpoints, up
     to the first that covers a position from `before` on.
     """
     taken = [c for c in projection.checkpoints if c.span.last < before]
@@ -133,8 +133,8 @@ def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> 
 
 
 def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
-    """Return the positions that adjacent checkpoints leave in view, and where their span ends.
-    Positions between two spans have been in view all along.
+    """Return the positions that adjacent checkpoints do not cover, and where the last one ends.
+    Positions between two spans were never covered.
     """
     kept: set[int] = set()
     cut = checkpoints[0].span.first if checkpoints else 0
@@ -147,25 +147,25 @@ def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
 
 
 ROLL_OVER_SHARE = 0.15
-"""Share of the usable window that a rolled-over session aims at."""
+"""A session that rolls over aims at this share of the usable window."""
 
 
 @dataclass(frozen=True, slots=True)
 class LadderRung:
-    """One emergency rung: what it tightens."""
+    """One step of the emergency ladder: what it tightens."""
 
     name: str
     pressure: Pressure
     keep: Mapping[str, int] = field(default_factory=dict)
-    """Fields of the policy, and the values that they are lowered to."""
+    """Fields of the policy -> the values to which they are lowered."""
     tight: bool = False
     """Whether an oversized newest group is clipped to the limit."""
     rolls_over: bool = False
     bare: bool = False
-    """Whether only a receipt stands for what is hidden."""
+    """Whether only a receipt (no summary) replaces the hidden messages."""
 
     def tightened(self, policy: CompactPolicy) -> CompactPolicy:
-        """Return the policy as this rung has it."""
+        """Return the policy with this step's changes."""
         changes: dict[str, object] = {k: min(getattr(policy, k), n) for k, n in self.keep.items()}
         if self.rolls_over:
             changes["pin_first_request"] = False
@@ -187,5 +187,5 @@ RUNGS: Sequence[LadderRung] = (
     LadderRung("roll over", "merge", _keep(3, 1, 0), tight=True, rolls_over=True),
     LadderRung("receipt", "merge", _keep(1, 1, 0), tight=True, rolls_over=True, bare=True),
 )
-"""From mild to drastic. `session.views.emergency_ladder` takes a snapshot before each, and measures
-it. None touches the system prompt, goals, pins or the newest message of a person."""
+"""The steps from mild to drastic. `session.views.emergency_ladder` takes a snapshot before each and
+measures it. None changes the system prompt, goals, pins or the newest user message."""

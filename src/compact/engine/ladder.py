@@ -1,24 +1,23 @@
-"""The ladder: what stays in view, found by rungs that always make progress, cheapest first.
+"""The ladder: choose what the prompt shows, by steps (rungs) that always make progress.
 
-`lay_out` decides which groups are in view within a limit, and in which form: word for word, masked
-(tool output as stubs), or clipped (head and tail of an oversized text).
+`lay_out` decides which groups fit a limit, and in which form: word for word, masked (a line
+replaces tool output), or clipped (head and tail of an oversized text). Cheap steps come first.
 
-1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
-   or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. What is marked important, whoever said it, as far as it fits beside a third of the room and the
-   newest words of a person; the plan says what does not. The newest 20 messages of a
-   person, or 10, where they take no more than a window has for them (`words`); then the first
-   request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
-   important that still fit (`lower keep counts`).
-3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
-   while they take no more than half of the room, older tool output masked (`mask`). A turn that
-   is too large is cut between its groups. The answer before a person's newest message stays whole
-   while the window has room for it: the limit is raised.
-4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
-5. `fill` and `extend`: what room is left goes to the newest masked output, then to the groups at
-   the cut, the last one clipped to measure.
+1. The floor: system prompt, pins and the newest user message, word for word. If it does not fit,
+   `CannotFit` is raised. Large tool results that cannot be separated from it are masked.
+2. Messages marked important, whoever wrote them, as far as they leave a third of the room and room
+   for the newest user messages. The plan names those that do not fit. Next, the newest 20 user
+   messages, or 10, if they fit in `words` tokens. Next, the first request. Last, the newest 20,
+   10, 6, 3 or 1 user messages, and the most important others that fit (`lower keep counts`).
+3. The newest groups that fit: recent turns and the newest tool pairs word for word while they take
+   at most half of the room, older tool output masked (`mask`). A turn that is too large is cut
+   between its groups. The answer before the newest user message stays whole while the window has
+   room for it: the limit is raised.
+4. A checkpoint covers everything before (`summarize`). The newest group may be clipped (`clip`).
+5. `fill` and `extend`: the room that is left goes to the newest masked output, then to the groups
+   before the cut; the last one may be clipped.
 
-Reads from the end of the log and stops at the cut: costs follow the window.
+The ladder reads from the end of the log and stops at the cut: its cost follows the window.
 """
 
 from __future__ import annotations
@@ -43,41 +42,42 @@ from compact.messages.policy import CompactPolicy
 from compact.text.speakers import speaker_of
 
 LEAST_CHECKPOINT = 96
-"""Tokens. Below this not even a receipt fits."""
+"""Fewest tokens for a checkpoint. In less, not even a receipt fits."""
 CHECKPOINT_SHARE = 0.75
-"""Largest share of what lies above the floor for the checkpoint."""
+"""The checkpoint takes at most this share of the room that the floor leaves."""
 FIRST_REQUEST_SHARE = 0.6
-"""The first request stays up to this share of the room beside the checkpoint."""
+"""The first request is kept if it takes at most this share of the room left by the checkpoint."""
 SMALL_REQUEST_SHARE = 0.4
-"""Up to this share of all room, the first request stays even if the checkpoint leaves less."""
+"""A first request up to this share of all room is kept even if the checkpoint leaves less."""
 USER_SHARE = 0.35
-"""Share of that room for older messages of a person."""
+"""Older user messages get at most this share of the room left by the first request."""
 VERBATIM_SHARE = 0.5
-"""Share of the tail's room for tool output word for word."""
+"""At most this share of the tail's room shows tool output word for word."""
 UNSEEN_SHARE = 0.36
-"""Share of the limit for output that no model has seen yet. It comes before older messages of a
-person and a record. A third is for its words, the rest for the calls it answers."""
+"""At most this share of the limit is reserved for tool output that no model has seen yet, before
+older user messages are kept. A third of the limit is for the output, the rest for its calls."""
 LAST_WORDS_SHARE = 0.5
-"""The newest group stays word for word up to this share of the room, if it is words alone."""
+"""A newest group without tool output stays word for word up to this share of the room."""
 COMPANION_SHARE = 0.1
-"""Share of the limit. Larger results beside the floor are masked."""
+"""Tool results kept only because the floor needs them are masked above this share of the limit."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
-"""The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
+"""How keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 WORDS_SHARES = (1 / 3, 1 / 2)
-"""Largest share of the room above the floor for all of these messages, and for half of them."""
+"""The newest user messages may take these shares of the room above the floor: all of them the
+first, half of them the second."""
 LEADING = 4
-"""An earlier checkpoint is looked for among so many messages at the start."""
+"""How many messages at the start are searched for an earlier checkpoint."""
 MARKED_SHARE = 0.25
-"""Share of what lies above the floor that important messages take before they raise the limit."""
+"""Important messages take this share of the room above the floor before they raise the limit."""
 MARKED_SPARE = 0.3
-"""Share of the possible raise that they may use. The rest keeps the prompt below the size at which
-a session is compressed again."""
+"""Important messages may use this share of the possible raise. The rest keeps the prompt below the
+size at which a session is compressed again."""
 MOST_LOOKED_AT = 10_000
-"""Messages at the end that are searched for important ones."""
+"""How many of the last messages are searched for important ones."""
 MOST_STEPS = 512
-"""Groups that are tried when spare room is filled."""
+"""How many groups are tried when spare room is filled."""
 FILL_LEAST = 40
-"""Tokens. Less room is not worth a clip."""
+"""Fewest tokens of room that are worth a clip."""
 
 
 Form = Literal["verbatim", "masked", "clipped"]
@@ -85,29 +85,29 @@ Form = Literal["verbatim", "masked", "clipped"]
 
 @dataclass(slots=True)
 class Piece:
-    """Messages of one group in view, in their form, closed as providers accept them."""
+    """Messages of one group, in the form in which the prompt shows them."""
 
     positions: tuple[int, ...]
     """Positions in the history. The other messages of the group are in another piece."""
     start: int
-    """Where the group starts."""
+    """Position of the group's first message."""
     shape: ClosedMessages
-    """How they are shown."""
+    """The messages as the prompt shows them."""
     whole: ClosedMessages
     """The messages word for word."""
     pairs: int = 0
-    """Tool results among them."""
+    """How many tool results the messages hold."""
     form: Form = "verbatim"
     spared: Message | None = None
-    """The message that keeps its words whatever happens to the others."""
+    """The message that stays word for word when the others are masked or clipped."""
     why: Reason = "recent"
-    """Why it is in view."""
+    """Why the prompt shows the piece."""
     cause: Cause = "large"
-    """Why a recent one is shortened, if it is."""
+    """Why a recent piece is shortened, if it is."""
     room: int = 0
-    """Tokens that were left for a recent one."""
+    """How many tokens were left for a recent piece."""
     held: int | None = None
-    """The position that it is held for; the others cannot be separated from it."""
+    """The message that the piece is held for; the others cannot be separated from it."""
     forms: GroupForms | None = None
     """The forms of the group, if the piece is all of it."""
 
@@ -118,51 +118,51 @@ class Piece:
 
     @property
     def tokens(self) -> int:
-        """Their tokens."""
+        """Tokens of the messages as they are shown."""
         return self.shape.tokens
 
     def show(self, shape: ClosedMessages, form: Form) -> None:
-        """Take another form."""
+        """Change the form in which the piece is shown."""
         self.shape, self.form = shape, form
 
 
 @dataclass(slots=True)
 class Layout:
-    """What is in view. The ladder fills it."""
+    """Which messages the prompt shows, and how. The ladder fills it."""
 
     limit: int
-    """Tokens for the view and the checkpoint together."""
+    """Most tokens for the messages shown and the checkpoint together."""
     since: int = 0
     """Everything before this position stays covered, except `spared`."""
     spared: frozenset[int] = frozenset()
-    """Positions before `since` that have been in view all along."""
+    """Positions before `since` that earlier compressions did not cover."""
     cut: int = 0
     """Everything before this position that is not held is covered."""
     held: dict[int, Piece] = field(default_factory=dict)
-    """What stays beside the tail, by position: system prompt, pins, messages of a person."""
+    """Pieces kept in addition to the tail, by position: system prompt, pins, user messages."""
     tail: list[Piece] = field(default_factory=list)
-    """The newest groups, newest first, without what is held."""
+    """The newest groups, newest first, without the held messages."""
     floor: dict[str, int] = field(default_factory=dict)
-    """Tokens of what may not be shortened, by part."""
+    """Tokens that may not be shortened, by part of the prompt."""
     recent: int = 0
     """Start of the recent turns that the policy wants; the cut may come after it."""
     users_kept: int = 0
     users_wanted: int = 0
     marked: list[int] = field(default_factory=list)
-    """Positions of important messages that did not fit beside the tail."""
+    """Positions of important messages that did not fit in addition to the tail."""
     tokens: int = 0
-    """Tokens in view, without the checkpoint."""
+    """Tokens of the messages shown, without the checkpoint."""
 
     def is_gone(self, position: int) -> bool:
         """Whether a message was covered by an earlier compression."""
         return position < self.since and position not in self.spared
 
     def hold(self, piece: Piece) -> None:
-        """Keep a piece in view beside the tail."""
+        """Keep this piece in the prompt in addition to the newest messages."""
         self.held.update(dict.fromkeys(piece.positions, piece))
         self.tokens += piece.tokens + (
             GAP_TOKENS if piece.pairs else 0
-        )  # may need a word behind it
+        )  # a message may have to follow
 
     def reach(self, piece: Piece) -> None:
         """Let the tail begin with this piece."""
@@ -171,12 +171,12 @@ class Layout:
         self.cut = piece.start
 
     def reshape(self, piece: Piece, shape: ClosedMessages, form: Form) -> None:
-        """Give a piece in view another form."""
+        """Show a piece in another form."""
         self.tokens += shape.tokens - piece.tokens
         piece.show(shape, form)
 
     def pieces(self) -> list[Piece]:
-        """Return everything in view in the order of the log."""
+        """Return all pieces that the prompt shows, in the order of the log."""
         rows = [p for p in (*self.beside(), *self.tail) if p.positions]
         return sorted(rows, key=lambda piece: piece.positions[0])
 
@@ -185,7 +185,7 @@ class Layout:
         return list({id(piece): piece for piece in self.held.values()}.values())
 
     def covered(self) -> list[int]:
-        """Return the positions from `since` on that the checkpoint stands in for, in order."""
+        """Return the positions from `since` on that the checkpoint replaces, in order."""
         found, start = list[int](), self.since
         for held in sorted(i for i in self.held if start <= i < self.cut):
             found.extend(range(start, held))
@@ -201,13 +201,13 @@ class Ladder:
         self, history: History, policy: CompactPolicy, stale: Collection[int] = ()
     ) -> None:
         self._stale = stale
-        """Positions of results that later ones have overtaken: they give way first."""
+        """Positions of tool results that later calls made outdated. They are shortened first."""
         self._history = history
         self._policy = policy
         self._counter = history.counter
         self._forms = forms_of(history)
         self._compacted = history.compacted
-        """What stands before a provider's own compaction it does not read."""
+        """Position of the provider's own compaction, or -1. The provider ignores all before it."""
         self._spare = 0
         """Tokens by which the limit may be raised for the newest group."""
 
@@ -220,10 +220,10 @@ class Ladder:
         words: int = 0,
         told: bool = False,
     ) -> Layout:
-        """Fill an empty layout and return it. `reserve` says how many of the tokens above the floor
-        the checkpoints get; the newest messages of a person take theirs first, up to `words`. Where
-        the checkpoint tells these messages with their answers (`told`), only the newest is held.
-        The limit is raised up to `hard` for these messages and for the newest group. A larger group
+        """Fill an empty layout and return it. `reserve` returns how many of the tokens above the
+        floor the checkpoints get. Before that, the newest user messages take up to `words` tokens.
+        If the checkpoint already tells these messages with their answers (`told`), only the newest
+        is held. The limit may rise up to `hard` for them and for the newest group. A larger group
         is clipped.
 
         Raises:
@@ -251,15 +251,15 @@ class Ladder:
         return layout
 
     def _words_first(self, layout: Layout, most: int) -> int:
-        """Tokens of half of the newest messages of a person, which come before important ones."""
+        """Count half of the newest user messages, which come before important ones."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
         newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
         tokens = sum(map(self._history.tokens, newest))
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
-        """Tokens of the newest group if it is words alone and small enough. It is not cut to make
-        room for older messages.
+        """Return the newest group's tokens if it has no tool output and is small enough. It is not
+        cut to make room for older messages.
         """
         piece = next(self._pieces(layout), None)
         if piece is None or piece.pairs or layout.since:
@@ -268,14 +268,14 @@ class Ladder:
         return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
-        """Tokens reserved for a newest group of unseen output that no raised limit fits."""
+        """Return the tokens to reserve for a newest group that even a raised limit does not fit."""
         piece = next(self._pieces(layout), None)
         if piece is None or not piece.pairs or piece.tokens <= self._spare:
             return 0
         return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
 
     def floor(self, *, but: int | None = None) -> int:
-        """Return the tokens of what may not be shortened, without the message at `but`."""
+        """Return the tokens that may not be shortened, without those of the message at `but`."""
         layout = Layout(sys.maxsize)
         self._hold_floor(layout)
         left_out = self._history.tokens(but) if but is not None and but in layout.held else 0
@@ -288,7 +288,7 @@ class Ladder:
             parts["pins"] += self._hold_compaction(layout, self._compacted)
         for position in history.fixed:
             if position <= self._compacted and history[position].has_compaction:
-                continue  # of several the newest stands for the others
+                continue  # only the newest compaction counts
             system = history[position].role in SYSTEM_ROLES
             why: Reason = "system" if system else "pin"
             parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
@@ -301,7 +301,7 @@ class Ladder:
             raise CannotFit(parts, layout.limit)
 
     def _hold_compaction(self, layout: Layout, position: int) -> int:
-        """Keep a provider's own compaction without the words beside it; return its tokens."""
+        """Keep only a provider's own compaction from its message; return the tokens."""
         self._hold(layout, position, "compaction")
         piece, message = layout.held[position], self._history[position]
         sealed = [p for p in message.parts if isinstance(p, Opaque) and is_compaction(p.raw)]
@@ -312,7 +312,7 @@ class Ladder:
         return piece.tokens
 
     def _hold_opening(self, layout: Layout) -> None:
-        """Keep a message of a person before such a compaction where the format needs one."""
+        """Keep a user message before a provider's compaction if the format needs one."""
         history, compacted = self._history, self._compacted
         if compacted < 0 or not history.wire.rules.has_turns:
             return
@@ -325,17 +325,17 @@ class Ladder:
             self._hold(layout, opening, "compaction")
 
     def _refuse_rest(self, layout: Layout) -> None:
-        """Refuse a floor that leaves no room for a checkpoint.
+        """Refuse a floor that leaves no room for a checkpoint, unless it is the whole history.
 
         Raises:
-            CannotFit: there is something beside the floor.
+            CannotFit: there are other messages than the floor.
         """
         if len(layout.held) < len(self._history):
             floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
             raise CannotFit(floor, layout.limit)
 
     def _hold(self, layout: Layout, position: int, why: Reason) -> int:
-        """Keep a message and what cannot be parted from it; return the tokens."""
+        """Keep a message and those that cannot be separated from it; return the tokens."""
         piece = self._piece(self._forms.of(self._inseparable(position)), layout)
         if not piece.positions:
             return 0
@@ -357,15 +357,15 @@ class Ladder:
         return group_at(self._history, position)
 
     def _is_mixed(self, position: int, most: int) -> bool:
-        """Whether words of a person stand in one message with large tool results."""
+        """Whether one message holds both user text and large tool results."""
         message = self._history[position]
         large = self._history.tokens(position) > most
         return large and bool(message.tool_results) and bool(message.text)
 
     def _hold_words(self, layout: Layout, above: int, most: int) -> None:
-        """Keep the newest messages of a person up to `most` tokens: all that the policy names
-        within a third of the room, else half of them within half of it. The limit is raised for
-        these.
+        """Keep the newest user messages, up to `most` tokens in all. Keep as many as the policy
+        says if a third of the room holds them, else half as many if half of it does. Only the
+        second may raise the limit.
         """
         free = max(0, above - self.unseen(layout))
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
@@ -395,7 +395,7 @@ class Ladder:
         layout.users_kept = sum(1 for p in newest if p in layout.held)
 
     def _hold_checkpoint(self, layout: Layout, room: int) -> int:
-        """Keep a checkpoint at the start that nobody will summarize again; return its tokens."""
+        """Keep a checkpoint at the start, if no summary will include it; return its tokens."""
         for position in range(min(len(self._history), LEADING)):
             if speaker_of(self._history[position]) == "checkpoint":
                 fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
@@ -403,7 +403,7 @@ class Ladder:
         return 0
 
     def _persons(self, layout: Layout) -> Iterator[int]:
-        """Yield the messages of a person that can be in view, newest first."""
+        """Yield the user messages that the prompt can show, newest first."""
         since = max(layout.since, self._compacted)
         yield from takewhile(lambda p: p >= since, self._history.persons())
         spared = (p for p in sorted(layout.spared)[::-1] if p > self._compacted)
@@ -417,8 +417,8 @@ class Ladder:
         return self._hold(layout, first, "first request")
 
     def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
-        """Keep a first request that is small beside all of the room, although little is left beside
-        the checkpoint; return its tokens.
+        """Keep a first request that is small compared with all of the room, even if the checkpoint
+        leaves little; return its tokens.
         """
         first = self._request_to_hold(layout)
         if first is None:
@@ -430,14 +430,14 @@ class Ladder:
         return self._hold(layout, first, "first request") if is_small else 0
 
     def _request_to_hold(self, layout: Layout) -> int | None:
-        """The first request, if the policy wants it and it is not in view yet."""
+        """Return the first request if the policy wants it and it is not held yet."""
         first = self._history.first_request() if self._policy.pin_first_request else None
         if first is None or first in layout.held or first < self._compacted:
             return None
         return None if layout.is_gone(first) else first
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
-        """Keep as many of the newest messages of a person as a step allows; return their tokens."""
+        """Keep as many of the newest user messages as fit the budget; return their tokens."""
         for step in KEEP_STEPS:
             count = max(1, round(self._policy.keep_user_messages * step))
             chosen = [p for p in newest[:count] if p not in layout.held]
@@ -446,9 +446,9 @@ class Ladder:
         return 0
 
     def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
-        """Keep important messages, the most important first, beside a third of the room above the
-        floor and `words` tokens; return what lies above the floor then. The limit is raised beyond
-        a share.
+        """Keep important messages, the most important first. A third of the room above the floor
+        and `words` tokens stay free. Beyond a share of the room, raise the limit. Return the room
+        above the floor that is left.
         """
         spare = int(self._spare * MARKED_SPARE)
         left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
@@ -466,14 +466,14 @@ class Ladder:
         return layout.limit - layout.tokens
 
     def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
-        """Keep the most important of the other messages of a person that fit."""
+        """Keep the most important of the other user messages that fit."""
         rest = [p for p in newest if p not in layout.held]
         for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
             if self._history.tokens(position) <= budget:
                 budget -= self._hold(layout, position, "words")
 
     def _hold_tail(self, layout: Layout, room: int) -> None:
-        """Show the newest groups as far as they fit. Only the newest may raise the limit."""
+        """Show the newest groups that fit. Only the newest may raise the limit."""
         policy, verbatim = self._policy, int(room * VERBATIM_SHARE)
         masks, pairs, unseen = policy.strategy != "off", 0, self.unseen(layout)
         layout.cut = len(self._history)
@@ -507,7 +507,7 @@ class Ladder:
             layout.reach(piece)
 
     def _is_stale(self, piece: Piece) -> bool:
-        """Whether later calls overtook all tool output of a group."""
+        """Whether later calls made all tool output of a group outdated."""
         results = [i for i in piece.positions if self._history[i].tool_results]
         return bool(results) and all(i in self._stale for i in results)
 
@@ -515,7 +515,7 @@ class Ladder:
         return (self._piece(forms, layout) for forms in self._forms.from_end(stop))
 
     def _piece(self, forms: GroupForms, layout: Layout) -> Piece:
-        """The messages of a group that are not held yet, word for word."""
+        """Return the group's messages that are not held yet, word for word."""
         group, history = forms.group, self._history
         positions = tuple(i for i in group if i not in layout.held)
         if len(positions) == group.stop - group.start:
@@ -557,7 +557,7 @@ class Ladder:
                 piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
                 return True
             weights = {i: sizes[i] * (2 if messages[i].tool_results else 1) for i in chosen}
-            longest = max(weights, key=weights.__getitem__, default=None)  # results before words
+            longest = max(weights, key=weights.__getitem__, default=None)  # results first
             if longest is None:
                 break
             words = piece.spared is None
@@ -573,8 +573,8 @@ class Ladder:
         return False
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
-        """Use spare room: show masked output again, newest first. The last piece is clipped to
-        measure if `clip` is set; the newest group always is. Return the room that remains.
+        """Use spare room to show hidden output again, newest first. The newest group is clipped to
+        fit if needed; with `clip`, so are the others. Return the room that is left.
         """
         most = layout.tokens + room
         short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
@@ -589,14 +589,14 @@ class Ladder:
         return most - layout.tokens
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
-        """Show more of a shortened piece: clip the original to its tokens plus the room."""
+        """Show more of a shortened piece: clip the original to the piece's tokens plus the room."""
         other = replace(piece, shape=piece.whole, form="verbatim")
         if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
             layout.reshape(piece, other.shape, "clipped")
 
     def extend(self, layout: Layout, room: int) -> int:
-        """Show groups at the cut while they fit, the last one clipped. Skip what does not fit.
-        Return the room that remains.
+        """Show more groups before the cut while they fit, and clip or mask larger ones. Skip those
+        that still do not fit. Return the room that is left.
         """
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
             if room < FILL_LEAST or piece.start < self._compacted:
@@ -614,7 +614,7 @@ class Ladder:
 
 
 def _is_held(tail: Sequence[Piece]) -> bool:
-    """Whether the tail holds only pieces without messages: the newest words of a person are held,
-    and the answer before them is the newest group.
+    """Whether the tail's pieces are all empty: the newest user message is held elsewhere, so the
+    answer before it is the newest group.
     """
     return not any(piece.positions for piece in tail)

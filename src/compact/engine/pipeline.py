@@ -1,4 +1,4 @@
-"""The pipeline: a compression as its six  Start reading here."""
+"""The pipeline: a compression as its six stages. Start reading here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from compact.messages.sessions import Piece
 
 
 class Drafted(NamedTuple):
-    """The parts of a proposal, kept so that a person may rewrite stories."""
+    """The parts of a proposal, kept so that the user may rewrite summaries."""
 
     selection: Selection
     rows: Sequence[tuple[Task, Judged]]
@@ -50,34 +50,34 @@ class Drafted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The result of a compression: the plan with its context, and the recipe. Nothing is in force
-    until the caller commits it.
+    """The result of a compression: the plan with its context, and the recipe to build it again.
+    Nothing changes until the caller commits it.
     """
 
     plan: Plan
     at: int
     """How many messages the history had at the start."""
     number: int = 1
-    """How many compressions led to it, including those of another window whose checkpoints it took
-    over."""
+    """How many compressions led to this result, including those of another window whose checkpoints
+    were taken over."""
     cut: int = 0
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     asked: int = 0
-    """Summaries that the summarizer was asked for."""
+    """How many summaries the summarizer was asked for."""
     replaced: int = 0
-    """Summaries that the extractive one replaces: none came, or the gate refused it."""
+    """How many summaries the extractive one replaces: none came, or the gate refused it."""
     failed: int = 0
-    """Those that count as failures of the summarizer: all that were not just too long."""
+    """How many answers count as failures: those that were not merely too long."""
     is_down: bool = False
     """Whether the summarizer did not answer at all."""
     news: tuple[Event, ...] = ()
-    """Events for when it comes into force."""
+    """Events to emit when the result is committed."""
     drafted: Drafted | None = field(default=None, repr=False)
-    """Its parts. None if everything fits."""
+    """The parts of the proposal. None if everything fits."""
 
     def tell(self, emit: Emit) -> None:
-        """Emit the events, once it is in force."""
+        """Emit the events, once the result is committed."""
         for event in self.news:
             emit(event.model_copy(update={"at": clock_and_ids.now()}))
 
@@ -103,7 +103,7 @@ async def compress(
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant.
-        CompressionFailed: a stage broke. The error names the stage. Nothing was changed.
+        CompressionFailed: a stage failed. The error names it. Nothing was changed.
     """
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
@@ -149,12 +149,12 @@ async def compress(
 
 
 def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
-    """Return the proposal with stories by a person, by the ids of new checkpoints. The gate judges
-    them within the same budget.
+    """Return the proposal with summaries that the user wrote, by the ids of new checkpoints. The
+    gate judges them within the same budget.
 
     Raises:
         NotFound: there is no such checkpoint, or it is only a receipt.
-        SummaryRejected: the gate refuses a story, or the context no longer fits.
+        SummaryRejected: the gate refuses a summary, or the context no longer fits.
     """
     found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
     if found is None or not stories:
@@ -178,7 +178,7 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
 
 
 def rooms_of(proposal: Proposal) -> dict[str, int]:
-    """Return the tokens for a story by a person, by checkpoint id: at least those of its level."""
+    """Return the tokens for a user's summary, by checkpoint id: at least those of its level."""
     if proposal.drafted is None:
         return {}
     caps = proposal.drafted.selection.standing.caps
@@ -200,8 +200,8 @@ def _tasks(proposal: Proposal) -> dict[str, Task]:
 def _selected(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> tuple[Selection, int]:
-    """Choose again, up to twice, if another thread appended meanwhile. Afterwards the mixture is
-    refused when it is committed.
+    """Choose what stays, and again up to twice if another thread appended meanwhile. After that,
+    the commit refuses the mixture.
     """
     for _ in range(3):
         at = len(history)
@@ -227,7 +227,7 @@ def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Ju
 
 @contextmanager
 def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
-    """Announce a stage; an error in it becomes one that names the stage."""
+    """Announce a stage, and name the stage in any error that it raises."""
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
     with failing_at(stage):
         yield
@@ -270,8 +270,8 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
 
 
 def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
-    """Return the plan for a prompt of `total` tokens that fits. Only unanswered calls are closed.
-    None if it no longer fits with them closed.
+    """Return the plan for a prompt of `total` tokens that fits. Only calls without results are
+    closed. Return None if the prompt no longer fits after that.
     """
     before, notes = total, 0
     messages: list[tuple[int | None, Message]] = []

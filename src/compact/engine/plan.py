@@ -33,7 +33,7 @@ REASONS: Mapping[Reason, str] = {
     "room": "there was room for it",
     "compaction": "it is a provider's own compaction of everything before it",
 }
-"""Why a message is in view, in words; of the newest messages `steps` says it."""
+"""Why the prompt shows a message, in words. For the newest messages `steps` says why."""
 _FORMS: Mapping[str, str] = {
     "masked": "of its tool output a stub is shown",
     "clipped": "there was room for head and tail only",
@@ -69,10 +69,11 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     fates: Mapping[int, Fate] = Field(default_factory=dict)
     """Position → fate of the message; positions not listed are covered."""
     reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
-    """Position of a message in view → the reason, and the position of the message it is kept for.
-    The two differ if they cannot be separated, like a call and its result."""
+    """Position of a message in the prompt → the reason, and the position of the message it is kept
+    for. The two positions differ if messages cannot be separated, like a call and its result."""
     steps: Mapping[int, str] = Field(default_factory=dict)
-    """Position of one of the newest messages → what a rung did, and the tokens it decided by."""
+    """Position of one of the newest messages → what a step of the ladder did, and the token counts
+    that led to this."""
     why: str = ""
     """Why less was done than requested."""
     context: ActiveContext
@@ -80,7 +81,7 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     exact: bool
 
     def owned(self) -> Self:
-        """The same for somebody else: what is in its context is its own."""
+        """Return a copy whose context belongs to the receiver."""
         return self.model_copy(update={"context": self.context.owned()})
 
     @property
@@ -102,9 +103,9 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
 
     def why_of(self, position: int) -> str:
-        """The fate of the message at this position, and why: `masked: tool output older than the
-        newest 4 pairs; 1,240 of 3,000 tokens were needed`. Tokens are those of its group, word for
-        word, and of the room that was left for it.
+        """Return the fate of a message, and why: `masked: tool output older than the newest 4
+        pairs; 1,240 of 3,000 tokens were needed`. The tokens are those of its group word for word,
+        and the room that was left for it.
 
         Raises:
             NotFound: the history had no such message.
@@ -146,7 +147,7 @@ class Plan(BaseModel, frozen=True, defer_build=True):
         return tuple(c.written for c in made if c.number == last.number and not c.parents)
 
     def explain(self) -> str:
-        """The plan in words, one line per rung, and one for each checkpoint that a model wrote."""
+        """Return the plan in words: a line per rung, and per checkpoint that a model wrote."""
         sign = "" if self.exact else "about "
         before = "more than the limit" if self.tokens_before is None else f"{self.tokens_before:,}"
         lines = [
@@ -171,7 +172,7 @@ class Plan(BaseModel, frozen=True, defer_build=True):
 
 
 def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
-    """Return a plan; fields that follow from history and context are filled in."""
+    """Build a plan. Fields that follow from history and context are filled in."""
     said = {"why": _unread(history), **said}
     return Plan(
         tokens_after=context.tokens,
@@ -184,7 +185,7 @@ def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # n
 
 
 def _unread(history: History) -> str:
-    """Say what is lost if the model that is asked is not of the provider that compacted."""
+    """Say that the current model cannot read another provider's compaction, if so."""
     at = history.newest_compaction
     if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
         return ""
@@ -195,19 +196,21 @@ def _unread(history: History) -> str:
 
 
 def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
-    """Return the plan if nothing is done: the context fits, or `why` says the reason."""
+    """Build the plan if nothing is done: the context fits, or `why` gives the reason."""
     return plan_of(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
 
 
 def weighed(plan: Plan, asked: int) -> Plan:
-    """Return the plan of a requested compression; it says why more is left than asked."""
+    """Return the plan of a requested compression, with the reason if the result is larger than
+    requested.
+    """
     if plan.why or plan.tokens_after <= asked:
         return plan
     return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
 
 
 def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
-    """Say why a context of so many tokens is not made smaller."""
+    """Say why a context of this many tokens cannot be made smaller."""
     parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
     return (
         f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"

@@ -26,19 +26,19 @@ from compact.text.speakers import own_words_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A checkpoint to write: the request, and what the checkpoint will stand in for."""
+    """A checkpoint to write: the request, and what the checkpoint will replace."""
 
     level: Level
     request: SummaryRequest | None
-    """None where a receipt is enough."""
+    """None if a receipt is enough."""
     source_tokens: int | None
-    """Tokens of what it is made from. None if not all were counted."""
+    """Tokens of the text to summarize. None if not all were counted."""
     sources: tuple[Checkpoint, ...] = ()
-    """Checkpoints that it replaces."""
+    """Checkpoints that the new one replaces."""
     positions: Sequence[int] = ()
-    """Messages that no earlier checkpoint covers."""
+    """Positions of messages that no earlier checkpoint covers."""
     part: tuple[int, int] | None = None
-    """Start and end of the span if it is one of several. The end is not included."""
+    """Start (included) and end (not included) of the span if it is one of several."""
     unread: int = 0
     """How many of the messages were not read."""
     room: int = 0
@@ -46,14 +46,15 @@ class Task:
 
 
 MOST_OF_SOURCE = 0.25
-"""A summary that is told in full takes at most this share of its source."""
+"""If a mode lowers the room, a summary first gets at most this share of its source."""
 STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
-"""A story by a model takes at most this part of its source, and at most so many tokens. Longer
-stories repeat themselves."""
+"""A model's summary takes at most one part in the first number of its source, and at most the
+second number of tokens. Longer ones repeat themselves."""
 REBUILD = 2
-"""An aged checkpoint is written from the history if its span is at most so many usable windows."""
+"""An aged checkpoint is written from the history if its span has at most this many usable
+windows."""
 SLACK = 12
-"""Tokens left free, because counts in the heading may grow by a digit."""
+"""Tokens left free, because numbers in the heading may grow by a digit."""
 
 
 def prepare(selection: Selection) -> list[Task]:
@@ -68,7 +69,7 @@ def prepare(selection: Selection) -> list[Task]:
     if not (new and live and new[-1] < selection.layout.since):
         tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
         return [*tasks, *_summaries_of_new(selection, new)] if new else tasks
-    # only messages that were kept so far leave the view: the newest checkpoint takes them over
+    # only messages that were kept until now are covered: the newest checkpoint takes them over
     last = next((r for r in rewrites if live[-1] in r.sources), None)
     if last is None:
         last = Rewrite((live[-1],), live[-1].level, max(LEAST_CAP, live[-1].token_count))
@@ -77,14 +78,14 @@ def prepare(selection: Selection) -> list[Task]:
 
 
 def _newly_covered(selection: Selection) -> list[int]:
-    """Return in order the positions that leave the view and have no checkpoint yet."""
+    """Return in order the positions that the prompt no longer shows and no checkpoint covers."""
     layout = selection.layout
     released = sorted(i for i in layout.spared if i not in layout.held)
     return released + layout.covered()
 
 
 def composer_of(selection: Selection) -> Composer:
-    """Return what composes the record for the view."""
+    """Return the composer of the record for what the prompt shows."""
     assert selection.notes is not None, "a summary is asked for"
     seen = _seen(selection)
     if selection.composed is None or selection.composed[0] is not seen:
@@ -110,14 +111,14 @@ def _seen(selection: Selection) -> VisibleText:
 
 
 def _staying(selection: Selection) -> list[ClosedMessages]:
-    """The checkpoints that are not rewritten."""
+    """Return the checkpoints that are not rewritten."""
     stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
     return forms_of(selection.history).standing(stays)
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
-    """Return the tasks for what is newly covered. Usually that is one. A session that was loaded
-    whole gets one for each level, within its cap. The newest may take what the others leave.
+    """Return the tasks for what is newly covered, usually one. A session that was loaded whole gets
+    one for each level, within its cap. The newest may take what the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
     if not standing.is_session:
@@ -163,7 +164,7 @@ def _summary_of_part(
     reach = part or (standing.cut, selection.layout.cut)
     request = _request(selection, read, record, level, cap, reach)
     if part is not None and notes is not None and notes.items.forgotten > part[0]:
-        anew = {"notes": None, "reach": (0, 1 << 60)}  # they forgot too much: they are read again
+        anew = {"notes": None, "reach": (0, 1 << 60)}  # the notes forgot too much: read again
         request = request.model_copy(update=anew)
     unread = len(new) - len(read)
     size = None if unread else source
@@ -196,8 +197,8 @@ def _request(
 
 
 def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
-    """Return the redacted messages at these positions, lazily where notes were taken of them. Their
-    secrets are known then, so reading them again finds no new one.
+    """Return the redacted messages at these positions. They are read lazily if notes were taken of
+    them: their secrets are known then.
     """
     history, notes = selection.history, selection.notes
     messages = LazyMessages(lambda: [history.redacted(i) for i in positions])
@@ -207,15 +208,13 @@ def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Messa
 
 
 def _asked_of_model(selection: Selection, cap: int) -> int:
-    """Tokens that a model is asked for. A small model writes badly at length; the extracted story
-    does not.
-    """
+    """Return how many tokens to ask a model for. A small model writes badly at length."""
     share = selection.policy.level_share
     return min(cap, max(LEAST[selection.policy.new_level], int(cap * share)))
 
 
 def _room_of_new(selection: Selection, source: int) -> int:
-    """Tokens for the new checkpoint, without its heading."""
+    """Return the tokens for the new checkpoint, without its heading."""
     layout, standing = selection.layout, selection.standing
     heading = _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
@@ -229,7 +228,7 @@ def _room_of_new(selection: Selection, source: int) -> int:
 
 
 def _wishes(selection: Selection) -> dict[str, Any]:
-    """The fields that every request has: strategy, mode, guidance, goals."""
+    """Return the fields that every request has: strategy, mode, guidance, goals, tasks."""
     policy, standing = selection.policy, selection.standing
     redacted = partial(redact_text, known=selection.history.secrets)
     return {
@@ -242,7 +241,7 @@ def _wishes(selection: Selection) -> dict[str, Any]:
 
 
 def _wanted(room: int, source: int, weights: KindWeights) -> int:
-    """Tokens to use of the room. Fewer where the source has little to say."""
+    """Return how much of the room to use: less if the mode wants a short summary."""
     if weights.room < 1:
         room = int(min(room, source * MOST_OF_SOURCE) * weights.room)
     return max(24, room)
@@ -250,8 +249,8 @@ def _wanted(room: int, source: int, weights: KindWeights) -> int:
 
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
     """Return the task for an aged checkpoint and the messages at `more`. It is written from the
-    history where that is not too much to read again. Otherwise, and for the words of a person, it
-    is written from the checkpoints.
+    history if that is not too long. Otherwise, and if the user wrote a summary, it is written from
+    the checkpoints.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     kept = _redacted_view(selection)  # first: what it gives away is known
@@ -270,7 +269,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     first = min(c.span.first for c in sources)
     notes = selection.notes
     if notes is not None and (by_person or notes.items.forgotten > first):
-        notes = None  # a person's words are not in it, or it has forgotten too much: read again
+        notes = None  # the notes lack the user's summary, or forgot too much: read again
     request = SummaryRequest.model_construct(
         kept=kept,
         messages=messages,
@@ -285,7 +284,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
 
 
 def _answers(layout: Layout, history: History) -> dict[str, str]:
-    """Return what a person in view answered to a message that leaves the view."""
+    """Return the user's answers that stay in the prompt, by the ids of messages that do not."""
     found: dict[str, str] = {}
     for position in layout.held:
         asked = position - 1
@@ -304,7 +303,7 @@ def _heading_tokens(selection: Selection) -> int:
 
 
 def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> MessagesInView:
-    """Return these checkpoints and the view behind them, without secrets."""
+    """Return these checkpoints and the messages after them, with secrets redacted."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]
     same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))

@@ -1,8 +1,8 @@
-"""The fold: an active context as later messages follow it, one by one.
+"""The fold: an active context that grows by later messages, one by one.
 
-A projection is taken as it is. Later messages are appended, and nothing before them is looked at
-again. A note answers an open call until its result comes. The system prompt of a session stands
-first; goals stand after the system messages of the history.
+A projection (a compressed view) is taken as it is. Later messages are appended, and nothing before
+them is looked at again. A note answers an open call until its result comes. The session's system
+prompt comes first; goals come after the history's system messages.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from compact.messages.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.messages.sessions import CheckpointRef, Projection, Run, Shown
 
 NEAR = 4
-"""A late result is put at its call among so many later messages."""
+"""A late result moves to its call if at most this many messages came between."""
 
 
 class RequestExtras(NamedTuple):
-    """What is sent beside the messages, as the caller gave it."""
+    """What is sent in addition to the messages, as the caller gave it."""
 
     system: str | tuple[Mapping[str, Any], ...] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -42,7 +42,7 @@ class RequestExtras(NamedTuple):
         system: str | Sequence[Mapping[str, Any]] | None,
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> RequestExtras:
-        """Return copies of what the caller gave."""
+        """Build the extras from copies of what the caller gave."""
         if system is not None and not isinstance(system, str):
             system = tuple(map(copied, system))
         return cls(system or None, tuple(map(copied, tools or ())))
@@ -61,8 +61,8 @@ class _Note(NamedTuple):
 
 
 class Fold:
-    """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them,
-    goals and our own system prompt (`opening`) included. `strict_turns` is for servers that refuse
+    """The messages to send, and their tokens. `overhead_tokens` counts the rest of the prompt,
+    including goals and our own system prompt (`opening`). `strict_turns` is for servers that refuse
     two adjacent messages of one role.
     """
 
@@ -84,23 +84,23 @@ class Fold:
         self.overhead_tokens = overhead_tokens
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.seen = 0
-        """Messages of the history that it holds or has passed."""
+        """How many messages of the history the fold holds or has passed."""
         self._tokens = self.overhead_tokens
         """Tokens of the prompt without the note for open calls."""
         self._messages: list[Message] = []
         self._places: list[int | None] = []
-        """Position of each message in the history. None for our own."""
+        """Position of each message in the history; our own have None."""
         self._rendered = Originals()
-        """The dictionaries of the provider for each message."""
+        """The provider's dictionaries for each message."""
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._noted: _Note | None = None
         self._ids: set[str] = set()
-        """Ids of the calls in view."""
+        """Ids of the calls in the prompt."""
         self._has_twins = False
         """Whether two calls share an id, so that they are numbered when sent."""
         self.recalled: Mapping[int, Message] = {}
-        """What memory recalled for messages, by position. It stands before them."""
+        """What memory recalled for messages, by position. It comes before the message."""
         self.recalled_tokens = 0
 
     @property
@@ -109,9 +109,9 @@ class Fold:
         return self._tokens + (self._noted_now().tokens if self._open else 0)
 
     def take(self, projection: Projection, *, counted: bool = False) -> None:
-        """Go on from a projection. A note for a call that is still open at its end is removed.
-        `counted` says that the tokens of the projection come from this counter; otherwise its
-        messages are counted here.
+        """Start again from a projection. If it ends with a note for a call that is still open, the
+        note is removed. `counted` says that the projection's tokens come from this counter;
+        otherwise its messages are counted here.
         """
         history = self._history
         rows = list(_placed(projection, history))
@@ -149,7 +149,7 @@ class Fold:
         self._render_all()
 
     def _goes_behind(self, at: int, position: int | None) -> bool:
-        """Whether the message at that index only follows the one before it."""
+        """Whether rendering the message at that index changes nothing before it."""
         before = self._places[at - 1] if at else None
         return (
             at == len(self._places) - 1
@@ -172,7 +172,7 @@ class Fold:
         return in_turns(placed) if self._strict_turns else sent_placed(placed)
 
     def _words_before(self, at: int) -> int:
-        """Tokens of a filler that strict turns need before that message."""
+        """Count the filler that strict turns need before that message."""
         if not self._strict_turns or at == 0:
             return 0
         return GAP_TOKENS * lacks_answer(self._messages[at - 1], self._messages[at])
@@ -185,8 +185,8 @@ class Fold:
         return [(None, found)]
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
-        """Return a counter for the messages of a projection, by known counts where they are
-        whole.
+        """Return a function that counts a projection's messages. It reuses known counts for
+        messages that are shown in full.
         """
         runs = (piece for piece in projection.pieces if isinstance(piece, Run))
         whole = {position for run in runs for position in range(run.first, run.last + 1)}
@@ -247,7 +247,7 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Put late results in place of the note for their calls; return whether it was near."""
+        """Replace a nearby note by the late results of its calls; return whether there was one."""
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]
@@ -291,7 +291,7 @@ class Fold:
         return reply is not None and message.reply_id == reply
 
     def _close(self) -> None:
-        """Answer open calls by a note: somebody went on without their results."""
+        """Answer open calls by a note, since the conversation went on without their results."""
         note = self._noted_now()
         self._open = {}
         self._push(note.message, note.tokens, None)
@@ -311,7 +311,7 @@ class Fold:
         return leading
 
     def placed(self) -> list[tuple[int | None, Message]]:
-        """Return the messages without goals and opening, each with its position."""
+        """Return all messages except goals and opening, each with its position."""
         note = [(None, self._noted_now().message)] if self._open else []
         return [*zip(self._places, self._messages, strict=True), *note]
 
@@ -331,7 +331,7 @@ class Fold:
         return [message for _, message in self._all_placed()]
 
     def rendered(self) -> list[dict[str, Any]]:
-        """Return the messages as dictionaries of the provider, the caller's own copies."""
+        """Return the messages as the provider's dictionaries, as copies for the caller."""
         render = self._history.wire.render
         if self._strict_turns or self._has_twins:
             return copied(render([message for _, message in self.sent(self._all_placed())]))
@@ -344,7 +344,7 @@ class Fold:
         return [*copied(render(self._opening)), *out] if self._opening else out
 
     def context(self) -> ActiveContext:
-        """Return the active context, the caller's own copy."""
+        """Return a copy of the active context for the caller."""
         placed = self._all_placed()
         context = ActiveContext(
             messages=tuple(message for _, message in placed),
@@ -373,7 +373,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
 def pieces_of(
     shown: Sequence[tuple[int | None, Message]], history: History
 ) -> tuple[Run | Shown | CheckpointRef, ...]:
-    """Return the recipe of messages in view, each with its position; None for our own."""
+    """Return the recipe of these messages, each with its position; our own have None."""
     pieces: list[Run | Shown | CheckpointRef] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None

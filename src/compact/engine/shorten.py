@@ -1,8 +1,8 @@
-"""How one message is made shorter in view. Its original stays in the history under its id.
+"""Shorten single messages in the prompt. The originals stay in the history under their ids.
 
-`masked` replaces tool output by a stub. `clipped` keeps head and tail of the longest text. `closed`
-answers open calls and turns results without a call into notes, so that no provider refuses the
-prompt. `put_aside` serves a person who put a message aside. Callers decide which message is
+`masked` replaces tool output by a line (a stub). `clipped` keeps head and tail of the longest text.
+`closed` answers open calls and turns results without a call into notes, so that no provider refuses
+the prompt. `put_aside` shortens a message that the user put aside. Callers decide which message is
 shortened and how far: `engine.ladder`, `session.recall`.
 """
 
@@ -34,13 +34,13 @@ from compact.patterns import regex
 from compact.text.said_within import words_within
 
 STUB_TOKENS = 48
-"""Shorter tool output is left alone: a stub would be no shorter."""
+"""Tool output of at most this many tokens is left alone: a stub would be no shorter."""
 LONG_ARGUMENT_CHARS = 600
-"""Longer strings in the arguments of an old call are clipped."""
+"""Longest string, in characters, in an old call's arguments. Longer ones are clipped."""
 HEAD_SHARE = 0.6
 """Share of a clipped text that is its head; the rest is its tail."""
 ORPHAN = "[tool result that does not follow its call"
-"""How the note begins that replaces a result without a call."""
+"""Start of the note that replaces a result without a call."""
 _ANSWERED = "-unanswered"
 _INJECTED = MessageMetadata(source="injected")
 NO_RESULT = (
@@ -56,10 +56,10 @@ def masked(
     *,
     reasoning: bool = False,
 ) -> Message:
-    """The message with its long tool output as stubs, long call arguments clipped, and without
-    reasoning unless that is wanted. A result with a person's words in it stays.
+    """Replace long tool output by stubs, clip long call arguments, and drop reasoning unless it is
+    wanted. A result that holds the user's words stays.
 
-    `calls` are the calls by their ids. Returns the same message where nothing gets shorter.
+    `calls` are the calls by their ids. Returns the same message if nothing gets shorter.
     """
     if isinstance(message.content, str):
         return message
@@ -78,7 +78,7 @@ def masked(
 
 
 def without_reasoning(message: Message) -> Message:
-    """The message without reasoning parts, unless it has nothing else."""
+    """Return the message without its reasoning, unless it has nothing else."""
     if isinstance(message.content, str):
         return message
     kept = [p for p in message.content if not isinstance(p, Thinking)]
@@ -109,7 +109,7 @@ def _masked_part(
 
 
 def _clipped_call(call: ToolCall) -> ToolCall:
-    """The call with each long string argument cut to its head."""
+    """Cut each long string argument of a call to its head."""
     arguments = _arguments(call)
     short = with_texts(arguments, _cut_head) if arguments else arguments
     return call if short == arguments else _call_with(call, short)
@@ -123,7 +123,7 @@ def _cut_head(value: str) -> str:
 
 
 def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
-    """The call with its longest arguments clipped towards `max_tokens`."""
+    """Clip the longest arguments of a call towards `max_tokens`."""
     for _ in range(8):  # strings, the longest first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
@@ -154,7 +154,7 @@ def _call_with(call: ToolCall, arguments: object) -> ToolCall:
 
 
 def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
-    """The provider's block with other arguments, as text or as an object like before."""
+    """Put other arguments into the provider's block, as text or as an object as before."""
     if call.raw is None:
         return None
     for key in ("input", "arguments"):
@@ -168,9 +168,9 @@ def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any]
 
 
 def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
-    """Return head and tail of a text within `max_tokens`, with a line between that says what is
+    """Return head and tail of a text within `max_tokens`, and between them a line that says what is
     missing. `reference` names the original. A text that fits, or is no longer than that line, is
-    returned whole. If nothing else fits, only the line is returned.
+    returned whole. If there is no room for head and tail, only the line is returned.
     """
     total = counter.text(text)
     if total <= max_tokens:
@@ -208,8 +208,8 @@ def clipped(
     words: bool = True,
     reasoning: bool = False,
 ) -> Message:
-    """Return the message clipped towards `max_tokens`. Results are clipped before words, or alone
-    if not `words`. Images and framing stay, so the message may still be larger.
+    """Clip a message towards `max_tokens`: results before other text, or only results if not
+    `words`. Images and framing stay, so the message may still be larger.
     """
     if isinstance(message.content, str):
         room = max_tokens - counter.framing.per_message
@@ -243,7 +243,7 @@ def clipped(
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Tokens that clipping could free. Results count double so that they go first."""
+    """Return how many tokens clipping could free. Results count double so that they go first."""
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -270,7 +270,7 @@ def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenC
 
 
 def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list[Message]:
-    """Return a group as providers accept it: each call answered, each result with its call.
+    """Return a group as providers accept it: each call has a result, each result has a call.
     `called` are earlier calls that still wait for results.
     """
     messages = _in_whole_replies([_results_first(m) for m in messages])
@@ -294,8 +294,8 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
 
 def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
-    """Where the note goes that answers calls of the message at `position`: behind the rest of its
-    reply and the results that came, as some providers pair results with calls by order.
+    """Return where to put the note that answers calls of the message at `position`: after the rest
+    of its reply and the results that came, since some providers match results to calls by order.
     """
     place, reply = position + 1, messages[position].reply_id
     if note.role != "tool":
@@ -309,7 +309,7 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
 
 
 def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
-    """Join a reply that goes on after a result; all results stand behind it."""
+    """Join a reply that continues after a result; results come after all of it."""
     out: list[Message] = []
     for message in messages:
         out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
@@ -317,7 +317,7 @@ def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
 
 
 def _place_at_call(message: Message, before: Sequence[Message]) -> int:
-    """Where late results go, behind the others of their call; 0 if they are in time."""
+    """Return where late results go: after their call's other results. 0 if they are in time."""
     answered = {result.call_id for result in message.tool_results}
     place = len(before)
     if not answered or message.text or not before:
@@ -332,8 +332,8 @@ def _place_at_call(message: Message, before: Sequence[Message]) -> int:
 
 
 def place_in_reply(message: Message, before: Sequence[Message]) -> int:
-    """Return where a later message goes: at the end, or before the results of the calls of its own
-    reply that still wait.
+    """Return where a later message goes: to the end, or before the newest results if calls of its
+    own reply are still unanswered.
     """
     start = len(before)
     if message.reply_id is None or message.tool_results:
@@ -349,7 +349,6 @@ def place_in_reply(message: Message, before: Sequence[Message]) -> int:
 
 
 def _results_first(message: Message) -> Message:
-    """Put tool results before words, as providers want them."""
     if message.role != "user" or not message.tool_results:
         return message
     parts = sorted(message.parts, key=lambda p: not isinstance(p, ToolResult))
@@ -358,7 +357,7 @@ def _results_first(message: Message) -> Message:
 
 
 def _is_closed(messages: Sequence[Message]) -> bool:
-    """Whether one message calls and the next ones answer, each call once: the usual case."""
+    """Whether the first message makes calls and the next ones answer each once: the usual case."""
     calls = [call.id for call in messages[0].tool_calls] if messages else []
     results = [result.call_id for m in messages[1:] for result in m.tool_results]
     if any(m.tool_calls for m in messages[1:]) or (messages and messages[0].tool_results):
@@ -367,7 +366,7 @@ def _is_closed(messages: Sequence[Message]) -> bool:
 
 
 def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
-    """Return a note in place of results that never came to these calls of the message `asked`."""
+    """Build the note that replaces missing results of these calls, which message `asked` made."""
     role = format_named(asked.wire_format).results_role if asked.wire_format else "tool"
     return Message.trusted(
         role=role,
@@ -382,17 +381,16 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
 
 
 def _kind_of(call: ToolCall) -> Mapping[str, Any] | None:
-    """The kind of the answered call, for formats that have several."""
     return {"type": call.raw["type"]} if call.raw and "type" in call.raw else None
 
 
 def is_answer(message: Message) -> bool:
-    """Whether the message is only such a note."""
+    """Whether the message is only a note that replaces missing results."""
     return message.metadata.source == _INJECTED.source and message.id.endswith(_ANSWERED)
 
 
 def joined(answer: Message, results: Message) -> list[Message]:
-    """Join results of one reply where the provider keeps them in one user message."""
+    """Join the results of one reply if the provider keeps them in one user message."""
     if results.role != "user":
         return [answer, results]
     return [results.with_parts([*answer.parts, *results.parts])]
@@ -401,8 +399,8 @@ def joined(answer: Message, results: Message) -> list[Message]:
 def _with_orphans_adopted(
     messages: Sequence[Message], called: Counter[str]
 ) -> tuple[list[Message], Counter[str]]:
-    """Return the messages and the calls that still wait. Notes from orphans stand after the results
-    beside them, as providers allow nothing between those.
+    """Turn results without a call into notes. Return the messages and the calls that still wait. A
+    note comes after adjacent results, as providers allow nothing between them.
     """
     due = Counter(called)
     out: list[Message] = []
@@ -440,14 +438,14 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
 
 
 TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
-"""Characters for what was done, for the outcome, and of a line that is read for it."""
+"""Most characters of a stub's target, of its outcome, and of an output line shown in it."""
 _PATH = regex(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
 _FOLDERS = regex(r"(?:[\w.@-]+/)+")
 
 
 def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
-    """Return the line in place of tool output: id, tool, target, outcome or beginning, and size.
-    The output is found again by its id.
+    """Return the line that replaces tool output: id, tool, target, outcome or first line, and size.
+    The id finds the output again.
     """
     from compact.text.outcomes import command_of, outcome_of, target_of
 
@@ -471,8 +469,8 @@ def _short(text: str, most: int, *, tail: bool = False) -> str:
 
 
 def put_aside(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
-    """Return a message that was put aside, clipped towards `max_tokens`. Pictures and documents
-    have no head and tail. If needed a line replaces them, the largest first.
+    """Clip a message that was put aside towards `max_tokens`. Pictures and documents cannot be
+    clipped. If needed, a line replaces them, the largest first.
     """
     short = clipped(message, max_tokens, counter)
     if isinstance(short.content, str):
@@ -491,7 +489,7 @@ def put_aside(message: Message, max_tokens: int, counter: TokenCounter) -> Messa
 
 
 def _left_out(part: Part, message: Message, counter: TokenCounter) -> Part:
-    """The line in place of a picture or document; other parts unchanged."""
+    """Replace a picture or document by a line; return other parts unchanged."""
     kind = part.raw.get("type", part.type) if part.raw else part.type
     what = "pictures" if isinstance(part, ToolResult) else kind
     line = f"[… {what} of about {counter.part(part):,} tokens left out; the whole is message "

@@ -1,4 +1,4 @@
-"""The stage *summarize*: ask the summarizer for each story. Only this stage may wait."""
+"""The stage *summarize*: ask the summarizer for each summary. Only this stage may wait."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from compact.messages.events import ErrorRaised
 from compact.messages.protocols import Emit, Summarizer
 
 Answer = Summary | Exception | None
-"""A summary, or the error that the summarizer raised. None where nothing was asked for."""
+"""A summary, or the error that the summarizer raised. None if nothing was requested."""
 
 
 async def all_asked(
     summarizer: Summarizer, requests: Iterable[SummaryRequest | None], emit: Emit
 ) -> list[Answer]:
-    """Ask for each request; return the answers. A summarizer that does not answer is not asked
+    """Send each request; return the answers. If the summarizer does not answer, it is not asked
     again: the later requests get the same error.
     """
     answers, down = list[Answer](), None

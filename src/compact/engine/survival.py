@@ -1,6 +1,6 @@
-"""What a digest still says of its conversation, measured: names, decisions and questions.
+"""Measure what a digest still says about its conversation: names, decisions and questions.
 
-Each is searched as it was written, white space squeezed. Other words for it count as lost: the
+Each is searched as it was written, with white space squeezed. A paraphrase counts as lost, so the
 shares are lower bounds.
 """
 
@@ -20,12 +20,12 @@ from compact.text.facts import Said, entities
 from compact.text.speakers import own_words_of, speaker_of
 
 MOST_ENTITIES = 60
-"""Names that are likely needed again, as in the project's other measure."""
+"""How many names count, the likeliest to be needed again; as in the project's other measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How many there are and how many a digest says: entities, names, decisions, questions."""
+    """How many entities, names, decisions and questions there are, and how many a digest says."""
 
     said: tuple[int, ...] = (0, 0, 0, 0)
     of: tuple[int, ...] = (0, 0, 0, 0)
@@ -38,14 +38,14 @@ class Kept:
 
     @property
     def shares(self) -> Survival:
-        """The same as shares."""
+        """The share of the facts of each kind that a digest says."""
         shares = [a / b if b else None for a, b in zip(self.said, self.of, strict=True)]
         entities, names, decisions, questions = shares
         return Survival(entities=entities, anchors=names, decisions=decisions, questions=questions)
 
 
 class Facts:
-    """What could be lost: read message by message, then compared with digests."""
+    """Facts that could be lost: read message by message, then compared with digests."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -54,7 +54,7 @@ class Facts:
         self._questions: set[str] = set()
 
     def read(self, messages: Iterable[Message]) -> Facts:
-        """Take down what the messages hold."""
+        """Read the facts in the messages."""
         for message in messages:
             speaker = speaker_of(message)
             if speaker in ("system", "injected", "checkpoint"):
@@ -81,7 +81,7 @@ class Facts:
                     self._decisions.add(_squeezed(said))
 
     def kept_in(self, text: str, notes: Notes) -> Kept:
-        """Return what a digest says of it."""
+        """Return how many of the facts a digest says."""
         own = _squeezed(text)
         groups = (self.entities(notes), self._names, self._decisions, self._questions)
         found = [[_squeezed(each) in own for each in group] for group in groups]

@@ -27,23 +27,23 @@ from compact.messages.sessions import CheckpointRef, Piece
 from compact.secrets.redaction import redact
 
 RECORD_HEADING = 60
-"""The most tokens above the first section of a record."""
+"""Most tokens above the first section of a record."""
 LEAST_RECORD = 160
-"""Tokens that a record may take even where the target leaves less, if the usable window has them.
-With fewer it could not name anything."""
+"""Tokens that a record may take even if the target leaves less, provided that the usable window has
+them. With fewer it could not name anything."""
 WORTH_FILLING = 0.03
-"""Share of the limit. More spare room than this is filled with more messages. A lower share uses
-the room better, and writes more checkpoints twice."""
+"""Spare room above this share of the limit is filled with more messages. A lower share uses the
+room better, but more checkpoints are written twice."""
 REDRAFT_PART = 14
-"""A checkpoint may grow by this part of its tokens when it is written again for another view. Lines
-may join in another way then, and no rule may be lost by that."""
+"""A checkpoint may grow by one part in this many when it is written again for another selection.
+Lines may then join in another way, and no rule may be lost by that."""
 SHRINKS = 4
-"""How often a checkpoint or record is written again in less room. After that a receipt stands in
-for the checkpoint, and the record is left out."""
+"""How often a checkpoint or record is written again in less room. After that, a receipt replaces
+the checkpoint, and the record is left out."""
 FILLS = 3
 """How often spare room is filled with more messages."""
 MOST_RECORD = 3
-"""The record may take this many times its cap where the target leaves the room."""
+"""The record may take this many times its cap if the target leaves the room."""
 
 
 def update(
@@ -80,8 +80,8 @@ def _filled(
     checkpoints: list[Checkpoint],
     record: Message | None,
 ) -> list[Checkpoint]:
-    """Show more messages in spare room; return the checkpoints. A checkpoint of a single call that
-    covers less now is written again. What that frees is used too.
+    """Show more messages in spare room; return the checkpoints. If a single call's checkpoint now
+    covers less, it is written again. The room that this frees is used too.
     """
     layout, ladder, fill = selection.layout, selection.ladder, selection.budget.fill
     beside = selection.history.counter.message(record) if record else 0
@@ -96,14 +96,14 @@ def _filled(
         if layout.cut == cut:
             return checkpoints
         checkpoints = _redrafted(selection, written, checkpoints[0])
-        if not checkpoints:  # all is in view after all: its room is free again
+        if not checkpoints:  # all is shown after all: the room is free
             ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
             return checkpoints
     return checkpoints
 
 
 def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
-    """Return the standing record of a session, within its reserve and what the target leaves."""
+    """Return a session's record, within its reserve and the room that the target leaves."""
     standing = selection.standing
     if not (selection.policy.summarizes and standing.is_session and checkpoints):
         return None
@@ -155,8 +155,8 @@ def _redrafted(
 
 
 def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
-    """Return the checkpoint, in less room while that of a single call is too large. Some tokenizers
-    count joined lines higher than each line alone. The last resort is a receipt.
+    """Return the checkpoint. If that of a single call is too large, write it again in less room,
+    and at last as a receipt. Some tokenizers count joined lines higher than each line alone.
     """
     layout = selection.layout
     for _ in range(SHRINKS):
@@ -171,12 +171,12 @@ def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
 def _shown(
     selection: Selection, checkpoints: Sequence[Checkpoint], record: Message | None = None
 ) -> list[tuple[int | None, Message]]:
-    """Return what is in view, in the order of the log, each message with its position. Shortened
-    messages keep their position; our own have None. The record stands at the cut, so that what was
-    shown before does not change.
+    """Return what the prompt shows, in the order of the log, each message with its position.
+    Shortened messages keep their position; our own have None. The record comes at the cut, so that
+    the text shown before it does not change.
     """
     history = selection.history
-    read = history.compacted  # what stands before it, its provider does not read
+    read = history.compacted  # its provider ignores all before it
     read = group_at(history, read).stop if read >= 0 else 0
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
         (max(read, c.span.first), 0, [(None, c.message(history.own))]) for c in checkpoints

@@ -20,10 +20,10 @@ from compact.messages.provider_rules import violations
 
 
 def validate(context: ActiveContext, selection: Selection) -> None:
-    """Check that the context fits and keeps the rules of the provider.
+    """Check that the context fits and keeps the provider's rules.
 
     Raises:
-        SummaryRejected: it does not; the context before stays.
+        SummaryRejected: it does not. The earlier context stays in use.
     """
     limit = max(selection.budget.hard or 0, selection.budget.limit)
     if context.tokens > limit:
@@ -37,13 +37,13 @@ def validate(context: ActiveContext, selection: Selection) -> None:
 
 
 MOST_NAMED = 10
-"""Positions that one line of a plan names."""
+"""How many positions one line of a plan names."""
 LONGEST_REASON = 200
-"""Characters of the reason why no model wrote the summary."""
+"""Most characters of the reason why no model wrote the summary."""
 
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
-    """Return the plan that says, rung by rung, what was done."""
+    """Return the plan that says, step by step, what was done."""
     history, budget = selection.history, selection.budget
     before = selection.standing.tokens if selection.standing.is_session else None
     if before is None and history.counted() == len(history):
@@ -83,7 +83,7 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 
 def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
-    """Yield for each of the newest messages the rung and the tokens that decided."""
+    """For each of the newest messages, yield its form and the token counts that led to this."""
     for piece in selection.layout.pieces():
         if piece.why == "recent":
             needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
@@ -179,8 +179,8 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
 
 
 def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
-    """Yield what the rungs do not account for. Rungs count messages as they were said. Earlier
-    compressions may have shortened some of them.
+    """Yield a step for freed tokens that no other step counts. Steps count messages as they were
+    said, but earlier compressions may have shortened some.
     """
     rest = freed - sum(rung.freed or 0 for rung in rungs)
     if rest:
@@ -191,9 +191,7 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
 
 
 def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Yield why fewer turns and messages of a person are kept than the policy wants, and of how
-    many.
-    """
+    """Yield why fewer turns and user messages are kept than the policy wants, and how many."""
     layout, wanted = selection.layout, selection.policy.keep_recent_turns
     newest = islice(turns(selection.history), wanted)
     whole = sum(1 for turn in newest if turn.start >= layout.cut)
@@ -207,7 +205,7 @@ def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
 
 
 def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Yield what the policy or a mark keeps and there was no room for."""
+    """Yield the messages that the policy or a mark wants to keep but that did not fit."""
     history, layout = selection.history, selection.layout
     first = history.first_request() if selection.policy.pin_first_request else None
     if first is not None and not layout.is_gone(first) and _is_covered(first, layout):

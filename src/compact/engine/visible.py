@@ -1,7 +1,7 @@
-"""What a reader sees beside a text, so that it is not said twice.
+"""The text that a reader already sees, so that a checkpoint does not repeat it.
 
-Each text is scanned once: for names, and for chunks of a few characters. Chunks answer nearly every
-of the hundreds of questions without a search.
+Each text is scanned once: for names, and for chunks of a few characters. The chunks answer nearly
+all of the hundreds of questions without a search.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from compact.text import anchors
 from compact.text.sentences import SHORTEST
 
 TOLD_CHARS = 80
-"""A line counts as shown if so many of its first characters are."""
+"""A line counts as shown if this many of its first characters are shown."""
 CHUNK = SHORTEST // 2
-"""Characters of a chunk. Each statement holds a whole one wherever it starts. Larger chunks take
-less memory and answer for fewer statements."""
+"""Characters of a chunk. Each searched statement contains a whole chunk, wherever it starts. Larger
+chunks take less memory but answer fewer questions."""
 
 
 class VisiblePart:
@@ -34,23 +34,25 @@ class VisiblePart:
 
     @cached_property
     def text(self) -> str:
-        """The texts, one line end between them."""
+        """The texts, joined by line ends."""
         return "\n".join(self._texts)
 
     @cached_property
     def chunks(self) -> frozenset[str]:
-        """The text in pieces of `CHUNK` characters, without the rest."""
+        """The text in pieces of `CHUNK` characters, with the shorter last piece."""
         text = self.text
         return frozenset([text[i : i + CHUNK] for i in range(0, len(text), CHUNK)])
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names in it."""
+        """The names in the text."""
         return frozenset(names_in(self.text))
 
 
 class VisibleText:
-    """Everything that a reader sees. `words in seen` says whether one part holds these words."""
+    """All text that the reader sees. `words in seen` is true if a single part contains all of the
+    words.
+    """
 
     def __init__(
         self, parts: Iterable[VisiblePart | str] = (), beside: VisibleText | None = None
@@ -60,7 +62,7 @@ class VisibleText:
 
     @cached_property
     def _places(self) -> dict[str, VisiblePart]:
-        """A part that holds each chunk."""
+        """Each chunk -> a part that contains it."""
         places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
@@ -68,7 +70,7 @@ class VisibleText:
 
     @cached_property
     def names(self) -> set[str]:
-        """The names in it, and the last parts of paths."""
+        """All names, and the last parts of paths among them."""
         beside = self._beside.names if self._beside is not None else set[str]()
         return beside.union(*(part.names for part in self._parts))
 
@@ -77,9 +79,7 @@ class VisibleText:
         return not said or self._holds(said, chunks)
 
     def tells(self, text: str) -> bool:
-        """Whether a part holds the start of the longest line of a text. False for a very short
-        text.
-        """
+        """Whether a part has the start of the text's longest line. False for a very short text."""
         line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
         return len(line) >= SHORTEST and line in self
 
@@ -98,7 +98,7 @@ class VisibleText:
 
 
 class LazyMessages(Sequence[Message]):
-    """Messages that are made when they are first used."""
+    """Messages that are built on first use."""
 
     def __init__(self, make: Callable[[], list[Message]]) -> None:
         self._make = make
@@ -121,7 +121,7 @@ class LazyMessages(Sequence[Message]):
 
 
 class MessagesInView(LazyMessages):
-    """Messages in view, with what they say."""
+    """Messages that the prompt shows, with the text that a reader sees in them."""
 
     def __init__(self, messages: list[Message], seen: VisibleText) -> None:
         super().__init__(lambda: messages)
@@ -129,7 +129,7 @@ class MessagesInView(LazyMessages):
 
 
 NOTHING = VisibleText()
-"""Nothing stands beside it."""
+"""For a text whose reader sees nothing else."""
 
 
 def names_in(text: str) -> set[str]:

@@ -1,1 +1,1 @@
-"""Summaries put together by code from what the messages say. Start at `extractive`."""
+"""Summaries that code writes from the messages. Start at `extractive`."""

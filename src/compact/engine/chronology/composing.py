@@ -1,9 +1,9 @@
 """The chronology: what was said and done, in order and in its own words.
 
-Each text has a weight by kind, age and how much it tells. One number gives all of them their
-tokens: so many for each unit of weight. What fits stands whole. Of longer texts head and tail
-stand, with a mark between; stubs are left out. Halving finds the largest number whose text fits.
-What tools did between two texts stands between them in one line.
+Each text has a weight by kind, age and information. One number, tokens per unit of weight, gives
+each text its tokens. A text that fits stays whole. A longer one keeps head and tail, with a mark
+between; one with too few tokens is left out. Bisection finds the largest number whose text fits.
+What tools did between two texts is told between them in one line.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
 
 STEPS, LEAST, MOST, LARGER, TRIES = 9, 1e-3, 200.0, 1.05, 10
-"""Halvings to find the number; its least and most, in tokens for a unit; the ratio of the larger
-number to the other; and how often the text is made again, as tokens are only estimated."""
+"""Bisection steps to find the number; its smallest and largest value, in tokens per unit of weight;
+the ratio of the larger number to the other; and how often the text is built again, as tokens are
+only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
-"""Tokens of a line beside its words, about; least ratio between two numbers that are tried; and the
-share of the room that may be left."""
+"""About how many tokens a line adds to its words; smallest ratio between two numbers that are
+tried; and the share of the room that may be left."""
 POWER, PERSONS_POWER = 0.6, 1.0
-"""Power of what a text tells in its weight: twice as long is not worth twice as much. For words of
-a person, all of which may have to be followed, it is."""
+"""Exponent of a text's information in its weight: twice as much is not worth twice as much. It is
+for the user's words, all of which may have to be followed."""
 OLD, NEAR, NOW = 0.35, 0.65, 0.8
-"""Weight of any age, and what newer and the newest texts add."""
+"""Weight of a text of any age, and the weights that newer and the newest texts get in addition."""
 NOW_FADE, NEAR_FADE = 12, 30
-"""Messages after which the newest keep 1/e of it; for the others at least so many, or a quarter of
-all."""
+"""The extra weight of the newest texts falls to 1/e after the first number of messages; that of
+newer ones after the second, or a quarter of all if that is more."""
 SHORT, STUB, WHOLE = 40, 18, 0.55
-"""Tokens up to which a text stands whole or not at all; least tokens of a cut text; and the part
-from which on a short text, or one of a person, stands whole."""
+"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
+share of its tokens from which on a short text, or the user's, stays whole."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
-"""The same part for a deed; look-ups in one line; and functions and types of a file."""
+"""The same share for a deed; most look-ups in a line; most functions and types of a file."""
 MARKED = 1_000.0
-"""Weight of an important message: more than any other."""
+"""Factor for an important message: larger than any other."""
 DEMANDED, MUST = 2.0, 60.0
-"""Extra weight of the clearest demand, and of its sentences that stay."""
+"""Extra weight of the clearest demand, and of its sentences that must stay."""
 OUTSIDE_CODE = 16 / 6
-"""Extra weight of words of a person where nobody works on files: what tools return is not
-theirs."""
+"""Factor for the user's requests if nobody works on files: tool output is then not the user's."""
 CALLED_OUTSIDE = 100.0
-"""Weight of calls there: each is told, however little room there is."""
+"""Factor for calls in that case: each is told, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -61,37 +61,37 @@ SPEAKERS = {
     "earlier": "- ",
     "host": "- ",
 }
-"""How the line of an item begins. All others are of the assistant."""
+"""Start of an item's line, by kind. All other kinds are the assistant's."""
 
 
 _Parts = list[tuple[DeedKind, str, float, int]]
-"""Deeds: kind, words, most tokens for one of them, and tokens."""
+"""Deeds: kind, words, weight by age (times the number if it differs among them), and tokens."""
 
 
 @dataclass
 class Chronology:
-    """Tells what the notes hold from position `first` to before `last`."""
+    """Tells what the notes hold on the positions from `first` to before `last`."""
 
     notes: Notes
     counter: TokenCounter
     first: int = 0
     last: int = 1 << 60
     seen: VisibleText = NOTHING
-    """What the reader sees beside it. It is not repeated."""
+    """The text that the reader sees elsewhere. It is not repeated."""
     clipped: Collection[int] = ()
-    """Positions of shortened messages in view. They are told as well."""
+    """Positions of shortened messages in the prompt. The chronology tells them as well."""
     weights: KindWeights = PLAIN
     level: Level = "detailed"
-    """Older levels tell all of their span alike."""
+    """The level. Levels other than `detailed` do not favour newer texts."""
     _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
-    """Tokens of the rows, by the numbers that were tried."""
+    """Estimated tokens of all rows, by the number that was tried."""
     _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
-    """Rows as they were cut, by place and room."""
+    """The cut text of rows, by row and room."""
     _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
-    """The deeds between two rows, by the places of the first and the last."""
+    """The deeds between two rows, by the indices of the first and last deed."""
 
     def told(self, room: int) -> str:
-        """Return the chronology in at most so many tokens. Empty if nothing fits."""
+        """Return the chronology in at most `room` tokens. Empty if nothing fits."""
         if self.notes.is_plain_talk:
             return self._talk.told(room)
         if room < STUB or not self._rows:
@@ -116,11 +116,11 @@ class Chronology:
         return best if is_full or high >= MOST else self._fuller(best, low, high, room)
 
     def _number(self, target: float) -> float:
-        """The largest number with which the rows take about so many tokens."""
+        """Return the largest number with which the rows take about `target` tokens."""
         low, high = LEAST, MOST
         for _ in range(STEPS):
             middle = math.sqrt(low * high)
-            if middle not in self._costs:  # the first halvings are those of each target
+            if middle not in self._costs:  # all targets share the first steps
                 self._costs[middle] = self._cost(middle)
             low, high = (middle, high) if self._costs[middle] <= target else (low, middle)
         return low
@@ -136,8 +136,8 @@ class Chronology:
         return total
 
     def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
-        """Tell as many of the newest rows as fit with a larger number. Rows of one weight come in
-        all at once, so a number alone may leave room.
+        """Give as many of the newest rows as possible a larger number: one number for all may leave
+        room, as rows of one weight come in all at once.
         """
         low, high = 0, len(self._rows)
         while low < high:
@@ -155,7 +155,7 @@ class Chronology:
 
     @cached_property
     def _items(self) -> list[Item]:
-        """What was said and the reader does not see."""
+        """The items of the span that the reader does not see elsewhere."""
         rows = (
             x
             for x in self.notes.items.rows
@@ -165,7 +165,7 @@ class Chronology:
 
     @cached_property
     def _rows(self) -> list[tuple[float, Item, Cuttable] | Deed]:
-        """Texts with their weights, and deeds, in order."""
+        """The texts with their weights, and the deeds, in order."""
         deeds = [x for x in self.notes.work.deeds if self.first <= x.position < self.last]
         items = [(self._weight(x), x, cuttable(x, self.counter)) for x in self._items]
         told = [row for row in items if row[0]]
@@ -178,8 +178,8 @@ class Chronology:
 
     @cached_property
     def _sizes(self) -> list[tuple[float, int, int, float, float, float]]:
-        """Of each row: weight, tokens, tokens that stay and their extra weight, the room from which
-        on it stands whole, and the least room.
+        """For each row: weight, tokens, tokens that must stay, their extra weight, the room from
+        which on it stays whole, and the least room.
         """
         found = list[tuple[float, int, int, float, float, float]]()
         for row in self._rows:
@@ -196,7 +196,7 @@ class Chronology:
         return found
 
     def _counts(self, kind: DeedKind) -> float:
-        """The weight of a kind of deed. In a service, calls change what people own."""
+        """Return the weight of a kind of deed. In a service, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 
@@ -213,7 +213,7 @@ class Chronology:
         return weight * marked * math.pow(item.info, power)
 
     def _freshness(self, position: int) -> float:
-        """The weight of an age in messages."""
+        """Return the weight of a position by its age in messages."""
         if self.level != "detailed":
             return 1.0
         end = min(self.last, self.notes.position)
@@ -221,9 +221,7 @@ class Chronology:
         return OLD + NEAR * math.exp(-age / fade) + NOW * math.exp(-age / NOW_FADE)
 
     def _lines(self, smaller: float, larger: float = 0.0, since: int = 1 << 60) -> Iterator[str]:
-        """Yield lines with so many tokens for each unit of weight; from row `since` on with
-        more.
-        """
+        """Yield lines with `smaller` tokens per unit of weight; `larger` from row `since` on."""
         done, before, left_out = list[tuple[int, float, Deed]](), "", 0
         for place, (row, sizes) in enumerate(zip(self._rows, self._sizes, strict=True)):
             number = smaller if place < since else larger
@@ -249,7 +247,7 @@ class Chronology:
             yield f"[{left_out:,} messages of the user are left out]"
 
     def _done(self, deeds: Sequence[tuple[int, float, Deed]]) -> Iterator[str]:
-        """What was done, in one line, and how much more there is."""
+        """Yield one line on what was done, and how much more there is."""
         if not deeds:
             return
         (first, number, _), (last, other, _) = deeds[0], deeds[-1]
@@ -279,8 +277,8 @@ class Chronology:
 
 
 def _line(item: Item, shown: str, before: str) -> str:
-    """An item as a line; more lines of it are indented. What it answers stands with it, unless the
-    line before ends so.
+    """Format an item as a line. The question that it answers comes first, unless the line before
+    ends with it.
     """
     shown = shown.replace("\n", "\n    ")
     if item.kind == "aside" and item.is_refusal:
@@ -322,14 +320,14 @@ def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, s
 
 
 def _written(file: str, defined: Sequence[str]) -> str:
-    """A file that was written, how often, and what was defined in it."""
+    """Describe a written file: how often it was written, and what was defined in it."""
     names = list(dict.fromkeys(" ".join(defined).split()))[:MOST_DEFINED]
     times = f" ×{len(defined)}" if len(defined) > 1 else ""
     return f"{file}{times}{' (' * bool(names)}{', '.join(names)}{')' * bool(names)}"
 
 
 def count_ahead(notes: Notes, counter: TokenCounter, since: int) -> None:
-    """Count what was said from a position on, as a chronology will."""
+    """Count the items from a position on ahead of time, as a chronology will."""
     for item in reversed(notes.items.rows):
         if item.position < since:
             break

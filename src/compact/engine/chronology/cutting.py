@@ -1,4 +1,4 @@
-"""Cutting a text: head and tail as they were said, between them a mark of what is missing."""
+"""Cutting a text: keep head and tail as they were, with a mark between for what is missing."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
 MARK_TOKENS = 8
-"""Tokens of the mark, about."""
+"""About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
-"""Share of the room for the head. It says what a text is about; the tail, what it comes to."""
+"""Share of the room for the head: it says what a text is about; the tail, what it concludes."""
 LONGEST_FIRST = 40
-"""A first sentence of up to so many tokens stands whole: it says what the rest is about."""
+"""A first sentence of up to this many tokens stays whole: it says what the rest is about."""
 ANNOUNCED = 200
-"""Shorter texts that end in a colon only announce."""
+"""A text of fewer characters that ends in a colon only announces something."""
 MOST_INFO = 150
-"""Most that a text tells. What is longer is pasted, or thinks aloud."""
+"""Most information of a text (`info_of`). A longer text is pasted, or thinks aloud."""
 LITTLE = 3.0
-"""Sentences that tell less are left out first."""
+"""Sentences with less information (`info_of`) are left out first."""
 FEW_TOKENS = 12
-"""Tokens. In less room no unit is begun that does not fit."""
+"""Fewest tokens of room for the beginning of a sentence that does not fit."""
 UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _PIECE = regex(r"\S+\s*")
@@ -42,16 +42,16 @@ class Cuttable:
     text: str
     counter: TokenCounter
     stays: Callable[[str], bool] = lambda _: False
-    """Which sentences stay, however little room there is."""
+    """Returns whether a sentence stays, however little room there is."""
 
     @cached_property
     def tokens(self) -> int:
-        """Tokens of all of it."""
+        """Tokens of the whole text."""
         return self.counter.text(self.text)
 
     @cached_property
     def least(self) -> int:
-        """Tokens of the sentences that stay."""
+        """Tokens of the sentences that always stay."""
         return sum(map(self._units[1].__getitem__, self._kept)) + MARK_TOKENS * bool(self._kept)
 
     @cached_property
@@ -71,8 +71,8 @@ class Cuttable:
         return units, [self.counter.text(unit.strip()) + 1 for unit in units]
 
     def within(self, room: int, where: str) -> str:
-        """Return the text in about so many tokens. `where` names what brings back the whole. A text
-        that takes hardly more is returned whole.
+        """Return the text in about `room` tokens. `where` names where the whole text is. A text
+        that is hardly longer is returned whole.
         """
         if self.tokens <= max(1.15 * room, room + 10):
             return self.text
@@ -99,7 +99,7 @@ class Cuttable:
         return _joined([*told, mark] if is_unmarked else told)
 
     def _begun(self, unit: str, room: int) -> str:
-        """The first words of a unit that does not fit. Empty if only few fit."""
+        """Return the first words of a sentence that does not fit. Empty if only few fit."""
         words, taken = _PIECE.findall(unit), 0
         if room < FEW_TOKENS:
             return ""
@@ -113,8 +113,8 @@ class Cuttable:
 
 
 def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
-    """Return how many units the head takes, where the tail begins, and the room that is left. The
-    tail may take `tails` of the room.
+    """Return how many sentences the head takes, where the tail begins, and the room that is left.
+    The tail may take `tails` of the room.
     """
     head = 0
     for size in sizes:
@@ -130,8 +130,8 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
 
 
 def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
-    """Drop sentences that tell hardly anything: headings, praise, announcements, code. What stays
-    stays.
+    """Drop sentences with hardly any information: headings, praise, announcements, code. Keep all
+    that `stays` wants.
     """
     in_code = False
     for unit in units:
@@ -147,7 +147,7 @@ def _is_frame(words: str) -> bool:
 
 
 def gist(text: str, most: int) -> str:
-    """Return the first telling sentences of a text in one line of at most so many characters."""
+    """Return a text's first informative sentences, in one line of at most `most` characters."""
     return beginning(" ".join(_telling(UNIT.split(text), lambda _: False)) or text, most)
 
 
@@ -168,8 +168,8 @@ def _ended(unit: str) -> str:
 
 
 def info_of(text: str) -> float:
-    """Return about how much a text tells. Length ranks sentences as well as any cue that was tried
-    (docs/evidence.md). Words of closed classes do not count.
+    """Estimate the information in a text from its distinct words, names and numbers. Length ranks
+    sentences as well as any cue that was tried (docs/evidence.md). Function words do not count.
     """
     words = {word for word in WORD.findall(text.lower()) if word not in STOP_WORDS}
     info = len(words) + 2 * math.sqrt(len(anchors.find(text)))

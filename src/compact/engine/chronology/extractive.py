@@ -1,6 +1,7 @@
-"""The extractive summarizer: a chronology, without a model. The same messages give the same text.
+"""The extractive summarizer: a chronology, written without a model.
 
-Each session has one, so what writes it is loaded on first use.
+The same messages give the same text. Every session has one, so the code that writes is loaded on
+first use.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from compact.text.modes import weights_of
 
 
 class ExtractiveSummarizer:
-    """Tells what was said and done in its own words; deterministic and offline. `counter` may be a
+    """Summarizes messages in their own words; deterministic and offline. `counter` may be a
     `TokenEstimator` like `NoopEstimator()`.
     """
 
@@ -23,11 +24,11 @@ class ExtractiveSummarizer:
         self._counter = counter if isinstance(counter, TokenCounter) else TokenCounter(counter)
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """Tell the messages within their token cap."""
+        """Summarize the messages within the request's token cap."""
         return self.extracted(request)
 
     def extracted(self, request: SummaryRequest) -> Summary:
-        """The same without waiting."""
+        """Do the same without waiting."""
         from compact.engine.chronology.composing import Chronology
         from compact.engine.chronology.notes import Notes
         from compact.engine.visible import MessagesInView, VisiblePart, VisibleText

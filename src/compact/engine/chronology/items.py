@@ -1,7 +1,7 @@
 """Items: what was said, in order, for a chronology.
 
-Memory is bounded. Words are not judged: the kind of an item follows from its speaker and time, and
-its size says about how much it tells.
+Memory is bounded. The kind of an item follows from its speaker and time, not from its words. Its
+information (`info`) is estimated from its distinct words, names and numbers.
 """
 
 from __future__ import annotations
@@ -32,44 +32,43 @@ from compact.text.sentences import beginning, sentences_of
 from compact.text.terms import STOP_WORDS
 
 Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier"]
-"""`host`: what must hold; `request`: what a person asks; `pasted`: what they pasted with it;
-`aside`: what they say during work; `closing`: the last words of the assistant before a person
-speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
+"""`host`: rules from the host application; `request`: what the user asks; `pasted`: text that the
+user pasted; `aside`: what the user says inside tool results; `closing`: the assistant's last words
+before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
 MUST_STAY = 0.4
-"""How clear a demand must be to stay when other sentences are cut."""
+"""A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
-"""Kinds that have to be followed."""
+"""Kinds whose demands have to be followed."""
 MOST_ITEMS = 800
-"""With more items some are forgotten: the newer half stays, and of the older half the more
-demanding half."""
+"""Most items. Beyond this, the newer half and the most demanding of the older half stay."""
 LONGEST = 6_000
-"""Characters of an item, half at each end. Its id finds the rest."""
+"""Longest item, in characters; of a longer one both ends are kept. Its id finds the rest."""
 MOST_QUESTION = 240
-"""Characters of the end of a question, and of the start of what was refused."""
+"""Most characters kept of a question's end, and of the start of a refused call."""
 MOST_BEFORE = 3
-"""Messages that are named for earlier values, the newest."""
+"""How many messages, the newest ones, are named as holding an earlier value."""
 FEW_WORDS = 12
-"""A shorter answer says little without its question."""
+"""An answer with fewer words says little without its question."""
 PROSE = 0.2
-"""Share of words of closed classes in prose: code and logs have .02 to .13, people .29 and more."""
+"""Least share of function words in prose: code and logs have .02 to .13, people .29 and more."""
 _TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
-"""How lines of a chronology begin that name a speaker."""
+"""The start of a chronology line that names its speaker."""
 _BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
-"""The mark of a sentence that once had another value, and in which messages."""
+"""Marks a sentence that earlier had another value, and names the messages with that value."""
 _SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
 
 
 class Spoken(NamedTuple):
-    """An item sentence by sentence."""
+    """An item split into sentences."""
 
     said: Sequence[Said]
     opening: float
-    """How much the first sentence tells."""
+    """How much information the first sentence has (`info_of`)."""
     question: str
-    """The question at the end."""
+    """The question that ends the item's text."""
 
 
 @dataclass(slots=True)
@@ -77,23 +76,23 @@ class Item:
     """Something that was said."""
 
     position: int
-    """Position of its message in the log."""
+    """Position of the message in the log."""
     kind: Kind
     text: str
     message_id: str = ""
     before: str = ""
-    """The question that it answers, or what it refused."""
+    """The question that the text answers, or the call that it refuses."""
     is_refusal: bool = False
     info: float = 0.0
-    """About how much it tells: telling words, names and numbers."""
+    """An estimate of the information: distinct words, names and numbers."""
     text_cut: Cuttable | None = field(default=None, repr=False, compare=False)
-    """The text as it may be cut, once counted."""
+    """The text as it may be cut; set when its tokens are first counted."""
     spoken: Spoken | None = field(default=None, repr=False, compare=False)
-    """The text sentence by sentence, once used."""
+    """The text split into sentences; set on first use."""
     demands: float = 0.0
-    """How clearly the most demanding sentence of a person demands, 0 to 1."""
+    """How clearly the user's strongest request is a demand, from 0 to 1."""
     before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Its sentences that once had another value, and the messages with it."""
+    """Sentences that earlier had another value -> ids of the messages with that value."""
 
 
 @dataclass(slots=True)
@@ -106,16 +105,16 @@ class Items:
     forgotten: int = 0
     """Items before this position were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)
-    """Sentences that are told no more, with the rest of their message and the later one. The reader
-    empties it."""
+    """Sentences that a later message has replaced, each with the rest of its message and the
+    replacing one. Whoever reads the list clears it."""
     _said: dict[str, Item] = field(default_factory=dict)
-    """What persons said, by its words in lower case."""
+    """The user's items, by their text in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
-        """Take down words of a person. Pasted prose is an item of its own; of code and logs it is
-        only said that they were there. Repeated words are told once, here. Words of the assistant
-        just before become its closing words.
+        """Record a user's message. Pasted prose becomes an item of its own; pasted code and logs
+        are only mentioned. Text that repeats an earlier message is kept only here. What the
+        assistant said just before becomes its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():
@@ -132,19 +131,19 @@ class Items:
         return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
-        """Take down words of a person in the result of a tool: an answer or a refusal."""
+        """Record what the user said inside a tool result: an answer or a refusal."""
         before = beginning(said.question or refused, MOST_QUESTION)
         item = Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
         self._supersede(item)
         self._add(item)
 
     def assistant(self, text: str, message_id: str, position: int) -> None:
-        """Take down words of the assistant."""
+        """Record what the assistant said."""
         if text.strip():
             self._repeat(self._add(Item(position, "said", cut(text), message_id)))
 
     def host(self, text: str, message_id: str, position: int) -> None:
-        """Take down what a host repeats; each line is told once, where it stood last."""
+        """Record the host's rules. A line that the host repeats is kept only where it came last."""
         for line in map(str.strip, text.splitlines()):
             if line and not line.startswith("#") and not line.endswith(":"):
                 item = Item(position, "host", f"Host: {_BULLET.sub('', line, count=1)}", message_id)
@@ -152,8 +151,8 @@ class Items:
                 self._add(item)
 
     def earlier(self, text: str, message_id: str, position: int) -> None:
-        """Take down an earlier checkpoint, an item a line; its lines of speakers become theirs
-        again.
+        """Record an earlier checkpoint, one item per line. A line that names its speaker becomes
+        that speaker's item again.
         """
         told = list[str]()
         for line in text.splitlines():
@@ -172,7 +171,7 @@ class Items:
             self._add(item)
 
     def _close(self) -> Item | None:
-        """Make the last words of the assistant its closing words, unless others spoke since."""
+        """Mark the assistant's last words as closing, unless somebody else spoke since."""
         last = next((row for row in reversed(self.rows) if row.kind != "host"), None)
         if last is None or last.kind not in ("said", "closing"):
             return None
@@ -180,7 +179,7 @@ class Items:
         return last
 
     def _forget_same(self, item: Item) -> None:
-        """Forget what a person said before in the same words, or the start of them just before."""
+        """Forget an earlier item with the same words, or a last request that this one extends."""
         same = " ".join(item.text.lower().split())
         before = self._said.pop(same, None)
         last = next((row for row in reversed(self.rows) if row.kind == "request"), None)
@@ -191,7 +190,7 @@ class Items:
         self._said[same] = item
 
     def _supersede(self, item: Item) -> None:
-        """Tell no more what was stated before with another value; the item says where it was."""
+        """Remove statements that this item replaces, and record which messages held them."""
         for statement in statements_in(item.text):
             ids = list[str]()
             for before, sentence in self._stated.state(statement, item):
@@ -203,15 +202,13 @@ class Items:
                 item.before_ids[statement.text] = tuple(dict.fromkeys(ids))[-MOST_BEFORE:]
 
     def _repeat(self, item: Item) -> None:
-        """The assistant repeats a statement of a person: it goes when that goes."""
+        """Link the assistant's repetition to the user's statement: both are removed together."""
         if self._stated and len(item.text) < ANNOUNCED:
             for statement in statements_in(item.text):
                 self._stated.repeat(statement, item)
 
     def _leave_out(self, item: Item, sentence: str, later: Item) -> None:
-        """Leave out a sentence that a later message supersedes. An item with nothing new left is
-        forgotten.
-        """
+        """Leave out a replaced sentence. Forget the item if nothing in it is new."""
         mark = f"[… {len(sentence.split()):,} words, {short_id(item.message_id)}]"
         item.text = item.text.replace(sentence, mark, 1)
         _weigh(item)
@@ -225,7 +222,7 @@ class Items:
         return item
 
     def trim(self) -> None:
-        """Forget the oldest, so that memory stays bounded."""
+        """Forget older items, so that memory stays bounded."""
         if len(self.rows) > MOST_ITEMS:
             newest = MOST_ITEMS // 2
             self.forgotten = self.rows[-newest].position
@@ -245,19 +242,19 @@ def _weigh(item: Item) -> None:
 
 
 def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
-    """Return the words with marks behind sentences that once had another value."""
+    """Return the words with a mark after each sentence that earlier had another value."""
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words
 
 
 def without_superseded(text: str) -> str:
-    """Return a text without the marks for what is told no more."""
+    """Return a text without the marks for replaced sentences."""
     return _SUPERSEDED.sub("\n", text)
 
 
 def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
-    """Return the text of an item as it may be cut. Demands of a person stay."""
+    """Return an item's text as it may be cut. The user's demands stay."""
     if item.text_cut is None or item.text_cut.counter is not counter:
         words = squeezed(item.text)
         if item.kind in PERSONS:
@@ -268,7 +265,7 @@ def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
 
 
 def _is_frame(line: str) -> bool:
-    """Whether a line of a checkpoint only says what it is, or what is left out."""
+    """Whether a checkpoint's line is only a heading, or only says that something is left out."""
     return line.startswith(("#", REFERENCE_LINE)) or line.endswith("left out]")
 
 
@@ -283,7 +280,7 @@ def _item_of(words: str, message_id: str, position: int) -> Item:
 
 
 def _unmarked(item: Item) -> Item:
-    """Turn the marks of earlier values in the text of an item into data."""
+    """Move the marks of earlier values from an item's text into `before_ids`."""
     item.text, *rest = _BEFORE.split(item.text)
     for ids, more in zip(rest[::2], rest[1::2], strict=True):
         for sentence in [*sentences_of(item.text.rpartition("\n")[2])][-1:]:
@@ -293,7 +290,7 @@ def _unmarked(item: Item) -> Item:
 
 
 def cut(text: str) -> str:
-    """Return a text; of a very long one head and tail."""
+    """Return a text, or only head and tail if it is very long."""
     text = text.strip()
     if len(text) <= LONGEST:
         return text
@@ -304,13 +301,13 @@ def cut(text: str) -> str:
 
 
 def _reads(text: str) -> bool:
-    """Whether a text is prose, by the share of words of closed classes."""
+    """Whether a text is prose, judged by its share of function words."""
     words = WORD.findall(text.lower())
     return sum(word in STOP_WORDS for word in words) >= PROSE * len(words) > 0
 
 
 def question_of(text: str) -> str:
-    """Return the question at the end of a text. Empty if there is none."""
+    """Return the question that ends a text, or an empty string."""
     said = text.strip().rstrip("*_ ")
     if not said.endswith(("?", "？")):
         return ""
@@ -319,11 +316,11 @@ def question_of(text: str) -> str:
 
 
 def sentences_in(text: str) -> Iterator[str]:
-    """Return the sentences of a text."""
+    """Return the sentences and lines of a text that are not empty."""
     return filter(None, map(str.strip, UNIT.split(text)))
 
 
 @lru_cache(maxsize=4_096)
 def demand_of(sentence: str) -> float:
-    """Return how clearly a sentence of a person demands something, 0 to 1. A question does not."""
+    """Return how clearly a user's sentence demands something, 0 to 1. A question does not."""
     return 0.0 if sentence.endswith(("?", "？")) else score_of(sentence.removeprefix("Host: "))

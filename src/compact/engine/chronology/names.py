@@ -1,4 +1,4 @@
-"""The names that stand nowhere else in view, the likeliest to be needed first."""
+"""List names that the prompt shows nowhere else, the likeliest to be needed first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from compact.engine.visible import VisibleText, names_in
 from compact.messages.tokens import TokenCounter
 
 THRIFT = 0.5
-"""The weight of a name is divided by its tokens to this power: short names give more for their
-room."""
+"""A name's weight is divided by its tokens to this power: short names are worth more."""
 ROOT_SHARE = 0.7
-"""Share of the absolute paths below the root."""
+"""Least share of the absolute paths that the root contains."""
 LEAST_NAME = 3
-"""Tokens. In less room no name is looked for."""
+"""Fewest tokens of room for which a name is looked for."""
 MOST_FOLDERS = 1_000
-"""Files whose folders are cached: each compression asks for the same ones."""
+"""For how many files the folders are cached: each compression asks for the same ones."""
 
 
 def listed(
@@ -30,8 +29,8 @@ def listed(
     counter: TokenCounter,
     seen: VisibleText,
 ) -> str:
-    """Return the likeliest names that fit and stand neither in `told` nor beside it. Paths are
-    shown from the root that most files share.
+    """Return the likeliest names that fit and that neither `told` nor `seen` has. Paths are shown
+    relative to the root that most files share.
     """
     known = seen.names | names_in(told)
     root = root_of(notes)
@@ -51,8 +50,8 @@ def listed(
 
 
 class Likeliest:
-    """Names by weight for their tokens; sorted names within one weight. Tokens are counted only for
-    a name that may come next: none has less than two.
+    """Yields names by weight for their tokens. Tokens are counted only for a name that may come
+    next: each name has at least two.
     """
 
     def __init__(self, weights: Mapping[str, float], counter: TokenCounter) -> None:
@@ -90,13 +89,13 @@ def root_of(notes: Notes) -> str:
 
 @lru_cache(maxsize=MOST_FOLDERS)
 def _folders_of(file: str) -> tuple[str, ...]:
-    """The folders of an absolute path. None for other paths."""
+    """Return the folders of an absolute path; empty for other paths."""
     parts = file.split("/") if file.startswith("/") else []
     return tuple("/".join(parts[:depth]) for depth in range(3, len(parts)))
 
 
 def below(name: str, root: str) -> str:
-    """Return a name below the root, even if it starts in a folder within the root."""
+    """Return a name relative to the root, even if it starts in a folder within the root."""
     if not root or name.startswith(root):
         return name.removeprefix(root)
     parts = name.split("/")

@@ -1,7 +1,7 @@
-"""Notes: what is taken down of a history, message by message.
+"""Notes: what is recorded from a history, message by message.
 
-Notes can be continued: reading goes on where it ended. Caps bound their memory. `items` holds what
-was said, `work` what tools did, the ledger what was named. `chronology` decides what of it is told.
+Reading continues where it ended. Limits bound the memory. `items` holds what was said, `work` what
+tools did, `ledger` the names. `chronology` decides which of it a checkpoint tells.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from compact.text.said_within import verdict_of, words_within
 from compact.text.speakers import host_instructions, own_words_of, person_text, speaker_of
 
 MOST_READ = 1_000_000
-"""Tokens of a new history that are read, the newest ones."""
+"""How many tokens of a new history are read, the newest ones."""
 TRIM_EVERY = 64
-"""Notes are trimmed after so many messages."""
+"""The notes are trimmed each time after this many messages."""
 MOST_ANCHORS = 2_500
-"""Names that are kept, the likeliest. Forgotten ones are never listed. More take memory, and time
-to rank."""
+"""Most names kept, those most likely to be needed. Forgotten names are never listed. More would
+take memory, and time to rank."""
 RANKED = 1_500
-"""Names that are ranked."""
+"""Most names that are ranked."""
 FEW_PASTED = 20
-"""Pasted words from which on it is said that a person pasted."""
+"""If the user pasted more words than this, the checkpoint mentions it."""
 PLAIN = 8
-"""Things said for each tool call, from which on it is plain talk."""
+"""With at least this many items per tool call, the history is plain talk."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What was read so far."""
+    """The notes on the messages read so far."""
 
     position: int = 0
     """Position of the next message."""
@@ -53,7 +53,7 @@ class Notes:
     """The names by likelihood, until more is read."""
 
     def read(self, messages: Iterable[Message]) -> Notes:
-        """Take down what the next messages hold; return the notes."""
+        """Read the next messages; return the notes."""
         self._ranked = None
         for message in messages:
             if message.is_important:
@@ -82,11 +82,11 @@ class Notes:
                 self.ledger.note(message.text, "result", self.position)
                 self.work.observed(message.text, self.position)
         for call in message.tool_calls:
-            if not asks(call):  # who asks for what was said before names nothing new
+            if not asks(call):  # a request for old messages names nothing new
                 self._read_call(call)
         said = self._read_words_within(message)
         for result in message.tool_results:
-            if result.call_id not in message.metadata.recalled:  # else it was said before
+            if result.call_id not in message.metadata.recalled:  # else it repeats old messages
                 self._read_result(result, said_why=result.call_id in said)
 
     def _read_call(self, call: ToolCall) -> None:
@@ -105,7 +105,7 @@ class Notes:
         self.items.person(words, message.id, self.position, pasted if is_much else "")
 
     def _read_words_within(self, message: Message) -> set[str]:
-        """Take down the words of a person inside results; return the ids of those calls."""
+        """Record what the user said inside tool results; return the ids of those calls."""
         names = {r.call_id: self.work.tool(r.call_id) for r in message.tool_results}
         for result in message.tool_results:
             if verdict := verdict_of(result, names[result.call_id]):
@@ -124,7 +124,7 @@ class Notes:
         self.work.result(result, self.position)
 
     def _read_checkpoint(self, message: Message) -> None:
-        """Take over an earlier checkpoint, without what was present then."""
+        """Read an earlier checkpoint, except its sections on the state and the names then."""
         for section, body in sections_of(summary_of(message.text)):
             self.ledger.note(body, "assistant", self.position)
             if section not in (NOW, NAMES):
@@ -137,29 +137,29 @@ class Notes:
 
     @property
     def is_code(self) -> bool:
-        """Whether commands are run, or files written."""
+        """Whether commands were run or files written."""
         return bool(self.work.commands or self.work.files)
 
     @property
     def is_plain_talk(self) -> bool:
-        """Whether people only talk: there is hardly a tool call."""
+        """Whether there are hardly any tool calls."""
         if self.items.tells_work or self.work.commands:
             return False
         return self.work.calls * PLAIN <= len(self.items.rows)
 
     def ranked(self) -> list[tuple[str, Use, float]]:
-        """Return the names by how likely they are needed."""
+        """Return the names, those most likely to be needed first."""
         if self._ranked is None:
             self._ranked = self.ledger.ranked(self.position, RANKED)
         return self._ranked
 
 
 def notes_of(history: History, *, known: Message | None = None, until: int | None = None) -> Notes:
-    """Return the notes of a history, up to `until` or a later position that was read. Nothing is
-    read twice. Of a very long history only the newest messages are read at first, after `known`,
-    which says what came before.
+    """Return the notes of a history, up to `until`, or further if they were already read further.
+    No message is read twice. Of a very long history only the newest messages are read, after
+    `known`, which tells what came before.
     """
-    notes, history.notes = history.notes, None  # nobody else may carry on the same ones
+    notes, history.notes = history.notes, None  # only one reader may continue them
     if not isinstance(notes, Notes) or notes.position > len(history):
         start = _start(history)
         notes = Notes(position=start)

@@ -1,6 +1,4 @@
-"""The present, as far as code can read it: the last request, open tasks, the outcome of checks,
-branch and commit. The most needed first.
-"""
+"""The present, as code reads it: last request, open tasks, check outcomes, branch and commit."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
-"""Checks, the newest; files written since one of them; files that another line names; tasks."""
+"""Most checks; files written since a check; files that another line names; tasks."""
 ASKED_TOKENS, POINTED = 60, 12
-"""Tokens of the last request, and words that identify it if it is in view."""
+"""Most tokens of the last request; most words that identify it if the prompt shows it."""
 
 
 def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:
-    """Yield the present line by line."""
+    """Yield the lines on the present."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
     if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
@@ -55,7 +53,7 @@ def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator
 
 
 def _is_answered(notes: Notes, asked: Item) -> bool:
-    """Whether the assistant had the last word, with no call after it."""
+    """Whether the assistant spoke last, with no call after that."""
     last, work = notes.items.rows[-1], notes.work
     is_said = last.kind in ("said", "closing") and last.position > asked.position
     return is_said and not work.waiting and last.position > work.last
@@ -74,7 +72,7 @@ def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered
 
 
 def _last_parts(files: Iterable[str], most: int = MOST_FILES) -> str:
-    """Files by their last parts, the newest first."""
+    """Name files by the last part of their paths, the newest first."""
     return _some([file.rsplit("/", 1)[-1] for file in files][::-1], most)
 
 

@@ -1,4 +1,4 @@
-"""Plain talk, told by the sentences that tell most for their tokens, with speakers, in order."""
+"""Plain talk: the most informative sentences for their tokens, in order and with their speakers."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from compact.text.speakers import Speaker
 
 SPEAKERS: Mapping[str, str] = {"person": "User: ", "assistant": "Assistant: "}
 SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
-"""Not names: nobody may speak as another by writing so."""
+"""Speaker labels that do not count as names, so that no text can pose as another speaker."""
 MOST_JUDGED = 40
-"""Items that decide whether this is a record of a conversation between people."""
+"""How many requests, the newest ones, decide whether this is a conversation between people."""
 RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
-"""Share of the room for clear demands of a person, before the rest; tokens of a small room, up to
-half of it; and how clear a demand must be."""
+"""Clear user demands come first: with this share of the room; in a small room with this many
+tokens, up to half of it. A demand is clear from the third number on (0 to 1)."""
 TALK_POWER = 0.2
-"""Power of the weight of a kind for sentences. Demands weigh very much beside deeds; beside a
-sentence stand only others."""
+"""Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
+sentence competes only with other sentences."""
 TOPICS: Mapping[str, str] = {"errors": "failed", "decisions": "decided"}
-"""Topics of sentences, and the kind that gives the weight."""
+"""Topic of a sentence -> the kind whose weight it gets."""
 SPARE = 0.03
-"""Share of the room that is filled with repetitions if it is left."""
+"""If more than this share of the room is left, it is filled with further sentences."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
-"""Most tokens of the speaker of a line, and tokens in which nothing is told."""
+"""Most tokens of a line's speaker; and a room of so few tokens stays empty."""
 SHORT_ANSWER = 4.0
-"""An answer that tells less is told with its question."""
+"""An answer with less information (`info_of`) is shown with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
 class Talk:
-    """Tells the most telling sentences of the items, important ones first. Of pasted text it only
-    says that it was there. Each sentence is weighed once for all sizes.
+    """Selects the most informative sentences, important messages first. Leaves out pasted text.
+    Weighs each sentence once for all sizes.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Talk:
         self._names = _names_of(items) if self._is_people else {}
         self._before_ids = dict[int, dict[str, Sequence[str]]]()
         for item in items:
-            if item.kind in ("earlier", "host"):  # it says who spoke
+            if item.kind in ("earlier", "host"):  # the text names its speaker
                 self._names[item.position] = ""
             self._before_ids.setdefault(item.position, {}).update(item.before_ids)
         self._rest: tuple[list[Said], Candidates] | None = None
 
     def told(self, room: int) -> str:
-        """Return the lines within so many tokens."""
+        """Return the lines in at most `room` tokens."""
         left = room
         while left > LEAST_TOKENS and self._said:
             rules = max(int(RULES_SHARE * left), min(left // 2, LEAST_RULES))
@@ -87,14 +87,14 @@ class Talk:
 
     @cached_property
     def _clear(self) -> list[Said]:
-        """Clear demands of a person, the clearest and newest first."""
+        """The user's clear demands, the clearest and newest first."""
         persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
         return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
 
     def _select(self, budget: int, rules: int) -> Sequence[Said]:
-        """Choose important messages, then demands up to `rules` tokens, then what is new. Room that
-        is left goes to the weightiest others, the newest first.
+        """Choose important messages, then demands up to `rules` tokens, then what is new. Fill the
+        room that is left by weight, the newest first among equals.
         """
         said = self._said
         first = Candidates(self._marked, self._cost).within(budget)
@@ -117,7 +117,7 @@ class Talk:
         return [x for x in said if id(x) in chosen]
 
     def _beside(self, first: list[Said]) -> Candidates:
-        """The candidates beside these."""
+        """Return the candidates other than these first ones."""
         if self._rest is None or self._rest[0] != first:
             at = {x.position for x in first}
             others = [x for x in self._said if x.position not in at or x not in first]
@@ -126,8 +126,8 @@ class Talk:
 
 
 def is_record(items: Sequence[Item]) -> bool:
-    """Whether it is a record of what people said to each other: most items name their speaker, and
-    the same few speak often.
+    """Whether the items record what people said to each other: most requests name their speaker,
+    and the same few speak often.
     """
     newest = [item.text for item in items if item.kind == "request"][-MOST_JUDGED:]
     names = [found[0] for found in map(NAMED.match, newest) if found]
@@ -140,7 +140,7 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
 
 
 def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
-    """The sentences of an item; a first one that tells little stands with its question."""
+    """Return an item's sentences. A short first sentence gets its question in front."""
     spoken, asked = _spoken(item), item.before
     if not asked and before is not None and spoken.opening < SHORT_ANSWER:
         asked = _spoken(before).question
@@ -151,7 +151,6 @@ def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
 
 
 def _spoken(item: Item) -> Spoken:
-    """An item sentence by sentence, computed once."""
     if item.spoken is None:
         speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
         lines = lines_of(without_superseded(item.text))
@@ -162,7 +161,7 @@ def _spoken(item: Item) -> Spoken:
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
-    """Return a function for the weight of a sentence."""
+    """Return a function that weighs a sentence."""
     more = {
         k: math.pow(weights.more(k), TALK_POWER) for k in ("request", "wrote", *TOPICS.values())
     }
@@ -189,8 +188,8 @@ def _lines(
     names: Mapping[int, str],
     before_ids: Mapping[int, Mapping[str, Sequence[str]]],
 ) -> Iterator[str]:
-    """Yield one line a message, with its speaker or the name in the message, and marks of earlier
-    values.
+    """Yield one line per message, with its speaker and with marks of earlier values. A speaker that
+    the message names comes first.
     """
     for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         *before, last = [x.text for x in said]

@@ -1,7 +1,7 @@
-"""The work log: what tools were asked to do and what came of it, call by call.
+"""The work log: what tools were asked to do and with what result, call by call.
 
-A call and its result become a deed. Beside the deeds stands what is true now: open tasks, the last
-checks, what was written since, branch and commit.
+A call and its result become a deed. The log also holds the present state: open tasks, the last
+checks, files written since then, branch and commit.
 """
 
 from __future__ import annotations
@@ -24,73 +24,71 @@ from compact.text.sentences import beginning
 EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
 )
-"""Arguments whose text is written to a file."""
+"""Names of arguments whose text is written to a file."""
 MOST_KEPT, MOST_DEEDS = 200, 2_000
-"""Files and waiting calls that are kept, and deeds; the oldest are forgotten."""
+"""Most files (in each table) and most waiting calls; most deeds. The oldest are forgotten."""
 _LOOKED_AT = 4_000
-"""Characters of an output that are searched for words of git."""
+"""How many characters of an output are searched for messages from git."""
 _TRIED_CHARS = 500
-"""Characters of an argument that may name a file. Longer ones are text."""
+"""Most characters of an argument that may name a file. Longer arguments are text."""
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
-"""Arguments of calls that run commands or change files."""
+"""Names of arguments of calls that run commands or change files."""
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _PATCHES = frozenset(("patch", "diff"))
 _PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
-"""How a patch says which files it changes."""
+"""The line in which a patch names a file that it changes."""
 _LONGEST_PATH = 300
-"""Characters. A longer argument is no path."""
+"""Most characters of a path. A longer argument is not a path."""
 _COMMITTED = regex(
     r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
 )
 _BRANCH = regex(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
 )
-"""How git prints branch and commits."""
+"""How git prints the branch and, above, a new commit."""
 _ELSEWHERE = regex(r"/tmp\b|\bgit -C\b|\bmktemp\b")
-"""A command that works in another repository."""
 _LOOKED_FOR = frozenset(
     """
     path pattern plan query questions shell_id skill subject taskId task_id todos url
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Arguments of calls that look up or keep a list: their result is no deed."""
+"""Arguments of calls that look something up or keep a list. Their results are not reported."""
 _LOOKS = frozenset(
     """
     calculate check count fetch find get list lookup query read search show think view
     """.split()  # noqa: SIM905 - a table to read
 )
-"""First words of the names of functions that look something up."""
+"""First words in the names of tools that look something up."""
 _SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
-"""Characters of a line for a request, for its result and for a command; and names that were defined
-in a file."""
+"""Most characters of a request, a result and a command; most names that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
-"""Characters of data that are read, and facts that are kept."""
+"""Most characters of data that is parsed; most facts that are remembered."""
 _DEFINED = regex(
     r"^[+ \t]*(?:[a-z]{1,20} ){0,3}?(?:class|def|enum|fn|func|function|interface|struct|trait|type)"
     r"[ \t]+(?:\([^()\n]{0,60}\)[ \t]*)?([A-Za-z_]\w{2,60})"
     r"(?=[ \t]*(?:[(:{<=;\[]|$|struct\b|interface\b|extends\b|implements\b))",
     re.MULTILINE,
 )
-"""How code defines functions and types."""
 _DOCUMENTS = (".md", ".rst", ".txt")
-"""Files whose code is only an example."""
+"""Endings of files whose code is only an example."""
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
-"""A task in a list: id, status, words, and maybe what it waits for."""
+"""A task in a list: id, status and words, without what may follow in brackets."""
 _WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
-"""Goes to the right folder before a command."""
+"""A `cd` before the real command."""
 _PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
-"""A step of a command that others will see."""
+"""A step of a command that publishes something."""
 _TRACEBACK = "Traceback (most recent call last)"
-"""Start of an error report whose last line names the error."""
+"""The first line of a Python traceback. The last line names the error."""
 _URL = regex(r"https?://[^\s\"'<>)]+")
 
 Kind = Literal["changed", "called", "failed", "checked", "wrote", "looked"]
-"""`changed`: git or a page on it changed; `called`: a call that may change something; `failed`;
-`checked`: a check ran; `wrote`: a file was written; `looked`: all else."""
+"""`changed`: the git repository or something on its host (issue, pull request) changed; `called`: a
+call that may change something; `failed`: the call failed; `checked`: a check ran; `wrote`: a file
+was written; `looked`: anything else."""
 
 
 class Deed(NamedTuple):
@@ -100,7 +98,7 @@ class Deed(NamedTuple):
     kind: Kind
     what: str
     came_to: str = ""
-    """Its result, as printed."""
+    """The result, as printed."""
 
 
 class Check(NamedTuple):
@@ -108,9 +106,9 @@ class Check(NamedTuple):
 
     position: int
     step: str
-    """The step of the command that ran it."""
+    """The step of the command that ran the check."""
     outcome: str
-    """As printed."""
+    """The result of the check, as printed."""
     passed: bool
 
 
@@ -122,57 +120,57 @@ class _Asked(NamedTuple):
     script: str = ""
     """The whole command."""
     files: tuple[str, ...] = ()
-    """Files that it writes."""
+    """Files that the call writes."""
     defines: tuple[str, ...] = ()
-    """Functions and types in what it writes."""
+    """Functions and types that the call defines in those files."""
     task: str = ""
-    """The words of the task that it makes."""
+    """The words of the task that the call creates."""
     subject: str = ""
-    """The one file that it is about."""
+    """The first file that the call names."""
 
 
 @dataclass(slots=True)
 class WorkLog:
-    """What was done so far."""
+    """Everything that tools did so far, and the present state."""
 
     deeds: list[Deed] = field(default_factory=list)
-    """In the order of their results."""
+    """Deeds in the order of their results."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
-    """The newest task list of a tool: words, and whether done."""
+    """The newest task list of a tool: each task's words, and whether it is done."""
     doing: str = ""
     """The task that was begun last."""
     tracked: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Tasks that are made and updated singly, by id: words, and whether done."""
+    """Tasks that are created and updated one by one, by id: words, and whether done."""
     checked: dict[str, Check] = field(default_factory=dict)
     """The last run of each kind of check, the newest last."""
     unchecked: dict[str, int] = field(default_factory=dict)
-    """Files written since the last passed check, and where."""
+    """Files written since a check last passed -> position of the last write."""
     uncommitted: dict[str, int] = field(default_factory=dict)
-    """Files written since the newest commit, and where."""
+    """Files written since the newest commit -> position of the last write."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Written files: how often, and where last; the newest last."""
+    """Written files -> how often, and position of the last write; the newest last."""
     read: dict[str, int] = field(default_factory=dict)
-    """Files that tools were asked for, and where last; the newest last."""
+    """Files that calls named -> position of the last such call; the newest last."""
     stale: set[int] = field(default_factory=set)
-    """Positions of results that were overtaken: a file was read again or written since."""
+    """Positions of outdated results: the file was read again or written since."""
     branch: str = ""
     commit: str = ""
     """The newest commit: hash and title."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
-    """The newest plan that a person was shown, and their verdict."""
+    """The newest plan that was shown to the user, and the user's verdict."""
     last: int = 0
     """Position of the newest result."""
     calls: int = 0
     commands: int = 0
-    """Calls, and those that ran a command."""
+    """How many calls there were, and how many of them ran a command."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Files that were read: with which arguments, and where last."""
+    """Files that were read -> the call's arguments, and position of the last result."""
     _facts: dict[str, None] = field(default_factory=dict)
-    """Facts from data and calls, newest last: new facts are told first."""
+    """Facts seen in data and calls, newest last. Facts not seen before are told first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
-        """Take down a call; return the files that it is to write."""
+        """Record a call; return the files that it will write."""
         values = anchors.strings_of(call.arguments)
         script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
         files = tuple(_written(values))
@@ -192,7 +190,7 @@ class WorkLog:
         return files
 
     def _task(self, call: ToolCall) -> str:
-        """Take down what a call says of tasks; return the words of a new task."""
+        """Record what a call says about tasks and plans; return the words of a new task."""
         if '"status"' in call.arguments:
             rows = _task_list(call)
             self.tasks = [(words, status in _DONE) for words, status in rows] or self.tasks
@@ -210,34 +208,34 @@ class WorkLog:
         return str(arguments.get("subject", "")) if not task_id else ""
 
     def tool(self, call_id: str) -> str:
-        """Return the tool of a waiting call."""
+        """Return the name of a waiting call's tool, or an empty string."""
         asked = self._asked.get(call_id)
         return asked.call.name if asked else ""
 
     def tried(self, call_id: str) -> str:
-        """Return a waiting call in one line."""
+        """Describe a waiting call in one line."""
         asked = self._asked.get(call_id)
         return _about(asked.call) if asked else "a call"
 
     @property
     def waiting(self) -> str:
-        """The newest call in one line, if it waits for its result."""
+        """The newest call in one line, if it still waits for its result."""
         newest = next(reversed(self._asked.values()), None)
         is_last = newest is not None and newest.position >= self.last
         return _about(newest.call) if newest is not None and is_last else ""
 
     def decided(self, verdict: Literal["refused", "approved"]) -> None:
-        """Take down the verdict of a person on a plan."""
+        """Record the user's verdict on the proposed plan."""
         if self.plan is not None and self.plan[1] == "proposed":
             self.plan = self.plan[0], verdict
 
     def refused(self, call_id: str, position: int, *, said_why: bool) -> None:
-        """Take down that a person refused a call. If they said why, that is told instead."""
+        """Record that the user refused a call. If they said why, their words are told instead."""
         if (asked := self._asked.pop(call_id, None)) and not said_why:
             self.deeds.append(Deed(position, "failed", _about(asked.call), "refused by the user"))
 
     def result(self, result: ToolResult, position: int) -> None:
-        """Take down how a call went."""
+        """Record the result of a call."""
         asked, self.last = self._asked.pop(result.call_id, None), position
         if asked is None or asks(asked.call):
             return
@@ -276,8 +274,8 @@ class WorkLog:
         self.uncommitted.update(dict.fromkeys(asked.files, position))
 
     def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
-        """The deed of a call without command or file: its arguments and result, new facts first. Of
-        a look-up only the name.
+        """Build the deed of a call without command or file: its arguments and result, new facts
+        first. For a look-up, only the call.
         """
         call = asked.call
         values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
@@ -304,7 +302,7 @@ class WorkLog:
             del self._facts[next(iter(self._facts))]
 
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
-        """Take down a command: its checks, its changes, or else that it ran or failed."""
+        """Record a command: its checks and changes, or only that it ran or failed."""
         checks = checks_came_to(asked.script, result.text, failed)
         for kind, (step, line) in checks.items():
             said = verdict_of_check(step, result.text, line)
@@ -333,7 +331,7 @@ class WorkLog:
             )
 
     def _note_repository(self, text: str, script: str) -> list[str]:
-        """Take down branch and commit; return the commits that were made."""
+        """Record branch and commit; return the commits that the command made."""
         if _ELSEWHERE.search(script):
             return []
         made = list[str]()
@@ -350,12 +348,12 @@ class WorkLog:
         return made
 
     def observed(self, text: str, position: int) -> None:
-        """Take down an observation of an agent that calls tools in plain text."""
+        """Record an error in tool output that an agent received as plain text."""
         if line := _named_error(text):
             self.deeds.append(Deed(position, "failed", "a tool", line))
 
     def open_tasks(self) -> list[str]:
-        """Return the open tasks of all lists."""
+        """Return the words of the open tasks in all lists."""
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
@@ -369,12 +367,12 @@ class WorkLog:
 
 
 def _named_error(text: str) -> str:
-    """The line that names the error; not the first line of a traceback."""
+    """Return the line that names the error, not the first line of a traceback."""
     return next((x for x in anchors.error_lines(text) if not x.startswith(_TRACEBACK)), "")
 
 
 def _object(arguments: str) -> dict[str, Any]:
-    """The arguments of a call if they are an object about tasks or plans."""
+    """Parse a call's arguments if they are an object about tasks or plans."""
     if '"taskId"' not in arguments and '"subject"' not in arguments and '"plan"' not in arguments:
         return {}
     try:
@@ -385,7 +383,7 @@ def _object(arguments: str) -> dict[str, Any]:
 
 
 def _written(values: Sequence[tuple[str, str]]) -> list[str]:
-    """The files that a call with these arguments writes."""
+    """Return the files that a call with these arguments writes."""
     if not any(key in EDIT_KEYS for key, _ in values):
         return []
     patched = [file for k, v in values if k in _PATCHES for file in _PATCHED.findall(v)]
@@ -397,14 +395,14 @@ def _written(values: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
-    """The files that a call with these arguments names."""
+    """Return the files that a call with these arguments names."""
     short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
     found = [a.text for value in short for a in anchors.find_all(value)]
     return [name for name in found if anchors.is_file(name)]
 
 
 def _shortened(command: str) -> str:
-    """The start of a command, without its `cd`."""
+    """Shorten a command to its start, without a leading `cd`."""
     words = " ".join(_WAY.sub("", command).split())
     return words if len(words) <= _MOST_COMMAND else f"{words[:_MOST_COMMAND].rstrip()}…"
 
@@ -414,14 +412,14 @@ def _about(call: ToolCall) -> str:
 
 
 def _published(script: str, text: str) -> list[str]:
-    """What a command published, with the address that it printed."""
+    """Return what a command published, with the address that it printed."""
     steps = [step for step in steps_of(script) if _PUBLISHES.match(step)]
     found = _URL.search(text) if steps else None
     return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
 
 
 def _facts_of(text: str) -> list[str]:
-    """The facts of data, each with its key. Empty for other text."""
+    """Return the `key=value` pairs of JSON data; empty for other text."""
     if len(text) > _MOST_DATA or text.lstrip()[:1] not in ("{", "["):
         return []
     try:
@@ -432,7 +430,7 @@ def _facts_of(text: str) -> list[str]:
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
-    """Join as many facts as fit, at least one."""
+    """Join as many facts as fit, but at least one."""
     told, left = list[str](), most
     for fact in facts:
         left -= len(fact) + 2
@@ -443,7 +441,7 @@ def _joined(facts: Iterable[str], most: int) -> str:
 
 
 def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Names that a call defines in what it writes, and not in what it replaces."""
+    """Return the names that a call defines in what it writes but not in what it replaces."""
     before = {
         name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
     }

@@ -1,1 +1,1 @@
-"""The gate: what a summary must be before it may stand in for messages. Start at `rules`."""
+"""The gate: what a summary must be before it may replace messages. Start at `rules`."""

@@ -1,7 +1,8 @@
-"""Echoes: how much of a story is a copy of its source or prompt, a loop, or talk.
+"""Echoes: how much of a summary (story) copies its source or prompt, repeats itself, or talks to
+the reader.
 
-A model that fails often returns its input, goes on talking, or repeats a sentence. Single copied
-sentences are no failure: the share counts.
+A model that fails often returns its input, goes on talking, or repeats a sentence. A single copied
+sentence is no failure: the share counts.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from compact.patterns import regex
 from compact.text.languages import ADDRESSES, language_of
 
 MOST_COPIED, LEAST_COPIED = 0.5, 16
-"""Largest share of letters in copied sentences, and letters of a sentence that counts. Real
-summaries, which quote requests and code, have .21 at most; every third line of a conversation has
-1."""
+"""Largest share of a summary's letters that may be in copied sentences; and fewest letters of a
+sentence that counts. Real summaries, which quote requests and code, have .21 at most; every third
+line of a conversation has 1."""
 MOST_RECITED = 0.3
-"""Largest share of its letters in lines of the prompt."""
+"""Largest share of a summary's letters that may be in lines of the prompt."""
 GRAM, LOOP_WORDS, MOST_LOOPED = 4, 24, 0.35
-"""Words of a loop, words of a text that is checked, and largest share of repeated ones. Real
+"""Words of a loop; fewest words of a text that is checked; and largest share of repeated ones. Real
 summaries have .21 at most."""
 ORDER_LINE = 20
-"""Letters of a line of the prompt that is an order and no heading."""
+"""Fewest letters of a prompt line that counts as an order, not as a heading."""
 MOST_ADDRESSED = 0.1
-"""Largest share of its sentences that speak to somebody."""
+"""Largest share of sentences that may address the reader."""
 _UNIT = regex(rf"[{CJK}]{{1,2}}|[^\s{CJK}]{{1,32}}")
-"""A word. Of languages without spaces two letters, of longer words pieces."""
+"""A word; in languages without spaces two characters; of long words pieces."""
 _BETWEEN = regex(r"[\W_]+")
 _LINE_START = " \t-*+•>#[{\"'"
 _QUOTED = regex(r"[\"“„][^\"“”\n]{1,400}[\"”“]|«[^»\n]{1,400}»|`[^`\n]{1,200}`|^>.*$", re.M)
@@ -43,7 +44,7 @@ Gram = tuple[str, ...]
 
 
 def echo(source: SummarySource) -> RuleResult:
-    """It copies neither its source nor its prompt."""
+    """Check that the summary copies neither its source nor its prompt."""
     share = copied(source.story.text, source.source)
     told = recited(source.story.text, source.story.prompt, source.beside)
     fences = sum(map(is_fence_line, source.story.text.split("\n")))
@@ -53,14 +54,14 @@ def echo(source: SummarySource) -> RuleResult:
 
 
 def loop(source: SummarySource) -> RuleResult:
-    """It does not repeat itself more than its source does."""
+    """Check that the summary does not repeat itself more than its source does."""
     share = looped(source.story.text, source.source)
     return RuleResult(share <= MOST_LOOPED, f"{share:.0%} said before", share)
 
 
 def told(source: SummarySource) -> RuleResult:
-    """It tells what others said and did, and addresses nobody. A sentence addresses the reader if
-    it says `you`, is no quotation and, in English, has no past tense.
+    """Check that the summary tells what others said and did, and addresses nobody. A sentence
+    addresses the reader if it says `you`, is no quotation and, in English, has no past tense.
     """
     said = sentences(_QUOTED.sub(" ", source.story.text))
     code = language_of(source.story.text) or "en"
@@ -74,14 +75,13 @@ def told(source: SummarySource) -> RuleResult:
 
 
 def copied(text: str, source: Iterable[str]) -> float:
-    """Return the share, 0 to 1, of letters in sentences that the source holds word for word."""
+    """Return the share, 0 to 1, of letters in sentences that the source has word for word."""
     said = "\n".join(map(_letters, source))
     told = [bare for each in sentences(text) if len(bare := _letters(each)) >= LEAST_COPIED]
     return sum(len(each) for each in told if each in said) / (sum(map(len, told)) or 1)
 
 
 def _letters(text: str) -> str:
-    """The letters and digits of a text alone."""
     return _BETWEEN.sub("", text.lower())
 
 
@@ -105,8 +105,8 @@ def _grams(words: Sequence[str]) -> Iterator[Gram]:
 
 
 def recited(text: str, prompt: str, besides: Iterable[str]) -> float:
-    """Share of a text's letters, 0 to 1, in sentences of the prompt: they are for whoever writes
-    it. What the prompt holds of the conversation (`besides`) may be said again.
+    """Return the share, 0 to 1, of a text's letters in sentences of the prompt that instruct the
+    writer. Parts of the conversation in the prompt (`besides`) may be repeated.
     """
     named = "\n".join(besides)
     orders = {_bare(each) for each in sentences(prompt) if each not in named}

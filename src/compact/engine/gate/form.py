@@ -1,5 +1,5 @@
-"""Rules on the form of a story: it is finished, speaks with no other voice, fetches nothing from a
-server, and holds nothing that should not leave.
+"""Rules on the form of a summary (story): it is finished, does not speak as somebody else, fetches
+nothing from a server, and holds no secrets.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from compact.text.languages import NAMES, language_of
 from compact.text.outline import STORY, section_named
 
 SMALLEST = 32
-"""Tokens. A story of up to so many may be as large as its source."""
+"""A summary of up to this many tokens may be larger than its source."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
-"""Characters of a speaker, and words of a story, that tell a language."""
+"""Fewest characters of a speaker, and words of a summary, that reveal a language."""
 LONG_SENTENCE = 20
-"""A line of so many words is a sentence and has an end."""
+"""A line of more words than this is a sentence and needs an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
 _PAGE = regex(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
 _BEFORE = r"^[ >*+•-]{0,8}(?:\d{1,2}[.)] ?)?"
@@ -33,7 +33,7 @@ _TITLE = regex(
     re.MULTILINE,
 )
 _AROUND = regex(r"^(?:\W|\d{1,2}[.):])+|\W+$")
-"""What stands around the words of a title: numbers, marks, pictures."""
+"""Text around a title's words: numbers, marks, pictures."""
 _OUR_HEADING = regex(
     r"^[^\w\n]{0,8}[\[\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b",
     re.MULTILINE,
@@ -48,11 +48,10 @@ _FETCHED = regex(
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE = regex(r"`[^`\n]{1,200}`")
-"""Code in a line, which is not fetched."""
 SPEAKERS = (
     "user|assistant|system|human|developer|tool|ai|model|benutzer|usuario|utilisateur|utente|用户"
 )
-"""Names of speakers in a conversation."""
+"""Names of speakers in conversations."""
 _SPEAKER = regex(
     rf"^[ >*+•#_-]{{0,8}}[\[<(]?(?:{SPEAKERS})"
     r"(?:[\])>]?[*_]{0,2} ?:(?! ?//)|> |\][*_]{0,2} (?=\S))"
@@ -76,7 +75,7 @@ _LATIN_WORD = regex(r"[A-Za-zÀ-ɏ]{2,}")
 
 
 def finished(source: SummarySource) -> RuleResult:
-    """It is a complete answer: no refusal, no error, no broken JSON."""
+    """Check that the summary is complete: no refusal, no error, no broken JSON."""
     text = source.story.text.strip()
     if not text:
         return RuleResult(False, "it is empty")
@@ -93,7 +92,9 @@ def finished(source: SummarySource) -> RuleResult:
 
 
 def _broken_off(text: str) -> str:
-    """Return why the last sentence has no end. Empty if it has one, or if no line has."""
+    """Return why the last sentence is unfinished. Empty if it is finished, or if few of the other
+    lines are.
+    """
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     last = lines[-1]
     if last[-1] in ".!?…。！？":
@@ -111,7 +112,9 @@ def _broken_off(text: str) -> str:
 
 
 def language(source: SummarySource) -> RuleResult:
-    """It is in a language of the speakers or of the guidance, if that can be told."""
+    """Check that the summary is in a language of the speakers or of the guidance, as far as code
+    can recognize it.
+    """
     spoken = {language_of(text) for text in source.samples if len(text) >= LEAST_SPOKEN}
     written = language_of(source.story.text)
     if not spoken or None in spoken:
@@ -130,14 +133,14 @@ def language(source: SummarySource) -> RuleResult:
 
 
 def cap(source: SummarySource) -> RuleResult:
-    """It is within the requested tokens, and no larger than its source."""
+    """Check that the summary is within the requested tokens, and no larger than its source."""
     tokens = source.counter.text(source.story.text)
     most = min(source.request.max_tokens, max(SMALLEST, source.source_tokens))
     return RuleResult(tokens <= most, f"{tokens:,} of {most:,} tokens")
 
 
 def secrets(source: SummarySource) -> RuleResult:
-    """It holds no secret, by its look, its name or the source, however it is spelled."""
+    """Check that the summary holds no secret, however it is spelled."""
     found: list[str] = []
     for text in (source.story.text, *source.story.anchors):
         found += redact(text, source.secrets).found
@@ -147,7 +150,7 @@ def secrets(source: SummarySource) -> RuleResult:
 
 
 def headings(source: SummarySource) -> RuleResult:
-    """It has no heading but its own: code writes the others."""
+    """Check that the summary has no heading but its own: code writes the others."""
     if found := _OUR_HEADING.search(source.plain):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
     for title in _TITLE.finditer(source.plain):
@@ -164,7 +167,7 @@ def headings(source: SummarySource) -> RuleResult:
 
 
 def marks(source: SummarySource) -> RuleResult:
-    """It holds no control token, no unreadable character and nothing that is fetched."""
+    """Check for control tokens, unreadable characters and anything that is fetched."""
     if any(defused(text) != text for text in (source.story.text, source.plain)):
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):
@@ -175,7 +178,7 @@ def marks(source: SummarySource) -> RuleResult:
 
 
 def voices(source: SummarySource) -> RuleResult:
-    """It holds no line of a speaker and no tool call."""
+    """Check that the summary has no line of a speaker and no tool call."""
     if found := _SPEAKER.search(source.plain):
         return RuleResult(False, f"a line of a speaker: {found[0].strip()}")
     if found := _CALL.search(source.plain):

@@ -1,5 +1,5 @@
-"""Rules that compare a story with its source: is it about it, invented, long enough, and does it
-cover as much as the extracted one?
+"""Rules that compare a summary (story) with its source: its subject, invented names, its length,
+and whether it covers as much as the summary that code extracts.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from statistics import fmean
 from compact.engine.gate.summary_source import RuleResult, SummarySource, covered, names_in, stems
 
 SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
-"""Share of the telling words of a story that its source must know: the second number up to so many
-different words, the third more for each e-fold, at most the last. Of many words some are known by
-chance. Real summaries of other sessions reach .24, .59 and .75 at 200, 1,500 and 5,000 words; of
-their own, .27, .64 and .74 at least."""
+"""The source must know this share of the summary's informative words: the second number if the
+source has up to 200 different words (the first), the third more for each e-fold, at most the last.
+By chance a large source knows some words of any summary. Real summaries of other sessions reach
+.24, .59 and .75 at 200, 1,500 and 5,000 words; of their own, .27, .64 and .74 at least."""
 FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
-"""A story with more unknown names and amounts than this, and than this share of its names, is made
-up."""
+"""A summary is made up if it has more unknown names and amounts than the first number, and they are
+more than the second, as a share of its names."""
 TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
-"""Tokens that a story needs for each doubling of its source above the second number."""
+"""A summary needs the first number of tokens for each doubling of its source above the second."""
 LEAST_OF_CAP = 4
-"""It never needs more than this part of its cap."""
+"""A summary never needs more than one part in this many of its cap."""
 LEAST_COVERED = 0.45
-"""Share of what an equally long piece of the extracted story covers. No good story of `python -m
-evals gate` is refused for it alone (docs/evidence.md)."""
+"""A summary must cover this share of what an equally long piece of the extracted one covers. No
+good summary of `python -m evals gate` is refused for it alone (docs/evidence.md)."""
 FEWEST_NAMES = 2
-"""Names that such a piece must hold to be compared."""
+"""Fewest names in such pieces, on average, for a comparison."""
 
 
 def subject(source: SummarySource) -> RuleResult:
-    """The source knows most of what the words of the story tell."""
+    """Check that the source knows most of the summary's informative words."""
     words = set(stems(source.story.text))
     total = sum(map(source.weight, words))
     if not total:
@@ -43,7 +43,7 @@ def subject(source: SummarySource) -> RuleResult:
 
 
 def invented(source: SummarySource) -> RuleResult:
-    """The story names little that the source does not."""
+    """Check that the summary names little that the source does not."""
     named = names_in(source.story.text)
     known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
     unknown = [name for name in named if not _is_known(name, known)]
@@ -56,13 +56,13 @@ def invented(source: SummarySource) -> RuleResult:
 
 
 def _is_known(name: str, said: str) -> bool:
-    """Whether a name is known as it is, by its last part, or by its stem."""
+    """Whether the source has the name, its last part, or the name without its last letter."""
     last = name.rstrip("/").rsplit("/", 1)[-1]
     return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
 
 
 def length(source: SummarySource) -> RuleResult:
-    """The story is long enough for its source."""
+    """Check that the summary is long enough for its source."""
     tokens = source.counter.text(source.story.text)
     doublings = math.log2(max(1.0, source.source_tokens / SAID_AT_ONCE))
     least = int(min(TOKENS_PER_DOUBLING * doublings, source.request.max_tokens / LEAST_OF_CAP))
@@ -73,8 +73,8 @@ def length(source: SummarySource) -> RuleResult:
 
 
 def coverage(source: SummarySource) -> RuleResult:
-    """The story covers no less than the extracted one of its length. Names, amounts, people and
-    places count, unless the reader sees them anyway.
+    """Check that the summary covers about as much as an extractive summary of the same length.
+    Names, amounts, people and places count, unless the reader sees them elsewhere in the prompt.
     """
     other = source.extracted
     if other is None or not other.text.strip():
@@ -94,7 +94,7 @@ def _worth(names: set[str], source: SummarySource) -> float:
 
 
 def _pieces(text: str, like: str, source: SummarySource) -> list[str]:
-    """Split a text into pieces about as long as another one, each from all over it."""
+    """Split a text into pieces about as long as `like`, each with lines from all over the text."""
     size, most = source.counter.text(text), max(1, source.counter.text(like))
     lines = [line for line in text.split("\n") if line.strip()]
     count = max(1, min(len(lines), math.ceil(size / most)))

@@ -1,9 +1,9 @@
-"""The gate: judges a story before it may stand in for messages. Pure: no I/O, no model.
+"""The gate: judges a summary (story) before it may replace messages. Pure: no I/O, no model.
 
-Start at `RULES`. The gate refuses and changes nothing. It does not guess what a line means to do:
-an order that a model copied from a page is told as the past, in a part that is marked as reference,
-and never in the sections of a person, which code writes. Extracted stories are not judged.
-docs/evidence.md says what each detector misses and where it is wrong.
+Start at `RULES`. The gate refuses and changes nothing. It does not guess what a line is meant to
+do. If a model copied an order from a web page, the order is told as the past, in a part that is
+marked as reference. It never gets into the user's sections, which code writes. Summaries that code
+extracts are not judged. docs/evidence.md says what each detector misses and where it is wrong.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What the model is asked for if it broke this rule. Empty if asking is no help."""
+    """What to ask of the model if it broke this rule. Empty if asking again does not help."""
     holds_for_persons: bool = False
-    """Whether it also holds for the words of a person. Whether a story is true and enough is asked
-    only of a model."""
+    """Whether the rule also applies to a summary that the user wrote. Rules on truth and
+    completeness apply only to a model's."""
     refuses: bool = True
-    """Whether a story that breaks it is refused. Otherwise the model is asked once, and the story
-    then stands with a mark."""
+    """Whether a summary that breaks the rule is refused. Otherwise the model is asked once more,
+    and if that does not help the summary is used with a remark."""
 
 
 RULES: Sequence[Rule] = (
@@ -71,50 +71,50 @@ RULES: Sequence[Rule] = (
     Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
     Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
 )
-"""In the order they are checked. Rules that search the whole source come last."""
+"""The rules in the order of checking. Those that search the whole source come last."""
 MARKED = frozenset(rule.name for rule in RULES if not rule.refuses)
 RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A story as it was written, and the verdict of each rule."""
+    """A summary as it was written, and the verdict of each rule."""
 
     summary: Summary
     verdicts: tuple[Verdict, ...]
-    """One for each rule, in the order of `RULES`."""
+    """One verdict for each rule, in the order of `RULES`."""
     instead_of: Judged | None = None
-    """The refused story that it replaces."""
+    """The refused summary that this one replaces."""
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """The rules that refuse it."""
+        """Names of the rules that refuse the summary."""
         return tuple(v.rule for v in self.verdicts if not v.passed and v.rule not in MARKED)
 
     @property
     def accepted(self) -> bool:
-        """Whether no rule refuses it."""
+        """Whether no rule refuses the summary."""
         return not self.rejected_by
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is too long, and asking again could mend it."""
+        """Whether the summary is too long and asking again could help."""
         is_over = "cap" in self.rejected_by or self.summary.finish == "length"
         return is_over and bool(self.wishes)
 
     @property
     def reason(self) -> str:
-        """Why it is refused, in words. Empty if it is not."""
+        """The broken rules and what each found. Empty if no rule is broken."""
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What is said behind it where it stands in."""
+        """Remarks to add after the summary if it is used."""
         return tuple(x.detail for x in self.verdicts if not x.passed and x.rule in MARKED)
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What the model may be asked for once more. Empty if asking is no help."""
+        """What to ask of the model once more. Empty if asking again does not help."""
         names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
         broken = [rule for rule in RULES if rule.name in names]
         return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
@@ -129,8 +129,8 @@ def judge(
     source_tokens: int,
     rules: Sequence[Rule] = RULES,
 ) -> Judged:
-    """Hold a story to the rules. Never raises. `source_tokens` is the size of all that it stands in
-    for. `extracted` is the story that replaces it if it is refused.
+    """Judge a summary by the rules. Never raises. `source_tokens` is the size of everything that it
+    replaces. `extracted` is the summary that is used if this one is refused.
     """
     source = SummarySource(summary, request, counter, source_tokens, extracted)
     return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
@@ -143,7 +143,7 @@ def _verdict(rule: Rule, source: SummarySource) -> Verdict:
 
 
 STANDS_IN = "stands in"
-"""The rule that says why a summary is not the one that was asked for."""
+"""Name of the verdict that says why the extracted summary is used instead of the model's."""
 
 
 def judged_or_extracted(
@@ -155,8 +155,8 @@ def judged_or_extracted(
     secrets: Known,
     emit: Emit,
 ) -> Judged:
-    """Return what may stand in for the messages: the written story, or else the extracted one. Its
-    verdicts then say why. A story that code wrote is not judged.
+    """Return the summary that may replace the messages: the written one, or else an extracted one,
+    whose verdict then says why. A summary that code wrote is not judged.
     """
     if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
         return Judged(written, ())
@@ -176,7 +176,7 @@ def judged_or_extracted(
         why = _failure(written) if written is not None else "nothing was written"
     rules = found.rejected_by if found else ()
     emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
-    told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
+    told = redact(why, secrets).text  # stored, and shown with the checkpoint
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
 
@@ -193,7 +193,7 @@ def _marked(found: Judged) -> Judged:
 def by_person(
     text: str, request: SummaryRequest, counter: TokenCounter, *, source_tokens: int | None
 ) -> Judged:
-    """Judge a story that a person wrote."""
+    """Judge a summary that the user wrote."""
     return judge(
         Summary(text=text, made_by=PERSON),
         request,
@@ -209,5 +209,5 @@ def _size_of(request: SummaryRequest, counter: TokenCounter, known: int | None) 
 
 
 def _failure(error: Exception) -> str:
-    """Our errors are sentences. Others are shown with their type."""
+    """Describe an error. Ours are sentences; others are shown with their type."""
     return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What a story is judged by: its request, its source, and what else the model was told.
+"""What a summary (story) is judged by: its request, its source, and what else the model was told.
 
 Each part is computed once, for all rules.
 """
@@ -26,31 +26,32 @@ from compact.text.languages import CHARACTERS, FUNCTION_WORDS
 from compact.text.speakers import speaker_of
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-"""Letters that are words of their own."""
+"""Chinese, Japanese and Korean characters; each counts as a word."""
 STEM = 5
-"""Two words with so many equal first letters count as one."""
+"""Two words that share this many first letters count as one."""
 SHORTEST_WORD = 3
-"""Letters of a word that tells something."""
+"""Fewest letters of a word that counts."""
 SAMPLE, SAMPLE_CHARS = 60, 400
-"""The sample of a speaker: so many messages, evenly chosen, so many characters of each."""
+"""A sample of a speaker's words: about this many messages, evenly chosen, and this many characters
+of each."""
 _WORD = regex(rf"[{CJK}]|[^\W_{CJK}]+")
 _FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
 _PROPER = regex(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
 """A capitalized word inside a sentence."""
 _PLAIN = regex(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
-"""A word in small letters: capitalized it is no name either."""
+"""A word in lower case. The same word in capitals is then no name either."""
 _AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
 _ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
-"""Numbers that say little: days, years, hours, small ones."""
+"""Numbers that say little: small ones, days, years, times of day."""
 _SENTENCE_END = regex(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
 
 _LOOKS_LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
     "ABEKMHOPCTXYIJSaeopcxyijshdlABEZHIKMNOPTYXopvi|||",
 )
-"""Letters of other scripts, and Latin ones that look the same."""
+"""Letters of other scripts -> the Latin letters that look the same."""
 _UNSEEN = frozenset(("Cf", "Mn", "Me"))
-"""Kinds of characters that stand between or upon others: joiners, directions, accents, variants."""
+"""Categories of invisible or combining characters: joiners, directions, accents, variants."""
 _BLANKS = regex(r"[^\S\n]+")
 
 
@@ -64,7 +65,7 @@ class RuleResult(NamedTuple):
 
 
 def stems(text: str) -> Iterator[str]:
-    """Yield the beginnings of the telling words of a text, in lower case."""
+    """Yield the first letters of a text's informative words, in lower case."""
     for word in _WORD.findall(text.lower()):
         is_short = len(word) < SHORTEST_WORD and word.isascii() and not word.isdigit()
         if word not in _FUNCTION_WORDS and not is_short:
@@ -77,8 +78,8 @@ def sentences(text: str) -> list[str]:
 
 
 def names_in(text: str) -> Counter[str]:
-    """Return what a text names, in lower case, and how often: code, people, places, amounts. Of a
-    very long text only both ends are read.
+    """Return the names in a text, in lower case, and how often each occurs: code, people, places,
+    amounts. Of a very long text only both ends are read.
     """
     read = searched(text)
     found = Counter({each.text.lower(): n for each, n in anchors.find(read).items()})
@@ -89,28 +90,28 @@ def names_in(text: str) -> Counter[str]:
 
 @dataclass(frozen=True)
 class SummarySource:
-    """A story, and what it is judged by."""
+    """A summary, and what it is judged by."""
 
     story: Summary
     request: SummaryRequest
     counter: TokenCounter
     source_tokens: int
     extracted: Summary | None = None
-    """The extracted story that would replace it."""
+    """The extracted summary that would replace this one."""
 
     @cached_property
     def plain(self) -> str:
-        """Its lines as a reader sees them."""
+        """The summary's lines as a reader sees them."""
         return plain_lines(self.story.text)
 
     @cached_property
     def source(self) -> list[str]:
-        """The text of each part of the messages."""
+        """The visible texts of the messages."""
         return list(visible_texts(self.request.messages))
 
     @cached_property
     def told(self) -> list[str]:
-        """The texts without tool output, if there are any."""
+        """The messages' words and tool calls without tool output; all texts if there are none."""
         said = [
             text
             for message in self.request.messages
@@ -120,7 +121,7 @@ class SummarySource:
 
     @cached_property
     def beside(self) -> list[str]:
-        """What else of the conversation the model was shown."""
+        """Everything else from the conversation that the model was shown."""
         request = self.request
         before = request.previous.text if request.previous else ""
         texts = (before, request.record, request.guidance, *request.goals, *request.open_tasks)
@@ -128,17 +129,17 @@ class SummarySource:
 
     @cached_property
     def secrets(self) -> dict[str, str]:
-        """The secrets in the source, and their kinds."""
+        """The secrets in everything that the model was shown, and their kinds."""
         return secrets_of((*self.source, *self.beside))
 
     @cached_property
     def said(self) -> str:
-        """All of it in lower case."""
+        """Everything that the model was shown, in lower case."""
         return "\n".join((*self.source, *self.beside)).lower()
 
     @cached_property
     def words(self) -> Counter[str]:
-        """The stems of all of it, and how many lines hold each."""
+        """The stems of everything that the model was shown -> how many lines hold each."""
         found: Counter[str] = Counter()
         for line in self.said.split("\n"):
             found.update(set(stems(line)))
@@ -146,13 +147,13 @@ class SummarySource:
 
     @cached_property
     def weight(self) -> Callable[[str], float]:
-        """How much a stem tells: more if fewer lines hold it."""
+        """How informative a stem is: more if fewer lines hold it."""
         lines = 1 + sum(1 for line in self.said.split("\n") if line.strip())
         return lambda stem: math.log(lines / (self.words.get(stem, 0) + 0.5)) + math.log(2)
 
     @cached_property
     def names(self) -> dict[str, float]:
-        """The names that the reader does not see anyway, weighed by how often."""
+        """Names that the reader does not see elsewhere -> a weight by how often they occur."""
         found: Counter[str] = Counter()
         for text in self.told:
             found.update(names_in(text))
@@ -166,7 +167,7 @@ class SummarySource:
 
     @cached_property
     def samples(self) -> tuple[str, str]:
-        """A sample of what persons said, and one of what was said to them."""
+        """A sample of what the user said, and one of what the assistant and checkpoints said."""
         speakers = [(speaker_of(each), each.text) for each in self.request.messages]
         persons = [text for speaker, text in speakers if speaker == "person"]
         others = [
@@ -176,8 +177,8 @@ class SummarySource:
 
 
 def plain_lines(text: str) -> str:
-    """Return the lines of a text as a reader sees them, for the rules of form. Any line end ends a
-    line, invisible characters are gone, and letters that look Latin are Latin.
+    """Return a text's lines as a reader sees them, for the rules of form: with uniform line ends,
+    without invisible characters, and with Latin letters for those that look Latin.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)
@@ -193,7 +194,7 @@ def _sample(texts: list[str]) -> str:
 
 
 def covered(text: str, names: Iterable[str]) -> set[str]:
-    """Return the names that stand in the text as words of their own."""
+    """Return the names that occur in the text as whole words."""
     lowered = text.lower()
     found = {each for each in names if each in lowered}
     words = set(re.findall(r"\w+", lowered)) | set(names_in(text))

@@ -1,7 +1,7 @@
-"""Whether a story says of a check what the work log says.
+"""Check whether a summary (story) agrees with the work log on the outcome of checks.
 
-The log's own lines tell commits and changes. A check that the story calls passed and that failed is
-asked about, and marked. Only English words of outcomes are known.
+The log's own lines tell commits and changes. If the summary says that a failed check passed, the
+model is asked about it, and the summary gets a remark. Only English words for outcomes are known.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _DOUBTED = regex(
     r"\b(?:fail\w*|not|never|error\w*|red|broke\w*|until|before|if|once|should|must|when)\b|n't",
     re.IGNORECASE,
 )
-"""Words that deny an outcome, or speak of another time."""
+"""Words that deny an outcome, or refer to another time."""
 _CHECKS: Mapping[str, str] = {
     **dict.fromkeys(("test", "tests", "pytest", "jest", "vitest", "tox", "suite"), "test"),
     **dict.fromkeys(("build", "builds", "compile", "compiles", "tsc"), "build"),
     **dict.fromkeys(("lint", "linter", "ruff", "clippy", "eslint"), "lint"),
     **dict.fromkeys(("mypy", "vet"), "types"),
 }
-"""Words for checks in commands and stories, and the kind of check."""
+"""Words for checks in commands and summaries -> the kind of check."""
 
 
 def checks(source: SummarySource) -> RuleResult:
-    """The story calls no check passed whose last run failed."""
+    """Check that the summary does not say that a check passed if its last run failed."""
     wrong = contradicted(source.story.text, source.request)
     if not wrong:
         return RuleResult(True, "it says of no check what the work log denies")
@@ -39,7 +39,7 @@ def checks(source: SummarySource) -> RuleResult:
 
 
 def contradicted(story: str, request: SummaryRequest) -> list[str]:
-    """Return what the work log says of failed checks that the story calls passed."""
+    """Return what the work log says about failed checks that the summary calls passed."""
     last = dict(_last_runs(request))
     claims = dict[str, bool]()
     for sentence in sentences(story) if any(map(_failed, last.values())) else ():
@@ -49,7 +49,7 @@ def contradicted(story: str, request: SummaryRequest) -> list[str]:
 
 
 def _last_runs(request: SummaryRequest) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each check that the story covers, and how it came out."""
+    """Yield the kind and the result of each check in the span of the summary."""
     notes, (first, last) = request.notes, request.reach
     for deed in notes.work.deeds if isinstance(notes, Notes) else ():
         if deed.kind == "checked" and first <= deed.position < last:

@@ -1,1 +1,1 @@
-"""Summaries written by a model, within its own window. Start at `abstractive`."""
+"""Summaries that a model writes within its own window. Start at `abstractive`."""

@@ -1,8 +1,8 @@
-"""The abstractive summarizer: a model tells the story.
+"""The abstractive summarizer: a model writes the summary (story).
 
-The gate judges each story first. If it refuses something that can be mended (too long, cut off, too
-thin), the model is asked once more and told why. Accepted stories are remembered, so the same
-request is not sent twice. Errors of the model are raised; the caller falls back.
+The gate judges each summary first. If what it refuses can be improved (too long, cut off, too
+thin), the model is asked once more and told why. Accepted summaries are cached, so the same request
+is not sent twice. Errors of the model are raised; the caller falls back.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from compact.messages.protocols import ChatModel, Emit
 from compact.messages.tokens import TokenCounter
 
 UNSAID_WINDOW = 4_096
-"""Tokens of a window that neither profile nor server says."""
+"""Assumed window, in tokens, if neither profile nor server says its size."""
 REMEMBERED = 64
-"""Stories that are kept."""
+"""How many summaries are cached."""
 MOST_REQUESTS = 128
-"""Requests that one story may take."""
+"""Most requests that one summary may take."""
 RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 2_000
-"""Tool output is shown up to this part of the window, at so many characters a token, between these
-bounds in characters."""
+"""Tool output is shown up to one part in the first number of the window, at the second number of
+characters per token, but with at least the third and at most the fourth number of characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model is asked for stories."""
+    """How a model is asked for summaries."""
 
     is_small: bool = False
-    """Whether it has fewer parameters than `parameters.SMALL`."""
+    """Whether the model has fewer parameters than `parameters.SMALL`."""
     unsaid: int = UNSAID_WINDOW
-    """Tokens of its window if neither its profile nor its server says them."""
+    """The model's window in tokens if neither its profile nor its server says it."""
     most_requests: int = MOST_REQUESTS
-    """A story that would take more requests is not begun."""
+    """Most requests for one summary. One that would take more is not begun."""
     emit: Emit | None = None
     clock: Callable[[], float] = float
-    """Returns seconds."""
+    """Returns the time in seconds."""
     limit: float | None = None
-    """Seconds that the caller waits for one story."""
+    """How many seconds the caller waits for one summary."""
 
 
 class ModelSummarizer:
-    """Has a model tell stories. `window` is its window in tokens; None takes what its server says,
-    or else `UNSAID_WINDOW`. `counter` counts for the model. `reserve` are tokens of the window for
-    its reasoning.
+    """Has a model write summaries. `window` is its window in tokens; None takes what its server
+    says, or else `UNSAID_WINDOW`. `counter` counts for the model. `reserve` is how many tokens of
+    the window its reasoning may take.
     """
 
     waits = True
@@ -85,11 +85,11 @@ class ModelSummarizer:
         return self._writer.model.name
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """Tell the story of the messages within its token cap.
+        """Summarize the messages within the request's token cap.
 
         Raises:
-            SummaryRejected: the window of the model has no room for it.
-            ContextOverflow, ModelFailed: as the model says.
+            SummaryRejected: the model's window has no room for the request.
+            ContextOverflow, ModelFailed: the model raised it.
         """
         if not self._is_sized:
             await self._take_size()
@@ -117,7 +117,7 @@ class ModelSummarizer:
         return summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
-        """Ask once more with the reasons; return the better of both stories."""
+        """Ask once more with the reasons; return the better of both summaries."""
         try:
             tokens = self._writer.counter.text(judged.summary.text)
             written = await writing.again(judged.wishes, tokens)
@@ -146,7 +146,7 @@ class ModelSummarizer:
         return judge(summary, request, counter, extracted=extracted, source_tokens=source)
 
     async def _take_size(self) -> None:
-        """Take the window that the server says. If it says none, it is asked again next time."""
+        """Set the window to what the server says. If it says none, ask again next time."""
         try:
             limits = await self._writer.model.limits()
         except ModelFailed:
@@ -157,7 +157,7 @@ class ModelSummarizer:
         self._is_sized = True
 
     def _progress(self) -> Callable[[int, int], None]:
-        """Return a listener that reports each request and the time since now."""
+        """Return a listener that reports each request and the time since this call."""
         manner, start = self._manner, self._manner.clock()
 
         def tell(part: int, parts: int) -> None:
@@ -173,7 +173,7 @@ class ModelSummarizer:
 
 
 def shown(request: SummaryRequest, *, longest: int) -> list[Block]:
-    """Return the blocks of a request: what is known already, then the messages."""
+    """Return the blocks of a request: the summary so far, then the messages."""
     if request.previous is None or not request.previous.text.strip():
         return blocks_of(request.messages, request.answers, longest=longest)
     source = MessageMetadata(source="checkpoint")

@@ -1,7 +1,7 @@
-"""Briefing: the prompt for a story, from templates.
+"""Briefing: the prompt that asks for a summary (story), built from templates.
 
-Rules stand before the data, the request after them. Words of people and goals are data like the
-messages, in the same fence, and give no orders.
+Rules come before the data and the request comes after it. User text and goals are fenced as data,
+like the messages; they are not instructions.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from compact.text.modes import MODES, mode_named
 from compact.text.templates import template
 
 WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
-"""Words for each token of the cap; fewer where tools were called, whose names take more tokens; and
-the fewest words that are asked for."""
+"""Words to ask for per token of the cap; the lower number if tools were called, since names take
+more tokens; and the fewest words to ask for."""
 DENSE = 20
-"""Tokens of messages for each of the story. Above this it cannot tell every step."""
+"""Above this many tokens of messages per token of the summary, it cannot tell every step."""
 LINE = 300
-"""Characters that are shown of a message in view."""
+"""Most characters shown of a message that stays in the prompt."""
 Form = Literal["full", "plain", "short", "shortest"]
-"""How much the rules say: with an example, without, or little for small models."""
+"""How much the rules say: with an example, without one, or little for small models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What is said before the data, after them, and beside the messages in them."""
+    """The text before the data, the text after it, and further blocks that come first in it."""
 
     rules: str
     ask: str
@@ -66,7 +66,7 @@ class Briefing:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words in which a story is asked for."""
+    """The texts with which a summary is requested."""
 
     form: Form
     rules: str
@@ -74,16 +74,16 @@ class Words:
     per_token: float = WORDS_PER_TOKEN
 
     def whole(self, tokens: int) -> Briefing:
-        """For all of the data at once."""
+        """Build the briefing for all of the data at once."""
         return Briefing(self.rules, self._ask(tokens), self.beside)
 
     def part(self, tokens: int, number: int, total: int) -> Briefing:
-        """For one part of the data."""
+        """Build the briefing for one part of the data."""
         told = _filled("map", number=number, total=total)
         return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
 
     def reduction(self, tokens: int, total: int) -> Briefing:
-        """For putting the stories of parts together."""
+        """Build the briefing for joining the summaries of parts."""
         told = _filled("reduce", total=total)
         return Briefing(self.rules, f"{told} {self._ask(tokens)}", self.beside)
 
@@ -100,13 +100,13 @@ FORMS: Mapping[Form, Sequence[str]] = {
 }
 """The templates of each form, from long to short."""
 SMALL_FORMS: Sequence[Form] = ("short", "shortest")
-"""Forms for small models."""
+"""The forms for small models."""
 
 
 def words_of(
     request: SummaryRequest, form: Form, *, structured: bool, beside: Sequence[Block] = ()
 ) -> Words:
-    """Return the words for a request in a form. `structured` if the answer must be JSON."""
+    """Return the texts for a request in a form. `structured`: the answer must be JSON."""
     level, json = _level_of(request), "json" if structured else ""
     older = "" if request.level == "detailed" else "older"
     names = [
@@ -120,14 +120,14 @@ def words_of(
 
 
 def _level_of(request: SummaryRequest) -> Level:
-    """The level that is asked for: lower if there are few words for many steps."""
+    """Return the level to ask for: lower if there are many steps and few words for them."""
     said = sum(map(len, visible_texts(request.messages))) // 4
     is_dense = request.level == "detailed" and said > DENSE * request.max_tokens
     return "moderate" if is_dense else request.level
 
 
 def _mode_of(request: SummaryRequest) -> str:
-    """The mode, guessed from the calls if nobody set one."""
+    """Return the mode, guessed from the calls if nobody set one."""
     calls = (call for message in request.messages for call in message.tool_calls)
     if request.mode != MODES[0] or all(WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
         return request.mode
@@ -135,13 +135,13 @@ def _mode_of(request: SummaryRequest) -> str:
 
 
 def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
-    """Return the same briefing with what was wrong about the first answer."""
+    """Return the same briefing with what was wrong with the first answer."""
     return replace(told, ask=f"{_filled('again', text=' '.join(wishes))} {told.ask}")
 
 
 def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[Block]:
-    """Return what is said beside the messages, as blocks: the record and what stays `in_view`, each
-    up to `most` characters.
+    """Return what is shown in addition to the messages, as blocks: guidance, goals, the record and,
+    if `in_view`, what stays in the prompt. The last two have at most `most` characters each.
     """
     texts = (request.record, request.guidance, *request.goals, *request.open_tasks)
     clean = cleaned([*visible_texts(request.messages), *texts])
@@ -158,7 +158,7 @@ def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[
 
 
 def _in_view(kept: Sequence[Message], most: int, clean: Clean) -> tuple[str, str]:
-    """The newest story in view, and the newest messages in view in one line each."""
+    """Return the newest summary in the prompt, and its newest messages in one line each."""
     told, lines = "", list[str]()
     for message in reversed(kept):
         if message.metadata.source == "checkpoint":

@@ -1,7 +1,7 @@
-"""Reading: the story in an answer of a model.
+"""Reading: find the summary (story) in a model's answer.
 
-Reasoning, a fence or tag around all of it, an announcement, stop tokens, titles and JSON are
-removed. Nothing else is changed: the gate judges what was written.
+Removed are reasoning, a fence or tag around everything, an announcement, stop tokens, titles and
+JSON. Nothing else is changed: the gate judges what was written.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from compact.patterns import regex
 from compact.text.outline import section_named
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
-"""Characters of a string in the JSON of an answer; tokens of the cap for each string; the fewest
-and the most strings."""
+"""Most characters of a string in a JSON answer; tokens of the cap for each string; fewest and most
+strings."""
 _HIDDEN = "think|thinking|thought|reasoning|analysis|scratchpad"
 _OPENS = regex(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
 _CLOSES = regex(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
@@ -30,23 +30,23 @@ _CODE_FENCE = regex(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
 _STOP_TOKEN = regex(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
 _MARKS = regex(r"^[\s#*_\d.)]+|[\s*_:]+$")
 LONGEST_STOP = 40
-"""Characters of a token that ends an answer, at most."""
+"""Most characters of a token that ends an answer."""
 _ANNOUNCEMENT = regex(
     r"(?:#{1,6} |\*\*)(?:the )?(?:story|summary)(?: of [^\n*]{1,40})?:?(?:\*\*)?:?"
     r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
     re.IGNORECASE,
 )
-"""A first line that only announces the story."""
+"""A first line that only announces the summary."""
 _TITLE = regex(
     r"^[ \t]{0,3}(?:#{1,6}[ \t][^\n]{1,80}|(?:\d{1,2}[.)] )?(?:\*\*|__)[^\n*_]{1,80}(?:\*\*|__):?"
     r"|\d{1,2}[.)] [A-Z][^\n.:]{1,80}:)[ \t]*\n(?=[^\n]*\S|\n)",
     re.MULTILINE,
 )
-"""A line that is a title above other text. Many models write titles whatever they are told."""
+"""A title line above other text. Many models write titles whatever they are told."""
 
 
 def story_of(answer: str) -> str:
-    """Return the story in an answer. Empty if there is none."""
+    """Return the summary in an answer. Empty if there is none."""
     text = undressed(answer)
     told = read_json(text)
     if told is not None:
@@ -55,9 +55,7 @@ def story_of(answer: str) -> str:
 
 
 def _untitled(title: re.Match[str]) -> str:
-    """Drop a title, unless it names a section that code writes, or a speaker: the gate refuses
-    those.
-    """
+    """Drop a title, unless it names a speaker or a section: the gate refuses those."""
     words = _MARKS.sub("", title[0]).lower()
     return title[0] if section_named(words) or words in SPEAKERS.split("|") else ""
 
@@ -80,8 +78,8 @@ def undressed(text: str) -> str:
 
 
 def _without_reasoning(text: str) -> str:
-    """Drop reasoning. An open tag runs to the end; a closing one without a start, from the
-    start.
+    """Drop reasoning between tags. Drop everything after an open tag without an end, and everything
+    before a closing tag without a start.
     """
     opened, ends = _OPENS.search(text), list(_CLOSES.finditer(text))
     if ends and (opened is None or opened.start() > ends[-1].start()):
@@ -95,7 +93,7 @@ def _without_reasoning(text: str) -> str:
 
 
 def read_json(text: str) -> list[str] | None:
-    """Return the strings of a JSON answer, even one that breaks off. None for all else."""
+    """Return the strings of a JSON answer, even of one that breaks off. None for other text."""
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -109,7 +107,7 @@ def read_json(text: str) -> list[str] | None:
 
 
 def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of JSON that breaks off. None for other errors."""
+    """Return the value of JSON that breaks off. None for other errors."""
     try:
         from_json(text)
     except ValueError as error:
@@ -119,7 +117,7 @@ def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def schema(tokens: int) -> dict[str, Any]:
-    """Return the JSON schema of a story of so many tokens: a list of strings."""
+    """Return the JSON schema for a summary of this many tokens: a list of strings."""
     lines = max(FEWEST_LINES, min(MOST_LINES, tokens // TOKENS_PER_LINE))
     line = {"type": "string", "maxLength": LONGEST_LINE}
     return {

@@ -1,8 +1,8 @@
-"""Writing: one story by a model, in one request, or in parts that are put together.
+"""Writing: have a model write one summary (story), in one request or in parts that are joined.
 
-A request never exceeds the window less the answer. What a server still refuses as too large is
-asked again in halves. A request that is not answered in time is given up, because a slow server
-looks like one that hangs; the next story is asked for in halves.
+A prompt never exceeds the window less the answer. If the server still refuses data as too large, it
+is sent again in halves. A request that is not answered in time is given up, because a slow server
+looks like one that hangs; the next summary is then requested in halves.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ TEMPERATURE = 0.2
 MARGIN = 0.10
 """Share of the window left free if tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
-"""Tokens of an answer for each of the cap, as text and as JSON, and on top. The cap is counted by
-another tokenizer. The gate judges the cap."""
+"""Tokens of the answer per token of the cap, as text and as JSON, and extra tokens. The slack is
+needed because another tokenizer counts the cap. The gate enforces the cap."""
 ANSWER_SHARE = 3
-"""An answer takes at most this part of the window."""
+"""An answer takes at most one part in this many of the window."""
 RULES_SHARE = 10
-"""The rules take at most this part of it, if a form is short enough."""
+"""The rules take at most one part in this many of the window, if a form is short enough."""
 BESIDE_SHARE, CHARACTERS = 8, 3
-"""The record and the view are shown up to this part of it each, at so many characters a token."""
+"""The record and the messages that stay are each shown up to one part in the first number of the
+window, at the second number of characters per token."""
 COUNTED_MORE = 1.05
-"""A prompt that the server counted may count so much more beside other data."""
+"""A server may count up to this factor more for other data than for the data it counted."""
 PART_SHARE = 4
-"""The summary of a part takes at most this part of the room: four are put together."""
+"""The summary of a part takes at most one part in this many of the room: four can be joined."""
 LEAST_PART = 48
-"""Least tokens for the summary of a part. With fewer it says little."""
+"""Fewest tokens for the summary of a part. With fewer it says little."""
 LEAST_ROOM = 96
-"""Tokens of data. With fewer there is nothing to summarize."""
+"""Fewest tokens of data worth summarizing."""
 LEAST_STRUCTURED = 1_500
-"""Tokens of a window that has room to describe an answer in JSON."""
+"""Smallest window, in tokens, that has room to describe an answer in JSON."""
 TRIES = 4
 """How often a span is cut again because parts were too large for the server."""
 SLOWEST_SHARE = 8
-"""A slow model is still shown this part of its room."""
+"""A slow model is still sent at least one part in this many of its room."""
 FITTINGS = 4
-"""How often a cut is repeated, because texts take more tokens together."""
+"""How often the data is cut again, because texts take more tokens together."""
 
 
 _END = regex(r"[.!?](?=\s)|[。！？]|(?=\n)")
@@ -68,18 +69,18 @@ class Writer:
     counter: TokenCounter
     window: int
     reserve: int
-    """Tokens for its reasoning."""
+    """Tokens for the model's reasoning."""
     most_requests: int
     is_small: bool = False
-    """Whether it is too small for long rules, an example and a schema."""
+    """Whether the model is too small for long rules, an example and a schema."""
     ratio: float | None = None
-    """Tokens that its server counts for each of `counter`. None if it was not asked."""
+    """Tokens that the server counts per token of `counter`. None if it was not asked."""
     most_data: int | None = None
-    """Most tokens of data in a request, since it was too slow for more."""
+    """Most tokens of data in a request, set once the model was too slow for more."""
 
     @property
     def usable(self) -> int:
-        """Tokens of the window for prompt and answer together, by `counter`."""
+        """Tokens for prompt and answer together, by `counter`."""
         if self.counter.exact:
             return self.window - self.reserve
         if self.ratio is not None:
@@ -87,13 +88,13 @@ class Writer:
         return int(self.window * (1 - MARGIN)) - self.reserve
 
     def size(self, block: Block) -> int:
-        """Tokens of a block."""
+        """Count a block's tokens."""
         return self.counter.text(block.shown) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What the model wrote, which model, and why it ended."""
+    """The model's text, why it ended, and the model's name."""
 
     text: str
     finish: Finish
@@ -105,7 +106,7 @@ PartListener = Callable[[int, int], None]
 
 
 Wording = Callable[[int], Briefing]
-"""Returns the briefing for a story of so many tokens."""
+"""Returns the briefing for a summary of this many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +121,20 @@ class Sent:
 
 @dataclass(slots=True)
 class StoryInProgress:
-    """The story of one request while it is written."""
+    """The summary for one request while it is written."""
 
     writer: Writer
     request: SummaryRequest
     progress: PartListener
     told: dict[str, None] = field(default_factory=dict)
-    """All prompts without the data, each once."""
+    """The texts around the data in all prompts, each once."""
     sent: int = 0
-    """Requests that were sent."""
+    """How many requests were sent."""
     _last: Sent | None = None
     _wording: Wording | None = None
-    """How the whole story was asked for."""
+    """Builds the briefing for the whole summary."""
     _data: int = 0
-    """Tokens of data in the last request."""
+    """Tokens of the data in the last request."""
 
     @property
     def structured(self) -> bool:
@@ -144,7 +145,7 @@ class StoryInProgress:
 
     @property
     def answer(self) -> int:
-        """Tokens for the whole summary."""
+        """Most tokens for the answer that holds the whole summary."""
         wanted = math.ceil(self.request.max_tokens * self._slack) + ANSWER_MORE
         return max(1, min(wanted, self.writer.usable // ANSWER_SHARE))
 
@@ -154,12 +155,12 @@ class StoryInProgress:
 
     @property
     def cap(self) -> int:
-        """Tokens that the model is told."""
+        """Most tokens of the summary, as the model is told."""
         return min(self.request.max_tokens, self.answer)
 
     @property
     def words(self) -> Words:
-        """The longest form that is within its share."""
+        """The texts in the longest form that fits its share of the window."""
         most = self.writer.usable // RULES_SHARE
         room, is_small = self.writer.usable // BESIDE_SHARE * CHARACTERS, self.writer.is_small
         beside = briefing.beside(self.request, room, in_view=not is_small)
@@ -172,12 +173,12 @@ class StoryInProgress:
         return words
 
     async def write(self, blocks: Sequence[Block]) -> ModelAnswer:
-        """Return the story of the blocks.
+        """Return the summary of the blocks.
 
         Raises:
-            SummaryRejected: the window has no room for it, or the stories of parts got no smaller.
+            SummaryRejected: the window has no room, or the summaries of parts got no smaller.
             ContextOverflow: the server refuses even the smallest part.
-            ModelFailed: as the model says; ModelUnavailable also if it is too slow.
+            ModelFailed: the model raised it; ModelUnavailable also if it is too slow.
         """
         await self._measure(blocks)
         words = self.words
@@ -200,9 +201,9 @@ class StoryInProgress:
         raise refused
 
     async def again(self, wishes: Sequence[str], tokens: int) -> ModelAnswer | None:
-        """The story of so many tokens asked for once more, with what was wrong about it, and with
-        fewer words by as much as it was too long; None where the window has no room for the
-        question.
+        """Ask once more for a summary that had this many tokens, and say what was wrong with it.
+        Ask for fewer words by as much as it was too long. Return None if the window has no room for
+        this.
         """
         last, writer = self._last, self.writer
         if last is None or self._wording is None:
@@ -215,7 +216,7 @@ class StoryInProgress:
         return await self._asked(told, last.blocks, last.marker, last.tokens)
 
     async def _measure(self, blocks: Sequence[Block]) -> None:
-        """Ask the server for its count if ours is an estimate."""
+        """Have the server count a prompt if our count is an estimate."""
         writer = self.writer
         if writer.counter.exact or writer.ratio is not None or not writer.model.abilities.counts:
             return
@@ -230,10 +231,10 @@ class StoryInProgress:
             self.writer = replace(writer, ratio=counted / context.tokens)
 
     def _room(self, told: Briefing) -> int:
-        """Tokens that one request has for data.
+        """Return how many tokens of data fit in one request.
 
         Raises:
-            SummaryRejected: too few.
+            SummaryRejected: there are too few.
         """
         most = self.writer.usable - self.answer
         rules = told.context((), BLANK, self.writer.counter).tokens + ANSWER_MORE
@@ -247,7 +248,7 @@ class StoryInProgress:
         return most - rules
 
     async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> ModelAnswer:
-        """The story, no request having more than `room` tokens of data."""
+        """Write the summary with at most `room` tokens of data per request."""
         chunks, marker = self._cut(blocks, room, words)
         self._wording = words.whole
         if len(chunks) <= 1:
@@ -326,7 +327,7 @@ class StoryInProgress:
 
 
 def _ended(written: ModelAnswer) -> str:
-    """The story of a part without a sentence that broke off."""
+    """Return the summary of a part, with an unfinished last sentence removed."""
     ends = [found.end() for found in _END.finditer(written.text)]
     return written.text[: ends[-1]] if written.finish == "length" and ends else written.text
 
@@ -340,7 +341,7 @@ def text_of(reply: Reply) -> str:
 
 
 def fingerprint(request: SummaryRequest, blocks: Iterable[Block]) -> str:
-    """Return a hash of the request, so that the same is not asked twice."""
+    """Return a hash of the request, so that the same request is not sent twice."""
     wishes = request.model_dump(exclude={"messages", "kept", "shortened", "answers", "previous"})
     asked = hashlib.sha256(repr(sorted(wishes.items())).encode("utf-8", "replace"))
     for block in blocks:
