@@ -1,8 +1,7 @@
 """Assembles the system prompt from named parts, within a budget (FR-16, FR-11).
 
 A part that does not fit is left out whole and reported. No part is cut. Compression never changes
-the system prompt. Goals, and then checkpoints, come in messages of their own after the system
-prompt. They do not count towards its budget.
+the system prompt. Goals and then checkpoints follow in separate messages, outside the budget.
 """
 
 from __future__ import annotations
