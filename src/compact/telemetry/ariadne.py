@@ -126,7 +126,7 @@ class AriadneExporter:
 
 
 class _Chunk:
-    """The items of one request, with their spans and traces."""
+    """Collects the items of one request, with their spans and traces."""
 
     def __init__(self) -> None:
         self.spans: list[EndedSpan] = []

@@ -261,7 +261,7 @@ class _Metrics:
 
 
 def _seconds(signal: str) -> float | None:
-    """Return the time-out of requests; None if an environment variable sets the time-out."""
+    """Return the time-out of requests in seconds; None if an environment variable sets it."""
     variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
     return None if any(os.environ.get(name) for name in variables) else REQUEST_SECONDS
 

@@ -51,7 +51,7 @@ _DURING = (
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
 """Events that end the current stage of a compression."""
 _BESIDE = ("summarize", "track", "sync", "archive")
-"""Stages of errors after which a compression goes on."""
+"""An error in one of these stages does not end the compression."""
 
 
 class Trace(NamedTuple):

@@ -157,7 +157,7 @@ class Lease(NamedTuple):
 
 
 class AgeingRow(BaseModel, frozen=True, defer_build=True):
-    """What ageing did, or would do, with one session."""
+    """What ageing did with one session, or would do in a dry run."""
 
     session_id: str
     title: str | None

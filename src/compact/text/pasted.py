@@ -145,7 +145,7 @@ _TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
 """A YAML key alone on its line, and the beginning of a line below the key."""
 _PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
-"""A paragraph of one question."""
+"""A paragraph that is a single question."""
 LONG_COMMENT = 6
 """A line with at least this many words after a single `#` is a comment, not a heading."""
 LONGEST_MARKER = 200

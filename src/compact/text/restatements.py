@@ -67,7 +67,7 @@ _RULE = regex(
 
 
 class Frame(NamedTuple):
-    """A statement in which one value is left open. Statements with equal frames may conflict."""
+    """A statement with one value left open. Statements with equal frames may conflict."""
 
     speaker: str
     subject: frozenset[str]

@@ -84,7 +84,7 @@ def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
 
 
 def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "approved"] | None:
-    """Return the user's decision about the call; None if the result does not tell."""
+    """Return whether the user refused or approved the call; None if the result does not tell."""
     text = result.text.strip()
     if result.is_error:
         return "refused" if _REFUSED.match(text) else None

@@ -129,7 +129,7 @@ def _speaker_of_user(message: Message) -> Speaker:
 
 
 def spoken_text(text: str) -> str:
-    """Return the text without injected text and tool output, stripped."""
+    """Return the text without text that tools injected, tool output and outer white space."""
     text = _without_injected(text)
     said = said_in(text)
     return "" if said is not text and not own_words(text).strip() else said.strip()

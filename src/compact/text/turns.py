@@ -70,7 +70,7 @@ class Noted(NamedTuple):
     """The columns of one message."""
 
     at: int
-    """Microseconds since 1970, UTC."""
+    """The message's time, in microseconds since 1970 (UTC)."""
     length: int
     """Number of words, without stop words."""
     signs: Trait
