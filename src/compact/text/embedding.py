@@ -9,8 +9,8 @@ from compact.messages.messages import Message
 from compact.text.speakers import speaker_of
 
 PIECE = 1_000
-"""A piece has this many characters unless the embedder says how much it reads. A piece must fit any
-model's window, even in Chinese, where each character is a token. With smaller pieces, search is
+"""A piece has at most this many characters, unless the embedder says how much it reads. It must fit
+any model's window, even in Chinese, where each character is a token. With smaller pieces, search is
 more exact but needs more vectors."""
 OVERLAP = 120
 """How many characters neighbouring pieces share (about two lines), so that one of them holds the

@@ -74,7 +74,7 @@ class FoundSession(BaseModel, frozen=True, defer_build=True):
 
 
 class TimelineEntry(BaseModel, frozen=True, defer_build=True):
-    """What a session has on one day: how many messages, and when."""
+    """How many messages a session has on one day, and when."""
 
     day: date
     """The day in UTC."""

@@ -23,7 +23,7 @@ MAIN_SHARE = 0.65
 LEAST_FUNCTION = 0.14
 """At least this share of a text's words must be function words of the language."""
 LEAD = 1.35
-"""The share of the best language's function words must be this many times that of the second."""
+"""The best language's share of function words must be at least this many times the second's."""
 
 _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
     (files("compact.text") / "languages.json").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ from compact.text.pasted import MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
-"""A quotation has fewer lines than this. An opening mark without a closing one is ignored."""
+"""A quotation has at most this many lines. An opening mark without a closing one is ignored."""
 MOST_TRIED = 50
 """How many lines of a text are tried as the start of JSON. A failed try may read far ahead."""
 
@@ -97,7 +97,7 @@ _ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython
 _BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""A line that opens a text up to an end line. After a line with `begin`, it may be missing."""
+"""A line that opens a text up to an end line. After `begin`, the end line may be missing."""
 _END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")
@@ -225,7 +225,7 @@ class _Lines:
 
 @lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
-    """Return the passages of a text in order. `is_answer`: a model wrote the text."""
+    """Return the passages of a text in order. `is_answer` says whether a model wrote the text."""
     return tuple(_passages(_Lines(text, is_answer=is_answer)))
 
 
