@@ -1,8 +1,8 @@
-"""The exporter for Ariadne, a local trace viewer: spans as JSON over HTTP.
+"""Sends spans as JSON over HTTP to Ariadne, a local trace viewer.
 
-Ariadne's contract: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`. No
-field is null. A trace's metadata are texts. One bad item makes it refuse the whole batch. Each span
-is sent once. `GET /healthz` says whether the server is up.
+What Ariadne expects: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`.
+No field is null. The values in a trace's metadata are strings. Each span is sent once. Ariadne
+refuses the whole batch if one item is bad. `GET /healthz` says whether the server is up.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from compact.messages.kit_names import ARIADNE, is_address
 from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 
 REQUEST_SECONDS = 2.0
-"""The most seconds of one request, from connecting to its answer."""
+"""Longest time of one request, in seconds, from connecting to the answer."""
 CHUNK_BYTES = 250_000
-"""The largest body that is sent or read. Ariadne refuses more than 262,144 bytes."""
+"""Most bytes of a body that is sent or read. Ariadne refuses more than 262,144 bytes."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds until a server that was down is asked again: the first wait and the longest. The wait
-doubles each time."""
+"""How many seconds to wait before asking again a server that was down: at first and at most. Each
+wait is twice as long as the one before."""
 HEARTBEAT = 30.0
-"""Seconds without an event after which the viewer gets a sign of life."""
+"""After this many seconds without an event, the viewer gets a sign of life."""
 _HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
 _SHORTENED = "… [truncated]"
 
@@ -38,8 +38,8 @@ _SHORTENED = "… [truncated]"
 class AriadneExporter:
     """Sends events to an Ariadne server, such as `http://127.0.0.1:5175`.
 
-    While the server is down, events are lost and counted. The server is asked again after a wait
-    that grows.
+    While the server is down, events are lost and counted. The exporter asks the server again after
+    a wait, which grows each time.
     """
 
     def __init__(self, url: str = ARIADNE) -> None:
@@ -66,7 +66,7 @@ class AriadneExporter:
         return lost
 
     def _chunks(self, spans: Sequence[EndedSpan]) -> Iterator[_Chunk]:
-        """Yield bodies within the limit, in order. A trace is named before its first span."""
+        """Yield request bodies within the size limit. A trace's item precedes its first span."""
         chunk = _Chunk()
         for span in spans:
             item = _span_item(span)
@@ -104,9 +104,9 @@ class AriadneExporter:
         self._next_try = time.monotonic() + self._wait
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> int:
-        """Return the status of the answer; 0 if none came in time."""
-        # Sockets, since the time-out of `http.client` holds for each read alone: a server that
-        # sends a byte now and then would block it for ever.
+        """Return the answer's status code; 0 if no answer came in time."""
+        # This uses sockets, since `http.client` applies its time-out to each read separately: a
+        # server that sends a byte now and then would block it for ever.
         until = time.monotonic() + REQUEST_SECONDS
         place = self._place
         lines = (
@@ -126,7 +126,7 @@ class AriadneExporter:
 
 
 class _Chunk:
-    """The items of one request, with their spans and traces."""
+    """Collects the items of one request, with their spans and traces."""
 
     def __init__(self) -> None:
         self.spans: list[EndedSpan] = []
@@ -135,7 +135,7 @@ class _Chunk:
         self._size = len(_HEAD) + len(_FOOT)
 
     def takes(self, span: EndedSpan, item: bytes, *, is_named: bool) -> bool:
-        """Add a span's item, behind its trace if that is not named yet; False if it has no room.
+        """Add a span's item, and an item for its trace if needed; False if there is no room.
 
         The first item always has room.
         """
@@ -169,7 +169,7 @@ def _trace_item(span: EndedSpan) -> dict[str, Any]:
 
 
 def _span_item(span: EndedSpan) -> bytes:
-    """Return the span's item. If it is too large, its longest texts are halved until it fits."""
+    """Return the item for a span. If it is too large, halve its longest text until it fits."""
     item: dict[str, Any] = {
         "type": "span",
         "trace_id": span.trace.id,
@@ -198,7 +198,7 @@ def _span_item(span: EndedSpan) -> bytes:
 
 
 def _value(value: object) -> object:
-    """Return the value in JSON's types. Infinity and NaN become texts, and None is dropped."""
+    """Return the value as JSON types. Infinity and NaN become strings; a None entry is dropped."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)
@@ -226,7 +226,7 @@ def _place(url: str) -> SplitResult:
     """Return the server's address without `/ingest`.
 
     Raises:
-        InvalidArgument: `url` is no address of a server.
+        InvalidArgument: `url` is not the address of a server.
     """
     if not is_address(url):
         raise InvalidArgument("url", "url must be an address such as http://127.0.0.1:5175")
@@ -248,10 +248,10 @@ def _connected(place: SplitResult, until: float) -> socket.socket:
 
 
 def _status_of(connection: socket.socket, until: float) -> int:
-    """Return the status in an answer's first line.
+    """Return the status code in the first line of the answer.
 
     Raises:
-        OSError, ValueError: none came in time.
+        OSError, ValueError: no status code came in time.
     """
     head = b""
     while b"\n" not in head and len(head) < CHUNK_BYTES:
@@ -267,10 +267,10 @@ def _status_of(connection: socket.socket, until: float) -> int:
 
 
 def _left(until: float) -> float:
-    """Return the seconds left.
+    """Return how many seconds are left.
 
     Raises:
-        TimeoutError: none are left.
+        TimeoutError: no time is left.
     """
     left = until - time.monotonic()
     if left <= 0:

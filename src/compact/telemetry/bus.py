@@ -1,9 +1,9 @@
-"""The event bus: hands events to subscribers and exporters. It never harms its caller.
+"""The event bus passes events to subscribers and exporters. Their errors never reach the caller.
 
-Subscribers run at once, in the order they subscribed. Their exceptions are caught and counted. Each
-exporter has a bounded queue and a thread that empties it in batches. A slow or dead exporter loses
-events, which are counted and reported. It never makes a caller wait. Texts of the conversation and
-secrets are removed before an exporter gets an event; subscribers get events unchanged.
+Subscribers are called at once, in the order in which they subscribed. Their exceptions are caught
+and counted. Each exporter has a bounded queue and a thread that empties it, so callers never wait.
+If an exporter is slow or fails, events are lost, counted and reported. The conversation's text and
+secrets are removed before exporters get an event. Subscribers get events unchanged.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from compact.telemetry.exporter_queue import ExporterQueue
 
 Subscriber = Callable[[Event], None]
 QUEUE_SIZE = 1_000
-"""Events that may wait for an exporter. Further events are dropped and counted."""
+"""At most this many events wait for an exporter. Further events are dropped and counted."""
 LINGER = 1.0
-"""Seconds that events for a server wait for others to be sent with them."""
+"""For this many seconds, an event for a server waits for more events to be sent together."""
 CLOSE_SECONDS = 2.0
-"""The most seconds that closing waits for all exporters together."""
+"""Longest time, in seconds, that closing waits for all exporters together."""
 
 
 class Pace(TypedDict, total=False):
     """How an exporter gets its events."""
 
     queue_size: int
-    """The most events that wait for it; `QUEUE_SIZE` by default."""
+    """At most this many events wait for the exporter; `QUEUE_SIZE` by default."""
     linger: float
-    """Seconds that an event waits for more to be sent with it; 0 by default."""
+    """For this many seconds, an event waits for more to be sent together; 0 by default."""
     heartbeat: float | None
-    """Seconds without an event after which it gets a `Heartbeat`; None, the default, for never."""
+    """After this many seconds without an event, send a `Heartbeat`; never if None, the default."""
 
 
 class EventBus:
-    """Carries events to subscribers and exporters.
+    """Passes events to subscribers and exporters.
 
-    `content` says whether exporters get texts of a conversation. `redact` says whether secrets are
-    replaced for them. `redactor` finds secrets beyond the built-in ones.
+    `content` says whether exporters get the conversation's text. `redact` says whether secrets are
+    redacted before exporters get an event. `redactor` finds secrets beyond the built-in ones.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class EventBus:
 
     @property
     def dropped(self) -> int:
-        """Events that exporters lost: their queues were full, or they could not deliver them."""
+        """Number of events that were lost: a queue was full, or an exporter could not send them."""
         return self._closed_dropped + sum(queue.dropped for queue in self._queues)
 
     def emit(self, event: Event) -> None:
-        """Hand over an event. It never raises and never waits for an exporter."""
+        """Pass an event on. This never raises and never waits for an exporter."""
         self._notify(event)
         for queue in self._queues:
             queue.put(event)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call the function with every event from now on; return a function that ends this.
+        """Call `subscriber` with every event from now on; return a function that unsubscribes it.
 
         Raises:
             InvalidArgument: `subscriber` is not callable.
@@ -92,9 +92,9 @@ class EventBus:
 
     @taking(Pace)
     def export_to(self, exporter: Exporter, **pace: Unpack[Pace]) -> None:
-        """Send every event from now on to the exporter, from a thread of its own.
+        """Send every event from now on to the exporter, in a separate thread.
 
-        Events that wait when the program ends are sent then, for at most `CLOSE_SECONDS`.
+        At exit, the program waits up to `CLOSE_SECONDS` until the remaining events are sent.
         """
         known_options(pace, Pace)
         queue = ExporterQueue(
@@ -109,9 +109,9 @@ class EventBus:
         _with_exporters.add(self)
 
     def close(self) -> None:
-        """Let exporters empty their queues, for at most `CLOSE_SECONDS` together, and close them.
+        """Wait up to `CLOSE_SECONDS` until exporters have sent their events, and close them.
 
-        Subscribers get an `EventsDropped` for losses that were not reported yet.
+        For lost events that were not reported yet, subscribers get an `EventsDropped`.
         """
         queues, self._queues = self._queues, []
         _finish(queues)

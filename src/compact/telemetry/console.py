@@ -1,4 +1,4 @@
-"""The console exporter: every event as one JSON line on stderr. Off unless asked for."""
+"""The console exporter writes every event as one line of JSON to stderr. It is off by default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compact.messages.events import Event
 
 
 class ConsoleExporter:
-    """Writes events as JSON lines, to stderr unless another stream is given."""
+    """Writes events as lines of JSON to `stream`, or to stderr."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -24,4 +24,4 @@ class ConsoleExporter:
         stream.flush()
 
     def close(self) -> None:
-        """Do nothing: no resource is held."""
+        """Do nothing, since the exporter holds no resource."""

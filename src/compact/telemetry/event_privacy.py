@@ -1,4 +1,4 @@
-"""Removes texts of a conversation and secrets from events before exporters get them."""
+"""Removes the conversation's text and secrets from events before exporters get them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Event)
 
 
 def without_content(event: E) -> E:
-    """Return the event with its fields emptied that may quote a conversation."""
+    """Return the event with all fields emptied that may quote the conversation."""
     about = type(event).model_fields
     quoting = [name for name, field in about.items() if field.json_schema_extra == CONTENT]
     empty: dict[str, Any] = {name: type(getattr(event, name))() for name in quoting}
@@ -24,7 +24,7 @@ def without_content(event: E) -> E:
 
 
 def redacted(event: E, redactor: Redactor = NOTHING_ELSE) -> E:
-    """Return the event without secrets in its texts; the same object if it has none."""
+    """Return the event with secrets redacted; the same object if it contains no secret."""
     fields, known = dict(event), Known(redactor=redactor)
     clean = {name: _clean(value, known) for name, value in fields.items()}
     changed: dict[str, Any] = {n: value for n, value in clean.items() if value != fields[n]}

@@ -1,7 +1,7 @@
-"""The bounded queue of one exporter, and the thread that empties it in batches.
+"""The bounded queue of one exporter, and the thread that empties the queue in batches.
 
-`put` never waits. Events that the exporter does not get or cannot deliver are counted. As soon as
-the exporter takes events again, it gets an `EventsDropped` with their number.
+`put` never waits. Events are counted as lost if the queue is full or the exporter cannot send them.
+As soon as the exporter works again, it gets an `EventsDropped` with the number of lost events.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from compact.messages.events import Event, EventsDropped, Heartbeat
 from compact.messages.protocols import Exporter
 
 BATCH = 250
-"""The most events that an exporter gets at once."""
+"""At most this many events go to an exporter at once."""
 
 
 class ExporterQueue:
-    """One exporter, its queue and its thread. `prepare` makes an event fit to leave the process."""
+    """Holds one exporter, its queue and its thread. `prepare` removes what must not be exported."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class ExporterQueue:
         self._linger = linger
         self._heartbeat = heartbeat
         self.dropped = 0
-        """Events that the exporter lost."""
-        self._reported = 0  # lost events that were reported to it
+        """Number of lost events."""
+        self._reported = 0  # lost events that the exporter was told of
         self._sent = 0
         self._start()
 
     @property
     def unreported(self) -> int:
-        """Lost events that were not reported yet."""
+        """Number of lost events that were not reported yet."""
         return self.dropped - self._reported
 
     def _start(self) -> None:
@@ -55,13 +55,13 @@ class ExporterQueue:
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._hurry = threading.Event()
         self._counting = threading.RLock()
-        self._open = 0  # events that were taken and not sent yet
-        self._is_left = False  # whether the thread was given up, and counts no more
+        self._open = 0  # events in the queue or being sent
+        self._is_left = False  # whether `join` gave up; then the thread must not count any more
         self._thread = threading.Thread(target=self._work, name="compact-exporter", daemon=True)
         self._thread.start()
 
     def put(self, event: Event) -> None:
-        """Take an event, or count it as lost if too many wait."""
+        """Queue an event, or count it as lost if the queue is full."""
         if self._process != os.getpid():  # after a fork, thread and queue stay with the parent
             self._start()
         with self._counting:
@@ -75,7 +75,7 @@ class ExporterQueue:
             self._hurry.set()
 
     def end(self) -> bool:
-        """Ask the thread to end; return whether this process has the thread."""
+        """Ask the thread to end. Return False if the thread belongs to a parent process."""
         if self._process != os.getpid():
             return False
         self._queue.put(None)
@@ -83,9 +83,9 @@ class ExporterQueue:
         return True
 
     def join(self, until: float) -> None:
-        """Wait for the end until this time by the monotonic clock.
+        """Wait for the thread to end, until the time `until` of the monotonic clock.
 
-        Events that are not sent by then are lost, and the thread is given up.
+        Events that are not sent by then count as lost, and the thread is abandoned.
         """
         self._thread.join(max(0.0, until - time.monotonic()))
         with self._counting:
@@ -113,7 +113,7 @@ class ExporterQueue:
             self._failed()
 
     def _batch(self, first: Event | None) -> list[Event | None]:
-        """Return the first event and those that wait behind it. A last None asks for the end."""
+        """Return `first` and the events that wait after it. A None at the end means: stop."""
         if first is None:
             return [None]
         if self._linger:
@@ -128,7 +128,7 @@ class ExporterQueue:
         return batch
 
     def _export(self, events: Sequence[Event], news: Sequence[Event] = ()) -> None:
-        """Hand over events, and news of the queue itself. The number of lost events comes last."""
+        """Export events and the queue's own events (`news`), then an `EventsDropped` if needed."""
         dropped, batch = self.dropped, [*events, *news]
         if dropped > self._reported:
             batch.append(EventsDropped(exporter=self.name, count=dropped))
@@ -142,7 +142,7 @@ class ExporterQueue:
         with self._counting:
             if self._is_left:
                 return
-            count = max(0, lost - (len(batch) - len(events)))  # news are not counted
+            count = max(0, lost - (len(batch) - len(events)))  # the queue's own do not count
             self._open -= len(events)
             self.dropped += count
             self._sent += len(events) - count

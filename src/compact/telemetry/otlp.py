@@ -1,8 +1,8 @@
-"""The exporter for OpenTelemetry: spans and metrics over OTLP/HTTP, with the extra `otlp`.
+"""Sends spans and metrics to OpenTelemetry over OTLP/HTTP. This needs the extra `otlp`.
 
-OpenTelemetry's environment variables set everything else: addresses, headers, compression,
-time-outs, sampling, limits, the resource (`OTEL_SERVICE_NAME`) and the interval of metrics.
-Attributes have the names of the conventions for generative AI, or else `compact.…`.
+OpenTelemetry's environment variables set addresses, headers, compression, time-outs, sampling,
+limits, the resource (`OTEL_SERVICE_NAME`) and how often metrics are sent. Attribute names follow
+OpenTelemetry's conventions for generative AI. Other attributes are named `compact.…`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ except ImportError as error:
     ) from error
 
 REQUEST_SECONDS = 2.0
-"""The most seconds of one request with its repetitions, unless a variable of OpenTelemetry's says
-otherwise."""
+"""Longest time of one request and its retries, in seconds. OpenTelemetry's variables override this
+default."""
 _TOKENS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 1_000_000)
-"""Bounds of a histogram. More bounds show more, and cost more to keep."""
+"""Bucket bounds for numbers of tokens. More bounds show more, but cost more to store."""
 _RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Bounds of shares."""
+"""Bucket bounds for ratios."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Bounds of durations."""
+"""Bucket bounds for durations."""
 _HISTOGRAMS = {
     "tokens_before": (
         *("compact.tokens.before", "{token}", "Tokens of a prompt before a compression"),
@@ -71,13 +71,13 @@ _CONVENTIONS = {
     "reported": "gen_ai.usage.input_tokens",
     "error": "error.type",
 }
-"""Field → its name in the conventions."""
+"""Field → the attribute's name in OpenTelemetry's conventions."""
 
 
 class OtlpExporter:
     """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`.
 
-    The default is the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    Without `endpoint`, the collector is the one that `OTEL_EXPORTER_OTLP_ENDPOINT` names.
     """
 
     def __init__(self, endpoint: str | None = None) -> None:
@@ -103,10 +103,10 @@ class OtlpExporter:
 
 
 class _Pipeline:
-    """OpenTelemetry's parts, for one process.
+    """Holds the objects of OpenTelemetry's SDK for one process.
 
-    Spans are sent from the calling thread, so that losses are known. Metrics are sent every minute
-    from a thread of OpenTelemetry's.
+    Spans are sent in the calling thread, so that losses are known. A thread of OpenTelemetry sends
+    metrics every minute.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -168,9 +168,9 @@ class _Pipeline:
         recorded.end(_nanoseconds(span.end))
 
     def _context_of(self, span: EndedSpan) -> context.Context:
-        """Return the span's parent as a context of OpenTelemetry.
+        """Return an OpenTelemetry context that holds the span's parent.
 
-        The parent is not recorded yet, but its trace decides whether it will be sampled.
+        The parent is not recorded yet. Its trace id already decides whether it will be sampled.
         """
         if span.parent is None:
             return context.Context()
@@ -183,7 +183,7 @@ class _Pipeline:
 
 
 class _Ids(IdGenerator):
-    """Gives the next span the ids that are set here."""
+    """Gives the next span the ids that were set on this object."""
 
     trace = span = 0
 
@@ -195,7 +195,7 @@ class _Ids(IdGenerator):
 
 
 class _Ended(SpanProcessor):
-    """Keeps sampled spans that have ended until they are taken."""
+    """Collects sampled spans that have ended, until `take` returns them."""
 
     def __init__(self) -> None:
         self._spans: list[ReadableSpan] = []
@@ -210,7 +210,7 @@ class _Ended(SpanProcessor):
 
 
 class _Metrics:
-    """The instruments."""
+    """Records the metrics."""
 
     def __init__(self, meters: MeterProvider) -> None:
         meter = meters.get_meter("compact")
@@ -229,7 +229,7 @@ class _Metrics:
         self._dropped: dict[str, int] = {}
 
     def count(self, span: EndedSpan) -> None:
-        """Record a span."""
+        """Record the metrics of a span."""
         match span.kind, span.name:
             case "compression", _:
                 self._compression(span)
@@ -261,7 +261,7 @@ class _Metrics:
 
 
 def _seconds(signal: str) -> float | None:
-    """Return the time-out of requests; None if an environment variable sets it."""
+    """Return the time-out of requests in seconds; None if an environment variable sets it."""
     variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
     return None if any(os.environ.get(name) for name in variables) else REQUEST_SECONDS
 
@@ -288,7 +288,7 @@ def _attributes(span: EndedSpan) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and values of attributes. Nested names are joined with dots."""
+    """Yield the names and values of attributes. The names of nested values are joined by dots."""
     for name, value in data.items():
         match value:
             case None:

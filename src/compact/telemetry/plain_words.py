@@ -1,7 +1,7 @@
-"""Sentences for people: what an event reports and what is done about it, and a compression's state.
+"""Writes sentences for users: what an event reports, and how far a compression is.
 
-Events that need no report have no sentence. Reasons come from models, servers and other people's
-code, so they are put on one line.
+Events that users need not know about have no sentence. A reason may come from a model, a server or
+other people's code, so it is put on one line.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from compact.messages.events import (
 )
 
 LONGEST = 400
-"""Characters of a reason that are shown."""
+"""At most this many characters of a reason are shown."""
 SOON = 1.0
-"""A wait of fewer seconds is not named."""
+"""A sentence does not mention a wait of fewer seconds than this."""
 _EXTRACTIVE = "extractive"
 _DOING: Mapping[Stage, str] = {
     "identify": "choosing what stays in view",
@@ -53,9 +53,9 @@ def stage_of(event: StageStarted) -> str:
 
 
 def compressed(messages: int, freed: int) -> str:
-    """Return the result of a compression.
+    """Say in one sentence what a compression did.
 
-    `messages` are those that new checkpoints replace. `freed` is the number of tokens by which the
+    `messages` is how many messages the new checkpoints replace. `freed` is by how many tokens the
     prompt shrank.
     """
     what = f"Compressed {counted(messages, 'message')}" if messages else "Shortened what is in view"
@@ -70,7 +70,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def sentence(event: Event) -> str:
-    """Return the sentence for an event; empty if a person need not know of it."""
+    """Return the sentence for an event; empty if users need not know about the event."""
     match event:
         case ModelAskedAgain(model=model, reason=reason, wait=wait):
             when = f"in {wait:.0f} seconds" if wait >= SOON else "again"

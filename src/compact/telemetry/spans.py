@@ -1,8 +1,8 @@
-"""Events as spans, for exporters of traces.
+"""Turns events into spans, for exporters of traces.
 
-A session is a trace. A compression is a span from its trigger to its end, with its stages as
-children. Every other event is a span without duration, a child of its compression if it has one.
-Each span is given once, when it has ended. Calls without a session (`compress`) share one trace.
+Each session is a trace. Each compression is a span from its trigger to its end, with its stages as
+child spans. Any other event is a span without duration, and a child of the compression, if any.
+Each span is returned once, when it has ended. Calls without a session (`compress`) share one trace.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from compact.messages.events import (
 )
 
 CALLS = "calls"
-"""The name of the trace of calls without a session."""
+"""The name of the trace for calls without a session."""
 COMPRESSION = "compact.compression"
 """The name of a compression's span."""
 MOST_OPEN = 1_000
-"""The most open compressions. Of more, the oldest is ended."""
+"""At most this many compressions are open at once. Beyond that, the oldest one is ended."""
 Kind = Literal["compression", "stage", "event"]
 _ABOUT = {"name", "session_id", "at"}
-"""Fields that a span has outside its data."""
+"""Fields of an event that a span does not repeat in its data."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
     *(BreakerOpened, ModelAskedAgain, ModelReplaced, SummarizerChosen),
 )
-"""Events of a compression within a stage."""
+"""Events that happen within a stage of a compression."""
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
-"""Events of a compression that end a stage. All other events belong to no compression."""
+"""Events that end the current stage of a compression."""
 _BESIDE = ("summarize", "track", "sync", "archive")
-"""Stages of errors after which a compression goes on."""
+"""An error in one of these stages does not end the compression."""
 
 
 class Trace(NamedTuple):
-    """The trace of a session's spans."""
+    """The trace to which a session's spans belong."""
 
     id: str
-    """The session's id; for calls without one, an id of this process."""
+    """The session's id. For calls without a session, an id that is unique to this exporter."""
     name: str
     session_id: str
 
@@ -76,11 +76,11 @@ class EndedSpan:
     start: datetime
     end: datetime
     data: Mapping[str, Any]
-    """JSON values by name. None of them is None or empty."""
+    """JSON values by name, without None and empty values."""
     error: str = ""
-    """The kind of error that it ended with; empty if it ended well."""
+    """The kind of error with which the span ended; empty if there was no error."""
     events: int = 1
-    """Events that are lost if this span is lost."""
+    """How many events are lost if this span is lost."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class _Open:
 
 
 class Spans:
-    """Makes spans of events, in the order of the events."""
+    """Turns events into spans. Events must be given in order."""
 
     def __init__(self) -> None:
         self._calls = f"{CALLS}-{clock_and_ids.new_id()}"
@@ -137,7 +137,7 @@ class Spans:
         self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
 
     def _left(self, session: str) -> Iterator[EndedSpan]:
-        """End a compression without an outcome."""
+        """End a session's open compression, with the outcome `left`."""
         opened = self._open.get(session)
         if opened is not None:
             yield from self._end_stage(session, opened)
@@ -216,13 +216,13 @@ def _ends(event: ErrorRaised) -> bool:
 
 
 def _outcome(event: Event) -> str:
-    """Return how the compression ended with the event; empty if it goes on."""
+    """Return how the event ended its compression; empty if the compression goes on."""
     match event:
         case Committed():
             return "committed"
         case DraftMade():
             return "drafted"
-        case PrunedMessages(session_id=""):  # a call commits nothing
+        case PrunedMessages(session_id=""):  # a call without a session commits nothing
             return "returned"
         case ErrorRaised() if _ends(event):
             return "failed"

@@ -1,9 +1,9 @@
-"""Anchors: names that are kept word for word beside a summary, found by code.
+"""Finds anchors: names that a summary must not change, so they are kept word for word.
 
-An anchor is a path, file name, identifier, URL, hash, version, reference or flag. One scan splits a
-text into words, and each distinct word is judged once. Lines that name errors are found line by
-line. `Ledger` ranks anchors by how likely they are needed again. A person's instructions are found
-in `text.instructions`.
+An anchor is a path, file name, identifier, URL, hash, version, reference or flag. `find` splits a
+text into words and judges each distinct word once. `error_lines` finds lines that name an error.
+`Ledger` ranks anchors by how likely they are needed again. `text.instructions` finds the user's
+instructions.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ AnchorKind = Literal[
 Origin = Literal["person", "assistant", "arguments", "result"]
 
 SCANNED_CHARS = 40_000
-"""Of a longer text, only this many characters are searched: half at each end."""
+"""In a longer text, only this many characters are searched: half of them at each end."""
 
 _WORD = regex(
     r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
     r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}"
 )
-"""A word that may be an anchor. Plain words of prose are skipped here, since most words are."""
+"""A word that may be an anchor. Plain words of prose do not match, to save time."""
 _ESCAPE = regex(r"\\[nrt](?![a-z]{3,}\\)")
-"""An escaped line end or tab, as in JSON or source; not a folder of a Windows path."""
+"""An escaped line end or tab, as in JSON or source code, but not a folder of a Windows path."""
 _URL = regex(r"https?://[^\s\"'<>)\]}`\\]+")
 _LINE_NUMBER = regex(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = regex(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
@@ -57,15 +57,15 @@ _SHAPE = regex(
     r"|(?P<reference>#\d+|[A-Z]{2,10}-\d+)"
     r"|(?P<flag>--[a-z][a-z0-9-]+)"
 )
-"""Words whose shape alone says their kind: the group's name. A fraction is no anchor."""
+"""Words whose form alone decides their kind, the group's name. A `fraction` is not an anchor."""
 _SIGN = regex(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
-"""Every anchor has one of these somewhere; most words do not."""
+"""A quick test: every anchor contains one of these, and most other words do not."""
 _IDENTIFIER = regex(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
     r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
 )
 _PAIR = regex(r"[A-Za-z-]+/[A-Za-z-]+")
-"""Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
+"""Two plain words: in code a path (`os/exec`), in prose two alternatives (`read/write`)."""
 _PROSE = frozenset(
     """
     and/or or/and either/or yes/no on/off true/false he/she his/her him/her read/write start/stop
@@ -84,23 +84,23 @@ ERROR_LINE = regex(
     re.IGNORECASE,
 )
 EXIT_CODE = regex(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
-"""A line that says that something failed, without the reason."""
+"""A line that only gives an exit code, without the reason for a failure."""
 _KEY = regex(r'"[\w-]+"\s?:')
-"""A key of JSON: part of the data's layout, not of the work."""
+"""A JSON key. It belongs to the format of the data, so it is not an anchor."""
 _TAG = regex(r"</?[A-Za-z][\w-]*>")
 _LISTED_LINE = regex(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
-"""A line of a listed file or a diff: code, not an event."""
+"""A line of a file listing or a diff. It is code and reports no error."""
 
 
 class Anchor(NamedTuple):
-    """One fact, as it was written, and its kind."""
+    """A name as it was written, and its kind."""
 
     text: str
     kind: AnchorKind
 
 
 def find(text: str) -> Counter[Anchor]:
-    """Count the anchors of a text. Of a very long text, only both ends are read."""
+    """Count the anchors of a text. In a very long text, only the two ends are searched."""
     return find_all(searched(text))
 
 
@@ -121,7 +121,7 @@ def find_all(text: str) -> Counter[Anchor]:
 
 
 def searched(text: str) -> str:
-    """Return the part of a text that is searched: all of it, or both ends of a very long one."""
+    """Return the part of a text to search: the whole text, or the two ends of a very long text."""
     if len(text) <= SCANNED_CHARS:
         return text
     half = SCANNED_CHARS // 2
@@ -179,7 +179,7 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
 
 
 def error_lines(text: str, *, most: int = 6) -> list[str]:
-    """Return up to `most` lines that name an error, the last ones first."""
+    """Return up to `most` lines that name an error, the last line first."""
     lines = map(without_tags, reversed(searched(text).splitlines()))
     errors = (
         line
@@ -191,10 +191,10 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
 
 
 def failure(text: str) -> str | None:
-    """Return the most telling line of a failed tool's output; None if it has none.
+    """Return the line of a failed tool's output that says most; None if there is no such line.
 
-    Of up to four lines it is the first, of more the last. Lines of seven characters or fewer are
-    skipped.
+    With up to four lines this is the first line, else the last. Lines of seven characters or fewer
+    do not count.
     """
     lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > 7]
     lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
@@ -204,15 +204,15 @@ def failure(text: str) -> str | None:
 
 
 def without_tags(line: str) -> str:
-    """Return the line without markup and outer white space."""
+    """Return the line without tags and outer white space."""
     return _TAG.sub("", line).strip()
 
 
 @lru_cache(maxsize=CALLS_AT_HAND)
 def strings_of(arguments: str) -> tuple[tuple[str, str], ...]:
-    """Return key and value of every string in a tool call's arguments.
+    """Return the key and value of every string in a tool call's arguments.
 
-    Arguments that are not JSON are one string with an empty key.
+    If the arguments are not JSON, return them as one string with an empty key.
     """
     try:
         value = read_json(arguments)
@@ -232,43 +232,43 @@ def keys_of(arguments: str) -> tuple[str, ...]:
 
 
 class Use:
-    """How one anchor was used."""
+    """Records how one anchor was used."""
 
     __slots__ = ("edits", "kind", "own", "position", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
-        self.times = 0  # messages that use it
-        self.position = -1  # the last message that uses it
-        self.own = -1  # the last one that is no tool result
+        self.times = 0  # number of messages that use the anchor
+        self.position = -1  # position of the last message that uses the anchor
+        self.own = -1  # position of the last use outside tool results
         self.edits = 0
 
 
 _WEIGHTS: Mapping[str, float] = json.loads(
     files("compact.text").joinpath("name_weights.json").read_text(encoding="utf-8")
 )
-"""What each feature of a name adds to the log odds that the next sixty messages use it. Fitted by
-`python -m evals names` on the development sessions."""
+"""Feature of a name → what it adds to the log odds that one of the next sixty messages uses the
+name. Fitted by `python -m evals names` on the development sessions."""
 
 
 class Ledger:
-    """The anchors of a log and their uses. Messages are noted in order.
+    """Records the anchors of a conversation and their uses, message by message, in order.
 
-    What a person or the assistant says, tool arguments and edits weigh more than tool results.
-    Recent use weighs more than old use.
+    Uses by the user or the assistant, in tool arguments and in edits weigh more than uses in tool
+    results. Recent uses weigh more than old ones.
     """
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
 
     def edited(self, text: str) -> None:
-        """Note that a file was written, under each name that `text` gives it."""
+        """Record that a file was written. `text` holds the names of the file."""
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
 
     def note(self, text: str, origin: Origin, position: int) -> None:
-        """Note the anchors of a text of the message at `position`."""
+        """Record the anchors of a text in the message at `position`."""
         if origin == "result" and '":' in text:
             text = _KEY.sub(" ", text)
         prose, is_diff = origin in ("person", "assistant"), "--- a/" in text
@@ -286,9 +286,9 @@ class Ledger:
                 use.own = position
 
     def forget(self, text: str, kept: str) -> None:
-        """Take back one use of each anchor of `text` that `kept` does not contain.
+        """Remove one use of each anchor of `text` that does not occur in `kept`.
 
-        An anchor without a use left is removed.
+        An anchor that has no uses left is removed.
         """
         for name, _ in find(text):
             use = self.uses.get(name)
@@ -300,8 +300,8 @@ class Ledger:
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
         """Return anchors with their uses and approximate odds, the likeliest first.
 
-        The odds are those of being needed after the message at `position`. Ties are ordered by
-        text, so the order is deterministic.
+        The odds say how likely an anchor is needed after the message at `position`. Anchors with
+        equal odds are sorted by text, so the order is deterministic.
         """
         log, get = math.log1p, _WEIGHTS.__getitem__
         features = ("times", "age", "edits", "own_age", "only_in_results")
@@ -320,12 +320,12 @@ class Ledger:
         return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
 
     def trim(self, position: int, most: int) -> None:
-        """Drop all but the `most` likeliest anchors, so that memory stays bounded."""
-        # A quarter of slack: ranking all anchors at every message would cost more.
+        """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
+        # Allow a quarter more: to rank all anchors after every message would take longer.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:
-    """Return the texts of anchors."""
+    """Return the texts of the anchors."""
     return {anchor.text for anchor in anchors}

@@ -1,4 +1,4 @@
-"""Reports about conversations whose messages are in archive files, no longer in the database."""
+"""Reports on archived conversations. Their messages are in archive files, not in the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
-    """A conversation whose originals are in the archive."""
+    """A conversation whose original messages are in the archive."""
 
     session_id: str
     scope: str
@@ -17,36 +17,36 @@ class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
     tags: tuple[str, ...] = ()
     begun: datetime
     ended: datetime
-    """The time of its last message."""
+    """The time of the conversation's last message."""
     archived_at: datetime
     messages: int
-    """Messages of all branches."""
+    """Number of messages in all branches."""
     tokens: int
-    """Counted tokens of all branches."""
+    """Number of counted tokens in all branches."""
     digest: str | None
     file: str
-    """The file that describes it. The originals lie beside it."""
+    """The file that describes the archived conversation. The originals are next to this file."""
     bytes: int
-    """Size of the originals on disk."""
+    """Size of the originals on disk, in bytes."""
 
 
 class ArchiveReport(BaseModel, frozen=True, defer_build=True):
     """The result of archiving."""
 
     archived: tuple[ArchivedConversation, ...] = ()
-    """Conversations that are in the archive now, also those archived before."""
+    """Conversations that are in the archive now, including those that were archived before."""
     failed: Mapping[str, str] = Field(default_factory=dict)
-    """Session → why archiving it failed. Nothing of it was removed."""
+    """Session → why archiving failed. No message of such a session was removed."""
     kept: Mapping[str, str] = Field(default_factory=dict)
-    """Session that is old enough → why it stays: some sessions are kept whole at any age."""
+    """Session that is old enough to archive → why it stays: some are kept whole at any age."""
     bytes_before: int = 0
     """Size of the database before archiving."""
     bytes_after: int = 0
-    """Its size after archiving."""
+    """Size of the database after archiving."""
 
 
 class ArchiveFault(BaseModel, frozen=True, defer_build=True):
-    """A fault of an archive."""
+    """Something that is wrong with an archive file."""
 
     session_id: str
     file: str

@@ -1,7 +1,7 @@
-"""What a shell command runs: its steps, their programs, and which steps are checks.
+"""Finds what a shell command runs: its steps, their programs, and which steps are checks.
 
 A check tests, builds or lints. It is a program that does nothing else, or a task with such a name.
-Nothing is run here. Outcomes are read in `text.outcomes`.
+Nothing is run here. `text.outcomes` finds out how checks ended.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _CHECK = regex(
     r"(?![\w./])"
     r"|(?<![\w./])(?P<kind>tests?|build|lint|check|vet|verify|compile)(?![\w./])"
 )
-"""A program that checks, or a task whose name says so."""
+"""A program that tests, builds or lints, or a task whose name says so."""
 _LOOKS = frozenset(
     """
     [ cat cd chmod cp curl do echo export file find for gh git grep head if local ls mkdir mv rg rm
     sed awk set tail test then touch wc which while xargs
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Programs that look, move and set up. Their arguments often have the name of a check."""
+"""Programs that look, move and set up. They are no checks, though an argument may look like one."""
 _FAILS = frozenset(("git", "gh", "curl"))
-"""Those of `_LOOKS` whose failure is reported like a check's."""
+"""Programs of `_LOOKS` whose failure is reported like that of a check."""
 _PROGRAM = regex(r"[a-z][a-z0-9_.+-]*")
 _STEP = regex(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
-"""A step of a command: the text between separators. Quoted text has no separators."""
+"""A step of a command: the text between separators. Separators in quotation marks do not count."""
 _HEREDOC = regex(r"<<-?\s*['\"]?(\w+)")
 _REDIRECTED = regex(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
 MOST_READ = 4_000
-"""Characters of a command that are read, from its beginning."""
+"""How many characters of a command are read, from its beginning."""
 _SETTING = regex(r"[A-Za-z_]\w*=")
 CALLS_AT_HAND = 64
-"""Newest calls whose parsed command and arguments are cached. Several readers ask for the same
-call, and again for its result. More would keep more texts in memory."""
+"""For how many calls the parsed command and arguments are cached. Several functions read the same
+call, and read it again for its result. A larger cache would keep more texts in memory."""
 
 
 @lru_cache(maxsize=CALLS_AT_HAND)
@@ -54,7 +54,7 @@ def program_of(step: str) -> str:
 
 @lru_cache(maxsize=CALLS_AT_HAND)
 def checks_in(script: str) -> Mapping[str, str]:
-    """Return the checks of a command: kind, such as `pytest` or `npm test` → its step."""
+    """Return the checks of a command: kind (such as `pytest` or `npm test`) → the step."""
     found: dict[str, str] = {}
     for step in steps_of(script):
         program = program_of(step)
@@ -68,7 +68,7 @@ def checks_in(script: str) -> Mapping[str, str]:
 
 
 def _without_documents(command: str) -> str:
-    """Remove here-documents (`<<EOF`): their text is data, not commands."""
+    """Remove here-documents (`<<EOF`), since their text is data and not commands."""
     kept, end = list[str](), ""
     for line in command.split("\n"):
         if end:
@@ -81,7 +81,7 @@ def _without_documents(command: str) -> str:
 
 
 def others_in(script: str) -> int:
-    """Count the steps that neither look, nor move, nor check."""
+    """Count the steps that are not checks and run no program that only looks or moves."""
     checks = set(checks_in(script).values())
     steps = (step for step in steps_of(script) if step not in checks)
     return sum(program_of(step) not in _LOOKS - _FAILS for step in steps)

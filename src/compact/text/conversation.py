@@ -1,4 +1,4 @@
-"""A conversation as a value: its messages, metadata and total tokens."""
+"""A conversation as an immutable value: its messages and metadata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compact.text.importance import scored
 
 
 class Conversation(BaseModel, frozen=True, defer_build=True):
-    """A sequence of messages. It is frozen: `append` returns a new one."""
+    """A sequence of messages. It cannot be changed: `append` returns a new conversation."""
 
     messages: tuple[Message, ...] = ()
     id: str = Field(default_factory=clock_and_ids.new_id)
@@ -32,19 +32,19 @@ class Conversation(BaseModel, frozen=True, defer_build=True):
 
     @property
     def total_tokens(self) -> int | None:
-        """Tokens of all messages; None if one of them is not counted."""
+        """Tokens of all messages; None if a message has no token count."""
         counts = [m.token_count for m in self.messages]
         return None if None in counts else sum(c for c in counts if c is not None)
 
     def append(self, message: Message) -> Self:
-        """Return the conversation with one more message."""
+        """Return a new conversation with one more message."""
         return self.model_copy(update={"messages": (*self.messages, message)})
 
     def counted(self, counter: TokenCounter) -> Self:
-        """Return the conversation with the token count of every message."""
+        """Return a new conversation in which every message has a token count."""
         messages = (m.model_copy(update={"token_count": counter.message(m)}) for m in self.messages)
         return self.model_copy(update={"messages": tuple(messages)})
 
     def scored(self) -> Self:
-        """Return the conversation with the importance of every message (`text.importance`)."""
+        """Return a new conversation in which every message has its importance as score."""
         return self.model_copy(update={"messages": tuple(scored(self.messages))})

@@ -1,6 +1,6 @@
-"""Ageing of conversations: levels, digests and metadata, as pure values.
+"""Values for ageing: as a conversation gets older, a store keeps less of it at hand.
 
-A store keeps a `CompressedConversation` beside the originals, never in their place.
+A store keeps a `CompressedConversation` in addition to the originals. It never replaces them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compact.text.conversation import Conversation
 
 
 class CompressionLevel(StrEnum):
-    """How much of a conversation is at hand, from all to least."""
+    """How much of a conversation is at hand. The first level is the whole, the last the least."""
 
     FULL = "full"
     """Every word."""
@@ -30,7 +30,7 @@ class CompressionLevel(StrEnum):
     SUMMARY = "summary"
     """A digest of 30 to 40 % of the tokens."""
     ARCHIVED = "archived"
-    """The same digest. The originals belong in the archive."""
+    """The same digest as `summary`. The originals belong in the archive."""
     METADATA = "metadata"
     """Metadata without a digest. The originals belong in the archive."""
 
@@ -46,17 +46,17 @@ class CompressionLevel(StrEnum):
 
 
 class Survival(BaseModel, frozen=True, defer_build=True):
-    """Shares of a conversation, 0 to 1, that its digest keeps; None where it had no such item."""
+    """What share of each kind of item a digest keeps, 0 to 1; None if the source has none."""
 
     entities: float | None = None
-    """Share of the 60 names most likely needed again (`text.anchors`). In plain talk, of the names
-    that occur most often."""
+    """Share of the 60 names most likely needed again (`text.anchors`). In everyday talk, share of
+    the names that occur most often."""
     anchors: float | None = None
-    """Share of all names: files, commands, identifiers, addresses and numbers, as written."""
+    """Share of all names as written: files, commands, identifiers, addresses and numbers."""
     decisions: float | None = None
     """Share of the sentences that state a decision (`text.sentences`)."""
     questions: float | None = None
-    """Share of a person's questions."""
+    """Share of the user's questions."""
 
 
 class ConversationMetadata(BaseModel, frozen=True, defer_build=True):
@@ -65,17 +65,17 @@ class ConversationMetadata(BaseModel, frozen=True, defer_build=True):
     id: str
     title: str | None = None
     begun: datetime | None = None
-    """Time of its earliest message; None if it has none."""
+    """Time of the earliest message; None if there are no messages."""
     ended: datetime | None = None
-    """Time of its latest message."""
+    """Time of the latest message; None if there are no messages."""
     messages: int = 0
     roles: Mapping[str, int] = Field(default_factory=dict)
     """Role → number of messages."""
     tokens: int = 0
     topics: tuple[str, ...] = ()
-    """Its most telling words, the most telling first."""
+    """The words that say most about the conversation, the best first."""
     entities: tuple[str, ...] = ()
-    """The names most likely needed again, the likeliest first."""
+    """The names that are most likely needed again, the likeliest first."""
 
 
 class Written(BaseModel, frozen=True, defer_build=True):
@@ -83,13 +83,13 @@ class Written(BaseModel, frozen=True, defer_build=True):
 
     text: str
     source_tokens: int
-    """Tokens of its source messages, counted as in a prompt, without system prompts."""
+    """Tokens of the source messages, counted as in a prompt, without system prompts."""
     tokens: int
     """Tokens of the digest."""
     kept: Survival = Survival()
     made_by: str = "extractive"
     verdicts: tuple[Verdict, ...] = ()
-    """The gate's verdicts on a model's story; empty for an extracted one."""
+    """The gate's verdicts on a summary by a model; empty for a summary by code."""
 
     @property
     def ratio(self) -> float:
@@ -102,29 +102,29 @@ class ConversationSummary(Written, frozen=True):
 
     conversation_id: str
     target_ratio: float
-    """The requested ratio."""
+    """The requested ratio of the summary's tokens to the source's tokens."""
 
 
 class KeyPoint(NamedTuple):
     """One point of a digest."""
 
     section: str
-    """Its section of the digest, such as `Decisions`."""
+    """The section of the digest that holds the point, such as `Decisions`."""
     text: str
 
 
 class CompressedConversation(Written, frozen=True):
-    """A conversation at a level. It is always made from the originals."""
+    """A conversation, compressed to a level. It is always made from the originals."""
 
     level: CompressionLevel
     about: ConversationMetadata
     score: float | None = None
-    """How much it deserves to be kept whole, 0 to 1; None if that was not computed."""
+    """How much the conversation deserves to be kept whole, 0 to 1; None if not computed."""
     fingerprint: str = ""
-    """Hash of the source and the settings. A digest with another hash is outdated."""
+    """Hash of the source and the settings. If the hash has changed, the digest is outdated."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
     original: Conversation | None = Field(default=None, exclude=True, repr=False)
-    """The source, while it is in memory. No store keeps it here."""
+    """The source conversation, while it is in memory. Stores do not save this field."""
 
     @property
     def id(self) -> str:
@@ -133,7 +133,7 @@ class CompressedConversation(Written, frozen=True):
 
     @property
     def in_short(self) -> str:
-        """Its text, or its topics and names if it has no text."""
+        """The digest's text, or topics and names if there is no text."""
         return self.text or ", ".join((*self.about.topics, *self.about.entities))
 
 
@@ -146,18 +146,18 @@ class DigestNote(NamedTuple):
     original_tokens: int
     tokens: int
     bytes: int
-    """Size of its text."""
+    """Size of the digest's text."""
 
 
 class Lease(NamedTuple):
-    """The right to do a piece of work. One holder has it at a time."""
+    """The right to do a piece of work. Only one holder has this right at a time."""
 
     name: str
     holder: str
 
 
 class AgeingRow(BaseModel, frozen=True, defer_build=True):
-    """What ageing did, or would do, with one session."""
+    """What ageing did with one session, or would do in a dry run."""
 
     session_id: str
     title: str | None
@@ -166,44 +166,44 @@ class AgeingRow(BaseModel, frozen=True, defer_build=True):
     now: CompressionLevel
     """The level before ageing."""
     due: CompressionLevel
-    """The level for its age."""
+    """The level that fits the session's age."""
     action: str
-    """`none`; `write` a digest; `drop` a digest that is no longer due; `archive` the originals. A
-    `write` or `drop` may come with it, as in `write, archive`."""
+    """`none`, `write` (a digest), `drop` (a digest that is no longer due), `archive` (the
+    originals), or two of these: `write, archive` and `drop, archive`."""
     tokens_before: int | None = None
-    """Tokens of the originals; None if they stay whole or were not counted."""
+    """Tokens of the originals; None if the session stays whole or was not counted."""
     tokens_after: int | None = None
-    """Tokens of the digest; None if it is not written."""
+    """Tokens of the digest; None if no digest is written."""
     bytes_originals: int = 0
     """Bytes of the originals in the store."""
     bytes_digest: int | None = None
-    """Bytes of the digest's text; None if it is not written."""
+    """Bytes of the digest's text; None if no digest is written."""
     why: str = ""
     """Why the session is kept whole, or what went wrong."""
 
     @property
     def is_to_archive(self) -> bool:
-        """Whether its originals still have to go into the archive."""
+        """Whether the session's originals still have to go into the archive."""
         return self.action.endswith("archive")
 
 
 class AgeingReport(BaseModel, frozen=True, defer_build=True):
-    """The result of ageing, or of a dry run."""
+    """What ageing did, or what it would do if it is a dry run."""
 
     rows: tuple[AgeingRow, ...] = ()
     dry_run: bool = False
     complete: bool = True
-    """Whether every session was looked at. False if another process is doing the work."""
+    """Whether every session was examined. False if another process is doing the work."""
     archive: ArchiveReport | None = None
     """The result of archiving; None if nothing was due or no archive is configured."""
 
     @property
     def written(self) -> int:
-        """Number of digests that were written, or would be."""
+        """Number of digests that were written, or that a dry run would write."""
         return sum(row.action.startswith("write") for row in self.rows)
 
     @property
     def freed_when_archived(self) -> int:
-        """Approximate bytes that the store loses when all due originals are archived."""
+        """About how many bytes smaller the store gets when all due originals are archived."""
         due = [row for row in self.rows if row.is_to_archive]
         return sum(row.bytes_originals - (row.bytes_digest or 0) for row in due)

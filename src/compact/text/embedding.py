@@ -1,4 +1,4 @@
-"""Texts to embed, the pieces they are cut into, and the values that a vector store returns."""
+"""Chooses and cuts the texts to embed, and defines the values that a vector store returns."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from compact.messages.messages import Message
 from compact.text.speakers import speaker_of
 
 PIECE = 1_000
-"""Characters of a piece if an embedder does not say how much it reads. A piece must fit any model's
-window, also in Chinese, where a character is a token. Smaller pieces search more exactly, but need
-more vectors."""
+"""A piece has at most this many characters, unless the embedder says how much it reads. It must fit
+any model's window, even in Chinese, where each character is a token. With smaller pieces, search is
+more exact but needs more vectors."""
 OVERLAP = 120
-"""Characters that neighbouring pieces share, so that a sentence at a seam is whole in one of them:
-about two lines. A larger overlap needs more vectors."""
+"""How many characters neighbouring pieces share (about two lines), so that one of them holds the
+whole sentence at the cut. A larger overlap needs more vectors."""
 _SEAMS = ("\n\n", "\n", ". ", "? ", "! ", "。", "; ", ", ", " ")
-"""Places to cut a text, the best first."""
+"""Texts after which a text may be cut, the best first."""
 
 
 @runtime_checkable
 class Numbers(Protocol):
-    """A vector: a list, a tuple, an array of numpy."""
+    """A vector, such as a list, a tuple or a numpy array."""
 
     def __len__(self) -> int:
         """The number of dimensions."""
@@ -33,7 +33,7 @@ class Numbers(Protocol):
 
 
 class Generation(NamedTuple):
-    """Vectors that may be compared with each other: those of one version of one model."""
+    """A set of vectors by one version of one model. Only vectors of one set can be compared."""
 
     key: int
     model: str
@@ -41,27 +41,27 @@ class Generation(NamedTuple):
     version: str
     dimensions: int
     state: Literal["serving", "made", "leaving", "own"]
-    """`serving` answers searches. `made` is still being built, and serves when it is complete.
-    `leaving` is being removed. `own` was given by an application and stays."""
+    """`serving`: searches use these vectors. `made`: searches use them once they are complete.
+    `leaving`: they are being removed. `own`: an application gave them, and they are kept."""
     vectors: int = 0
 
 
 class Near(NamedTuple):
-    """A message near a question."""
+    """A message whose meaning is close to a query."""
 
     key: int
-    """The message's key: its branch's number, and its position in the low 32 bits."""
+    """The message's key. The low 32 bits are the position, the high bits the branch's number."""
     chunk: int
-    """Index of its nearest piece, from 0."""
+    """Index of the message's piece that is closest to the query, from 0."""
     cosine: float
     """Cosine similarity, -1 to 1."""
 
 
 def embedded_text(message: Message) -> str:
-    """Return the text of a message to embed: what a person or a model says, without their name.
+    """Return the text of a message to embed: what a person or a model wrote, without their name.
 
-    Tool calls and results are left out: they are nine tenths of a coding session and of the time to
-    embed it, and a search by meaning is about what was said (docs/decisions/053).
+    Tool calls and results are left out. They make up nine tenths of a coding session and of the
+    time to embed it, but a search by meaning looks for what was said (docs/decisions/053).
     """
     if speaker_of(message) not in ("person", "assistant"):
         return ""
@@ -72,8 +72,8 @@ def embedded_text(message: Message) -> str:
 def cut(text: str, most: int = PIECE, overlap: int = OVERLAP) -> list[str]:
     """Cut a text into pieces of at most `most` characters, in order.
 
-    Each piece but the first begins with up to `overlap` characters of the piece before. Only white
-    space at the ends of pieces is left out. A blank text has no pieces.
+    Each piece except the first begins with up to `overlap` characters from the end of the piece
+    before. Only white space at the ends of pieces is dropped. A blank text has no pieces.
     """
     pieces, start = [], 0
     overlap = min(overlap, most // 4)
@@ -97,5 +97,5 @@ def _seam(text: str) -> int:
 def _overlapping(text: str, end: int, overlap: int) -> int:
     start = max(0, end - overlap)
     blank = text.find(" ", start, end)
-    # Begin behind a blank if there is one, so that no word is cut.
+    # Begin after a space if there is one, so that no word is cut.
     return blank + 1 if 0 <= blank < end - 1 else start

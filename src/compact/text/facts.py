@@ -1,9 +1,9 @@
-"""Facts of plain talk: the names in it, the weight of a sentence, and the choice of sentences.
+"""Finds facts in ordinary conversation: names, and the sentences that say most.
 
-`entities` finds names, titles, amounts and dates by their shape. `weighed` says how much a sentence
-tells that a later turn may ask for. `Candidates` chooses the sentences that tell most together
-within a budget. The only words known here are the function words and first-person words of
-`text.languages`.
+`entities` finds names, titles, amounts and dates by their form. `weighed` rates a sentence by how
+much it says that a later turn may ask for. `Candidates` chooses sentences that together say most
+within a budget. This module uses no word lists except the function words and first-person words
+of `text.languages`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN_LETTERS = regex(
     r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
     re.IGNORECASE,
 )
-"""First-person words in other scripts than Latin."""
+"""First-person words in scripts other than Latin."""
 
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
 _LETTER = rf"[^\W\d_{CJK}]"
@@ -61,38 +61,38 @@ _DATE = regex(
 _TIME = regex(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
 _START = regex(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
 _BEFORE = 12
-"""Characters before a capital letter that are read."""
+"""How many characters before a capital letter are read."""
 _WORD = regex(rf"{_LETTER}+|\d+|[{CJK}]+")
 
 
 _GERMAN_NOUN = regex(
     r"(?:d(?:er|ie|as|en|em|es)|(?:[kmds]?ein|unser|eue?r|ihr|dies|jed)\w{0,2}|zu[mr]|vom|beim|[ia]m)"
 )
-"""German words before a capitalized noun that is no name."""
+"""German words after which a capitalized noun is not a name."""
 _FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
 _ANY_FIRST = frozenset().union(*FIRST_PERSON.values())
 
 LONG_NUMBER = 7
-"""Least digits of an id, such as a phone or order number."""
+"""An id, such as a phone or order number, has at least this many digits."""
 QUESTION = 0.4
-"""Factor for the worth of a question."""
+"""A question's worth is multiplied by this."""
 NAMED = 3.0
-"""Factor for a word that is part of a name or an amount."""
+"""The weight of a word is multiplied by this if the word is part of a name or an amount."""
 AGAIN = 0.3
-"""Factor for a word's weight each time a chosen sentence has it."""
+"""A word's weight is multiplied by this each time a sentence with the word is chosen."""
 TALKATIVE = 0.7
-"""A sentence is multiplied by its speaker's share of the talk to the power of minus this. So a
-person's few words stand up to an assistant's long lists, and two equal speakers count the same."""
+"""A sentence's gain is multiplied by its speaker's share of the talk to the power of minus this. So
+a user's few words can compete with an assistant's long lists. Equal speakers count the same."""
 THRIFT, _LEAST_COST = 0.8, 6
-"""A sentence's gain is divided by its cost to the power of `THRIFT`. `_LEAST_COST` is the least
-cost that counts, in the budget's unit. A higher power or a lower cost prefers short sentences."""
+"""A sentence's gain is divided by its cost to the power of `THRIFT`. A cost below `_LEAST_COST`
+counts as `_LEAST_COST`. A higher power or a lower `_LEAST_COST` prefers short sentences."""
 REMEMBERED = 4_096
-"""Sentences whose weight is cached, about 2 kB each."""
+"""How many sentences are cached with their weight, at about 2 kB each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A name or amount, as the text writes it."""
+    """A name or an amount, as written in the text."""
 
     text: str
     kind: EntityKind
@@ -110,18 +110,18 @@ class Said:
 def entities(text: str) -> tuple[Entity, ...]:
     """Return the names and amounts of a text in order, each once.
 
-    A single capitalized word is no name at a sentence's start. In German it is none behind an
-    article or adjective either.
+    A single capitalized word does not count as a name at the start of a sentence. In German it does
+    not count after an article or adjective either.
     """
     return tuple(dict.fromkeys(_read(text).found))
 
 
 class Candidates:
-    """Sentences to choose from. They are weighed once, for any number of budgets.
+    """Chooses sentences that fit a budget. They are weighed once, for any number of budgets.
 
-    A word counts more if few messages have it, and less once a chosen sentence has it. A sentence
-    without a new word is left out. `cost` is what a sentence takes of the budget. `weigh` is a
-    factor for one sentence.
+    A word counts more if few messages contain it, and less once a sentence with it is chosen. A
+    sentence that adds no new word is left out. `cost` returns how much of the budget a sentence
+    needs. `weigh` returns a factor for a sentence's weight.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Candidates:
         return self._scale[place] * math.fsum(map(weights.__getitem__, self._terms[place]))
 
     def within(self, budget: int) -> list[Said]:
-        """Return the sentences that tell most together within a budget, in their given order."""
+        """Return the sentences that together say most within the budget, in the given order."""
         heap, weights, told = self._heap.copy(), self._weights.copy(), set[str]()
         least = min(self._costs, default=0)
         chosen: list[int] = []
@@ -160,7 +160,7 @@ class Candidates:
                 heapq.heappop(heap)
                 continue
             now = -self._gain(place, weights)
-            if now > heap[0][0]:  # it gained less since: put it back in its new place
+            if now > heap[0][0]:  # the sentence gains less by now: put it back in its new place
                 heapq.heapreplace(heap, (now, place))
                 continue
             heapq.heappop(heap)
@@ -174,14 +174,14 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class WeighedSentence:
-    """A sentence as `Candidates` weighs it."""
+    """What `Candidates` needs to know about a sentence."""
 
     worth: float
-    """How much it tells that a later turn may ask for, 0 to 1. Names, telling words and the first
-    person add to it. A question counts less."""
+    """How much the sentence says that a later turn may ask for, 0 to 1. Names, content words and
+    the first person add to this. A question counts less."""
     terms: frozenset[str]
     named: frozenset[str]
-    """The words that are part of a name."""
+    """Words that are part of a name."""
 
 
 def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
@@ -194,7 +194,7 @@ def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
 
 @lru_cache(maxsize=REMEMBERED)
 def weighed(text: str, speaker: Speaker) -> WeighedSentence:
-    """Weigh one sentence. It is cached, since each compression weighs a session's sentences."""
+    """Weigh one sentence. Results are cached, since each compression weighs the same sentences."""
     read = _read(text)
     named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
     return WeighedSentence(_worth(read, speaker), read.terms, named)
@@ -212,7 +212,7 @@ def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A text, its words in lower case, its telling words and its names."""
+    """A text, its words in lower case, its content words and its names."""
 
     text: str
     words: frozenset[str]
@@ -241,7 +241,7 @@ def _of_oneself(read: _Read) -> bool:
 
 
 def _terms(words: Iterable[str]) -> frozenset[str]:
-    """Return the telling words without a plural's s, and pairs of Chinese characters."""
+    """Return the content words without a plural `s`, and the pairs of Chinese characters."""
     found: set[str] = set()
     for word in words:
         if word[0] >= "\u3040":
@@ -285,7 +285,7 @@ def _number(text: str) -> Entity:
 
 
 def _name(text: str, before: str, *, german: bool) -> str:
-    """Return the name in a run of capitalized words; empty if it is no name."""
+    """Return the name in a run of capitalized words; empty if there is none."""
     words = text.split()
     plain = bool(_START.search(before))
     if german and not plain:

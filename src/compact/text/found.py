@@ -15,27 +15,27 @@ Method = Literal["lexical", "semantic", "hybrid"]
 
 
 class SearchFilter(BaseModel, frozen=True, defer_build=True):
-    """Which messages may be found. Their neighbours still count for their score."""
+    """Which messages a search may return. Other messages still affect their neighbours' scores."""
 
     sessions: tuple[str, ...] = ()
     """Session ids; empty for all sessions of the scope."""
     roles: tuple[Role, ...] = ()
     since: datetime | None = None
-    """The earliest time. A time without a zone is UTC."""
+    """The earliest time of a message. A time without a zone is UTC."""
     until: datetime | None = None
-    """The latest time."""
+    """The latest time of a message."""
     least_importance: float | None = None
-    """The least stored importance, 0 to 1. It excludes messages without a stored importance."""
+    """The least stored importance, 0 to 1. Messages without a stored importance are left out."""
 
 
 class Neighbour(BaseModel, frozen=True, defer_build=True):
-    """A message beside a hit."""
+    """A message shortly before or after a hit."""
 
     position: int
     role: Role
     speaker: str | None
     text: str
-    """The beginning of its text."""
+    """The beginning of the message's text."""
 
 
 class Hit(BaseModel, frozen=True, defer_build=True):
@@ -50,11 +50,11 @@ class Hit(BaseModel, frozen=True, defer_build=True):
     speaker: str | None
     timestamp: datetime
     score: float
-    """0 to 1; the best hit of a search has 1."""
+    """From 0 to 1. The best hit of a search has 1."""
     text: str
-    """Its text, or the part of it around the question's words."""
+    """The message's text, or the part of a long text around the words of the query."""
     highlights: tuple[tuple[int, int], ...] = ()
-    """Words of the question in `text`, as start and end offsets."""
+    """Where words of the query occur in `text`, as start and end offsets."""
     before: tuple[Neighbour, ...] = ()
     after: tuple[Neighbour, ...] = ()
 
@@ -65,16 +65,16 @@ class FoundSession(BaseModel, frozen=True, defer_build=True):
     session_id: str
     title: str | None
     begun: datetime
-    """Time of its first message."""
+    """Time of the session's first message."""
     ended: datetime
-    """Time of its last message."""
+    """Time of the session's last message."""
     messages: int
     score: float
-    """0 to 1; the best session of a search has 1."""
+    """From 0 to 1. The best session of a search has 1."""
 
 
 class TimelineEntry(BaseModel, frozen=True, defer_build=True):
-    """A session's messages of one day."""
+    """How many messages a session has on one day, and when."""
 
     day: date
     """The day in UTC."""
@@ -84,7 +84,7 @@ class TimelineEntry(BaseModel, frozen=True, defer_build=True):
     first: datetime
     """Time of the first message of that day."""
     last: datetime
-    """Time of the last one."""
+    """Time of the last message of that day."""
 
 
 class SearchResult(BaseModel, frozen=True, defer_build=True):
@@ -92,14 +92,14 @@ class SearchResult(BaseModel, frozen=True, defer_build=True):
 
     query: str
     method: Method
-    """The method used; `lexical` without an embedder."""
+    """The method that was used. Without an embedder this is `lexical`."""
     failed: str | None = None
-    """Why the search by meaning failed; None if it did not."""
+    """Why the search by meaning failed; None if it did not fail."""
     complete: bool
-    """Whether the index covered the whole scope. Messages that it lacks were not searched."""
+    """Whether the index held the whole scope. Messages missing from it were not searched."""
     hits: tuple[Hit, ...]
     sessions: tuple[FoundSession, ...]
-    """Sessions ranked by all their messages, not by their best one."""
+    """Sessions, ranked by all their messages and not only by the best one."""
     archived: tuple[ArchivedConversation, ...] = ()
     """Archived conversations whose title, tags or digest share words with the query. Their
     messages are not searched."""

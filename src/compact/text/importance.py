@@ -1,18 +1,18 @@
-"""The importance of a message, 0 to 1. A person's instructions and requests outrank chatter (C-4).
+"""Rates a message's importance from 0 to 1. Instructions and requests outrank chatter (C-4).
 
     importance = min(1, speaker + instruction + question + decision + error + code + recency)
 
     speaker      system .40 · person .20 · checkpoint .20 · assistant .10 · all others .00
-    instruction  .35 × the best `text.instructions.score_of` of a person's lines, above plain ones
+    instruction  .35 × how far a person's best line (`text.instructions`) scores above a plain one
     question     .08 if a person asks
-    decision     .12 if somebody decides (cues of `text.sentences`)
-    error        .10 if an error is named
-    code         .05 if code stands in fences
+    decision     .12 if the message states a decision (cues of `text.sentences`)
+    error        .10 if the message or a tool result names an error
+    code         .05 if the message has a code fence
     recency      .15 × 2^(−age / 20), the age in messages
 
-The constants are a judgement, not a measurement. A session stores the score without recency when a
-message is appended. A score that was given or set (`SQLiteManager.update_importance_score`) counts
-instead. Pinned and protected messages score 1, important ones at least .8.
+The constants were judged, not measured. When a message is appended, the session stores its score
+without recency. A score that the application sets (`SQLiteManager.update_importance_score`) is used
+instead. Pinned and protected messages score 1, and those marked as important at least .8.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ SPEAKER: Mapping[Speaker, float] = {
     "assistant": 0.10,
 }
 INSTRUCTION, QUESTION, DECISION, ERROR, CODE = 0.35, 0.08, 0.12, 0.10, 0.05
-"""The most that each of these adds to the sum above."""
+"""At most how much each of these adds to the score."""
 RECENCY, HALF_LIFE = 0.15, 20.0
-"""The bonus of the newest message, and the number of messages after which it has halved."""
+"""The bonus for the newest message, and after how many messages the bonus is halved."""
 PLAIN = 0.25
-"""The instruction score of a plain statement, which adds nothing."""
+"""The instruction score of a plain statement. Only a higher score adds to the importance."""
 IMPORTANT = 0.8
-"""The least score of a message that is marked as important."""
+"""A message that is marked as important scores at least this."""
 LOOKED_AT = 4_000
-"""Characters of a message that are read."""
+"""How many characters of a message are read."""
 
 
 def importance(message: Message, *, age: float = 0) -> float:
-    """Return the importance of a message, 0 to 1. `age` is the number of messages after it."""
+    """Return the importance of a message, 0 to 1. `age` is how many messages came after it."""
     if message.is_pinned:
         return 1.0
     score = message.importance_score
@@ -56,7 +56,7 @@ def importance(message: Message, *, age: float = 0) -> float:
 
 
 def lasting(message: Message) -> float:
-    """Return the importance without recency: the message's stored score, if it has one."""
+    """Return the message's stored score. If it has none, compute its importance without recency."""
     if message.importance_score is not None:
         return message.importance_score
     speaker = speaker_of(message)
@@ -76,7 +76,7 @@ def lasting(message: Message) -> float:
 
 
 def scored(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with their importance as their score."""
+    """Return the messages with `importance_score` set to their importance."""
     last = len(messages) - 1
     return [
         m.model_copy(update={"importance_score": importance(m, age=last - i)})

@@ -1,9 +1,9 @@
-"""Instructions: a person's sentences that should still hold after compression, kept word for word.
+"""Finds instructions: the user's sentences that compression must keep word for word.
 
-Every sentence of a person's prose is a candidate, since people often state rules without "never" or
+Every sentence of the user's prose is a candidate, since people often state rules without "never" or
 "must" ("we only support Linux here", "I'd rather have one file per command"). `score_of` says how
-much a sentence reads like an instruction. Pasted logs, code and chatter are left out. How many
-candidates are kept depends on the budget and is decided elsewhere.
+much a sentence reads like an instruction. Pasted logs, code and chatter are left out. Other modules
+decide how many candidates fit the budget.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from compact.patterns import regex
 from compact.text.sentences import lines_of, sentences_of
 
 LONGEST = 600
-"""Characters of the longest candidate. A longer line without sentence ends is pasted text."""
+"""A candidate has at most this many characters. A longer line without sentence ends was pasted."""
 PASTE_LINES, PASTE_ENDS = 40, 15
-"""A message of more than `PASTE_LINES` lines is taken as pasted text. Of it, only the first and the
-last paragraph are read, at most `PASTE_ENDS` lines each."""
+"""A message of more than `PASTE_LINES` lines counts as pasted text. Only its first and its last
+paragraph are read, at most `PASTE_ENDS` lines of each."""
 
 _STRONG = regex(
     r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
@@ -79,25 +79,25 @@ _CODE = regex(
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A candidate."""
+    """A sentence that may be an instruction."""
 
     text: str
     score: float
-    """How much it reads like an instruction, 0 to 1."""
+    """How much the sentence reads like an instruction, 0 to 1."""
     message_id: str
     position: int
     same: str
-    """Its words in lower case, by which repetitions are found."""
+    """The sentence in lower case with single spaces, to find repetitions."""
 
     @property
     def is_rule(self) -> bool:
-        """Whether its words say that it holds beyond its turn. A question never does."""
+        """Whether the sentence says that it holds beyond its turn. A question never does."""
         is_question = self.text.rstrip().endswith(("?", "？"))
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
-    """Yield the candidates in a person's text, sentence by sentence, in order."""
+    """Yield the sentences of a user's text that may be instructions, in order."""
     for line in lines_of(_without_paste(text)):
         for sentence in sentences_of(line):
             if (score := score_of(sentence)) > 0:
@@ -106,12 +106,12 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
 
 
 def score_of(line: str) -> float:
-    """Return how much a line reads like an instruction: 0 for chatter, code and data, up to 1."""
+    """Return how much a line reads like an instruction, 0 to 1. Chatter, code and data get 0."""
     line = line.replace("’", "'")
     if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
         return 0.0
     words = len(_WORDS.findall(line))
-    if words < 2 or words * 14 < len(line):  # more than 14 characters a word: no prose
+    if words < 2 or words * 14 < len(line):  # more than 14 characters per word are not prose
         return 0.0
     score = 0.25
     if _STRONG.search(line):

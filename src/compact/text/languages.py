@@ -1,7 +1,7 @@
-"""The language of a text: by its script, and for Latin letters by its function words.
+"""Detects the language of a text by its script, and in Latin letters by its function words.
 
-The words are in `languages.json` beside this file. Code, names, addresses and headings are ignored.
-The language is None if the text is too short, mixed, or in a language that the file lacks.
+The words are in `languages.json` next to this file. Code, names, addresses and headings are
+ignored. The result is None if the text is too short, mixed, or in a language not in the file.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from importlib.resources import files
 from compact.patterns import regex
 
 LEAST_WORDS = 20
-"""Least words of Latin letters for which a language is named."""
+"""A text in Latin letters needs at least this many words."""
 LEAST_LETTERS = 12
-"""Least letters of another script; in Chinese about as many words."""
+"""A text in another script needs at least this many letters (weighted by `_WEIGHT`)."""
 MAIN_SHARE = 0.65
-"""Least share of a text's weight that its main script must have."""
+"""The main script must have at least this share of the text's weighted letters."""
 LEAST_FUNCTION = 0.14
-"""Least share of a text's words that are function words of its language."""
+"""At least this share of a text's words must be function words of the language."""
 LEAD = 1.35
-"""Least ratio of that share to the share of any other language."""
+"""The best language's share of function words must be at least this many times the second's."""
 
 _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
     (files("compact.text") / "languages.json").read_text(encoding="utf-8")
@@ -31,12 +31,12 @@ _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
 
 
 def words_of(kind: str) -> Mapping[str, frozenset[str]]:
-    """Return the words of a kind by language code."""
+    """Return the words of one kind in `languages.json`, by language code."""
     return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
 
 
 NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}
-"""The known languages by code."""
+"""Language code → the language's name, for all known languages."""
 FUNCTION_WORDS = words_of("function_words")
 """Function words of the languages with Latin letters, in lower case."""
 ADDRESSES = words_of("addresses")
@@ -51,7 +51,7 @@ CHARACTERS = frozenset(
 _NO_PROSE = regex(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|https?://\S+|(?m:^#{1,6} .*$)")
 _RUN = regex(r"[!-~]+")
 _NAME = regex(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
-"""A mark of a path, an identifier, a version, a call or markup: they belong to no language."""
+"""A sign of a path, an identifier, a version, a call or markup. These belong to no language."""
 _LATIN = regex(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _SCRIPTS: Mapping[str, re.Pattern[str]] = {
     "han": regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
@@ -67,9 +67,9 @@ _SCRIPTS: Mapping[str, re.Pattern[str]] = {
     "th": regex(r"[\u0e00-\u0e7f]"),
 }
 _WEIGHT: Mapping[str, float] = {"han": 3.0, "kana": 2.0, "hangul": 2.5}
-"""Latin letters that say as much as one letter of these scripts; 1 for all others."""
+"""Script → how many Latin letters one of its letters counts for; 1 for other scripts."""
 _KANA_SHARE = 0.1
-"""Least share of kana for which Han letters are Japanese."""
+"""At least this share of kana makes a text with Han letters Japanese."""
 
 
 def language_of(text: str) -> str | None:

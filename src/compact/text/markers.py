@@ -1,6 +1,6 @@
 """Markers: lines of a model's answer that report progress on goals (FR-7).
 
-    [GOAL] Mend the roof
+    [GOAL] Repair the roof
     [CHECKPOINT] Order the slates - COMPLETED        IN-PROGRESS, PENDING, BLOCKED: why
     [DECISION] Slate, not tin - LOCKED
     [ARTIFACT] Created plans/roof.md                 Modified, Deleted
@@ -9,9 +9,9 @@
 An older syntax means the same: `NEW_GOAL: d | high`, `CHECKPOINT: d`, `DECISION: d | why`,
 `DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`.
 
-A marker opens a line of the model's own words, perhaps behind a bullet. Links, quotations, code and
-tool output (`text.passages`) hold no markers. Case is free in the first syntax. It counts in the
-older one, since people write `Decision: …` in prose. `text.progress` applies markers to goals.
+A marker begins a line of the model's own words, perhaps after a bullet. Links, quotations, code and
+tool output (`text.passages`) contain no markers. In the first syntax, case does not matter. In the
+older one it does, since people write `Decision: …` in prose. `text.progress` applies markers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from compact.patterns import regex
 from compact.text.passages import own_lines
 
 LONGEST = 300
-"""Most letters of a marker's line. A longer line is prose."""
+"""A marker's line has at most this many characters. A longer line is prose."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoalMarker:
-    """A goal is set."""
+    """Sets a goal."""
 
     text: str
     priority: Priority = "medium"
@@ -39,7 +39,7 @@ class GoalMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """A goal was reached or is paused. Without a text, the newest goal is meant."""
+    """Marks a goal as reached or paused. Without a text, this is the newest active goal."""
 
     text: str = ""
     status: Literal["done", "paused"] = "done"
@@ -47,13 +47,13 @@ class EndMarker:
 
 @dataclass(frozen=True, slots=True)
 class NextMarker:
-    """The next step."""
+    """Names the next step towards a goal."""
 
     text: str
 
 
 Marker: TypeAlias = GoalMarker | EndMarker | NextMarker | Subtask | Decision | Artifact
-"""Subtasks, decisions and artifacts are markers in the form in which a goal holds them."""
+"""A marker for a subtask, decision or artifact is the same object that a goal holds."""
 
 _TAG = regex(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
@@ -96,7 +96,7 @@ def markers_in(text: str) -> list[Marker]:
 
 
 def marked_lines(text: str) -> list[tuple[str, Marker]]:
-    """Return the marker lines of a text, each with its marker, in order."""
+    """Return the lines of a text that hold a marker, each with its marker, in order."""
     if not _may_hold(text):
         return []
     lines = ((line, _marker(line)) for line, is_own in own_lines(text) if is_own)
@@ -104,7 +104,7 @@ def marked_lines(text: str) -> list[tuple[str, Marker]]:
 
 
 def stands_in(line: str, text: str) -> bool:
-    """Whether a text contains the words of a marker's line anywhere."""
+    """Whether a marker's line occurs anywhere in a text. White space does not matter."""
     words = " ".join(line.strip(" \t\r*_`#+-•").split())
     return _may_hold(text) and words in " ".join(text.split())
 

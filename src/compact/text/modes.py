@@ -1,7 +1,7 @@
-"""Modes: the use of a session. A mode sets the system prompt and what summaries keep first (FR-12).
+"""A mode says what a session is used for. It sets the system prompt and what summaries keep first.
 
-Its texts are templates. The mode `user` takes them from a person's own file. History, checkpoints
-and goals belong to no mode, so changing the mode keeps them.
+The texts of a mode are templates (FR-12). Those of the mode `user` come from the user's own file.
+History, checkpoints and goals do not depend on the mode, so changing the mode keeps them.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ MODES: tuple[ModeName, ...] = get_args(ModeName)
 Length = Literal["short", "medium", "long"]
 
 _SUMMARIES = regex(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-"""The heading in a person's file above the text about summaries."""
+"""The heading in the user's file above the text that says what summaries keep."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindWeights:
-    """The weights of a chronology: of each kind of item and deed, of names, and of the whole."""
+    """Weights that decide what a summary by code keeps: of each kind of item, and of names."""
 
     host: float = 12.0
     request: float = 10.0
     pasted: float = 20.0
     aside: float = 10.0
-    """Answers and refusals."""
+    """A user's answer to a tool, or a refusal."""
     closing: float = 1.5
     said: float = 0.6
     earlier: float = 1.5
     changed: float = 600.0
-    """A deed that others see, such as a commit or a release."""
+    """An action that others see, such as a commit or a release."""
     called: float = 60.0
     """A call that may have changed something outside."""
     failed: float = 1.5
@@ -47,9 +47,9 @@ class KindWeights:
     decided: float = 1.0
     """Factor for the assistant's sentences that state a decision."""
     names: float = 1.0
-    """Factor for the room for names."""
+    """Factor for the space for names."""
     room: float = 1.0
-    """Factor for the room of the whole. Below 1, the rest stays free."""
+    """Factor for the space of the whole summary. Below 1, the rest of the space stays empty."""
 
     def of(self, kind: str) -> float:
         """Return the weight of a kind."""
@@ -57,11 +57,11 @@ class KindWeights:
         return weight
 
     def more(self, kind: str) -> float:
-        """Return the weight of a kind relative to its default."""
+        """Return the weight of a kind divided by its default weight."""
         return self.of(kind) / PLAIN.of(kind)
 
     def times(self, **more: float) -> KindWeights:
-        """Return these weights with some of them multiplied."""
+        """Return new weights, with each kind in `more` multiplied by its factor."""
         return replace(self, **{kind: self.of(kind) * by for kind, by in more.items()})
 
 
@@ -93,18 +93,18 @@ STRATEGIES_WEIGH: Mapping[str, Mapping[str, float]] = {
         "names": 1.2,
     },
 }
-"""Factors of each mode and each strategy, by kind."""
+"""By what factor each mode and each strategy multiplies the weight of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The use of a session."""
+    """What a session is used for, and the texts that go with this use."""
 
     name: str
     focus: str
-    """What a summary must keep, as the end of the sentence `Keep first: …`."""
+    """What a summary must keep. It ends the sentence `Keep first: …`."""
     own_text: str = ""
-    """The text of a person's file; it replaces the template."""
+    """The text of the user's file. It replaces the template; empty if there is no such text."""
 
     def text(self, length: Length) -> str:
         """Return the mode's text for the system prompt."""
@@ -114,13 +114,13 @@ class Mode:
 
 
 def weights_of(mode: str, strategy: str) -> KindWeights:
-    """Return the weights of a mode and a strategy. An unknown name changes no weight."""
+    """Return the weights for a mode and a strategy. An unknown name changes no weight."""
     by_mode = PLAIN.times(**MODES_WEIGH.get(mode, {}))
     return by_mode.times(**STRATEGIES_WEIGH.get(strategy, {}))
 
 
 def mode_named(name: str) -> Mode:
-    """Return the mode of that name. `user` has the texts of `assistant` until a file replaces them.
+    """Return the mode with that name. `user` has the texts of `assistant` until a file is read.
 
     Raises:
         InvalidConfig: there is no such mode. The error lists the modes.
@@ -132,10 +132,10 @@ def mode_named(name: str) -> Mode:
 
 
 def user_mode(text: str) -> Mode:
-    """Return the mode `user` of a person's own file.
+    """Return the mode `user` with the texts of the user's own file.
 
     The file holds the text for the system prompt and, below a heading `Summaries`, what a summary
-    must keep. A missing part is the assistant's.
+    must keep. If one of these is missing, the text of the mode `assistant` is used.
     """
     heading = _SUMMARIES.search(text)
     said = text[: heading.start()] if heading else text

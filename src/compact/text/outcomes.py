@@ -1,14 +1,14 @@
-"""The target and the outcome of a tool call, in a few words.
+"""Says in a few words what a tool call was about (its target) and how it ended (its outcome).
 
-The outcome is decided, in this order, by
+The first of these that applies decides the outcome:
 
-1. a person's refusal;
+1. the user's refusal;
 2. the tool's own error or exit code;
-3. the printed verdict of a command that tests, builds or lints, since in a pipe the exit code is
-   another program's;
+3. the printed verdict of a command that tests, builds or lints, since in a pipe the exit code may
+   come from another program;
 4. the number of lines that a search found.
 
-Other calls have no outcome, since their text does not say that they succeeded.
+Other calls have no outcome, since their text does not say whether they succeeded.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Status = Literal["refused", "failed", "passed", "found"]
 
 _COMMANDS = ("command", "cmd", "script")
 _TARGETS = (*_COMMANDS, "pattern", "query", "url")
-"""Arguments that name the target, the best first. Without one, the first text is the target."""
+"""Arguments that name the target, the best first. Without these, the first short text is used."""
 _FOLDER = regex(r"cd [^\s&;]+\s*(?:&&|;)\s*")
-"""The change of folder before a command."""
+"""A change of folder before the command itself."""
 _EXIT_CODE = regex(
     r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
     re.IGNORECASE,
 )
 _ENDS = 3
-"""Lines at either end of an output that may give an exit code."""
+"""How many lines at each end of an output are searched for an exit code."""
 _RUNNER = r"(?:\[[\w:.-]+\] +)?"
-"""The name of the task that printed a line."""
+"""The task that printed a line, in brackets before the line's text."""
 _FAILED = regex(
     _RUNNER
     + r"(?:(?:--- )?FAIL(?:ED|URE)?\b|BUILD FAILED|test result: FAILED|make: \*\*\*|npm ERR!"
@@ -47,7 +47,7 @@ _FAILED = regex(
     r"|\S+:\d+(?::\d+)?: (?:error|undefined)\b|\S+\(\d+,\d+\): error\b)"
     r"|\[[\w:.-]+\] ERROR\b"
 )
-"""The beginning of a line that reports a failure, as programs that test, build or lint print it."""
+"""How a line begins in which a test, build or lint program reports a failure."""
 _PASSED = regex(
     _RUNNER + r"(?:(?:--- )?PASS(?:ED)?\b|ok\b|OK\b|\[?(?:BUILD )?SUCCESS|test result: ok"
     r"|All checks passed|Success: no issues|Compiled successfully|\W*built in \d"
@@ -55,24 +55,24 @@ _PASSED = regex(
     r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
 )
 _PLACED = regex(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
-"""A line with the place of an error, as compilers and tests print it."""
+"""A line in which a compiler or a test prints the place of an error."""
 _NAMED = regex(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
-"""The beginning of a line that names a failed test."""
+"""How a line begins that names a failed test."""
 _COMPILED = regex(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
 _VERDICT = regex(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
 _MATCH = regex(r"(?:[^\s:][^:\n]*:)?\d+:")
 _COUNTED = regex(r"Found (\d+) ")
 _TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b")
-"""The counts of a line that sums up checks."""
+"""A count in a line that sums up checks, such as `3 passed`."""
 _NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
-"""Parts of steps that run no tests. A count of passed tests belongs to another check."""
+"""A step that contains one of these runs no tests, so a count of passed tests is not its own."""
 _LONGEST_TOTAL = 120
-"""Characters of such a line that are repeated."""
+"""At most this many characters of a line with counts are quoted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, and the line or number that says most about it."""
+    """How a call ended, with the line or number that says most about it."""
 
     status: Status
     detail: str = ""
@@ -83,12 +83,12 @@ class Outcome:
 
 
 def target_of(call: ToolCall) -> str:
-    """Return the target of a call in one line; empty if its arguments hold no text.
+    """Return the target of a call in one line; empty if its arguments contain no text.
 
-    It is the command without its change of folder, the file, or the search pattern.
+    The target is the command without a change of folder, the file, or the search pattern.
     """
     strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
-    texts = dict(strings)  # of a list the last text: of a shell's arguments the command
+    texts = dict(strings)  # keeps a list's last text: in a shell's arguments, the command
     said = next((texts[key] for key in _TARGETS if key in texts), "")
     said = said or next((v for _, v in strings if len(v) < 300), "")
     said = _FOLDER.sub("", said.strip(), count=1).replace("\\\n", " ")
@@ -96,13 +96,13 @@ def target_of(call: ToolCall) -> str:
 
 
 def command_of(call: ToolCall) -> str:
-    """Return the whole command that a call runs; empty if it runs none."""
+    """Return the whole command that a call runs; empty if it runs no command."""
     texts = dict(anchors.strings_of(call.arguments))
     return next((texts[key] for key in _COMMANDS if key in texts), "")
 
 
 def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
-    """Return the outcome of a call; None if its result does not say."""
+    """Return the outcome of a call; None if its result does not tell."""
     if verdict_of(result, call.name if call else result.name) == "refused":
         return Outcome("refused")
     whole = anchors.searched(result.text).splitlines()
@@ -118,11 +118,11 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
 
 
 def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tuple[str, str | None]]:
-    """Return the checks of a command: kind → its step, and the line that says what failed or None.
+    """Return a command's checks: kind → the step, and the line that says what failed, or None.
 
-    `failed` is the line that says what failed in the whole command; None if it passed. In `a && b`
-    the failure belongs to one step. Steps before it that printed a pass have passed. Later steps
-    may not have run and are left out.
+    `failed` is the line that says what failed in the whole command; None if the command passed. In
+    `a && b`, only one step failed. Earlier steps that printed a pass have passed. Later steps may
+    not have run and are left out.
     """
     checks = [*checks_in(script).items()]
     if failed is None or "&&" not in script or len(checks) + others_in(script) < 2:
@@ -142,9 +142,9 @@ def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tupl
 
 
 def verdict_of_check(step: str, text: str, failed: str | None) -> str:
-    """Return a check's printed verdict: the line that says what failed, and the last counts.
+    """Return what a check printed: the line that says what failed, and the last counts.
 
-    If a command runs several checks, each gets the counts of its kind.
+    If a command runs several checks, each check gets the counts of its own kind.
     """
     lines = _said(anchors.searched(text).splitlines())
     others = "issue" if "test" in step else "pass" if any(x in step for x in _NO_TESTS) else None
@@ -157,12 +157,12 @@ def verdict_of_check(step: str, text: str, failed: str | None) -> str:
 
 
 def _says_failed(line: str) -> bool:
-    is_any = line[:6].lower() == "error:"  # any program prints this, not only a check
+    is_any = line[:6].lower() == "error:"  # any program may print this, not only a check
     return not is_any and bool(_FAILED.match(line) or _PLACED.match(line))
 
 
 def _said(lines: list[str]) -> list[str]:
-    """Return the beginnings of lines, without lines that give the exit code."""
+    """Return the first 300 characters of each line. Lines with the exit code are left out."""
     begins = (line.strip()[:300] for line in lines)
     return [line for line in begins if not _EXIT_CODE.match(line)]
 
@@ -188,7 +188,7 @@ def _exit_code(lines: list[str]) -> int | None:
 def _first_error(lines: list[str]) -> str:
     """Return the first line that says what is wrong.
 
-    A failed test comes first, then a compiler's message, then any other error.
+    A line that names a failed test is preferred, then a compiler's message, then any other error.
     """
     for at, line in enumerate(lines):
         if named := _NAMED.match(line):
@@ -202,7 +202,7 @@ def _first_error(lines: list[str]) -> str:
 
 
 def _matches(lines: list[str]) -> int:
-    """Count the lines that a search found: by its own count, by numbered lines, else all lines."""
+    """Return how many lines a search found: its own count, else its numbered lines, else all."""
     counted = _COUNTED.match(lines[0]) if lines else None
     numbered = sum(1 for line in lines if _MATCH.match(line))
     return int(counted[1]) if counted else numbered or sum(1 for line in lines if line.strip())

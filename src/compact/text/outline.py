@@ -1,8 +1,8 @@
 """The outline of a checkpoint: its sections in order. Start at `OUTLINE`.
 
-`Now` is the current state, found by code. `Story` is what was said and done, in order, as a
-chronology of quotations or written by a model. `Said` holds a person's own words below a story by a
-model. `Names` is an index. `engine.checkpoint_text` fills the sections.
+`Now` is the current state, found by code. `Story` tells what was said and done, in order: as a list
+of quotations, or as a summary that a model wrote. After such a summary, `Said` quotes the user's
+own words. `Names` is an index. `engine.checkpoint_text` fills the sections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OUTLINE: Sequence[str] = (NOW, STORY, SAID, NAMES)
 ALSO: Mapping[str, Sequence[str]] = {
     STORY: ("summary", "what happened", "done", "progress", "history", "account"),
 }
-"""Other titles of sections that people and models write, in lower case."""
+"""Section → other titles that people and models write for it, in lower case."""
 _BY_NAME: Mapping[str, str] = {
     name: title for title in OUTLINE for name in (title.lower(), *ALSO.get(title, ()))
 }
@@ -27,14 +27,14 @@ _HEADING = regex(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
 
 
 def section_named(name: str) -> str | None:
-    """Return the section that a heading names; None if it names none."""
+    """Return the section that a heading names; None if it names no section."""
     return _BY_NAME.get(name.strip().strip("*_:").strip().lower())
 
 
 def sections_of(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield the sections of a text and their bodies, in order.
 
-    Text before the first known heading has the section None. Unknown headings stay in the body.
+    The section is None for text before the first known heading. Unknown headings stay in the body.
     """
     start, current = 0, None
     for found in _HEADING.finditer(text):

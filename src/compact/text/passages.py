@@ -1,14 +1,15 @@
-"""Passages of a text that its speaker did not write: tool output, quotations, code and data.
+"""Finds passages that the speaker of a text did not write: tool output, quotations, code, data.
 
-A passage is found by its form alone. It is one of these:
+Only the form of a passage counts. A passage is one of these:
 
-- a pair of tags or brackets named after tool output or a kind of text (`<page>`), or with a source;
-- a fence, lines behind `>`, lines between quotation marks, indented code, or JSON;
-- the text behind a label that an agent puts before tool output;
-- a block that a person pasted without marks (`text.pasted`).
+- a text in tags or brackets named after tool output or a kind of text (`<page>`), or in tags that
+  name a source (`<x url=…>`);
+- a fence, lines after `>`, lines between quotation marks, indented code, or JSON;
+- the text after a label that an agent puts before tool output (`Tool output:`);
+- a block that the user pasted without marks (`text.pasted`).
 
-People use other tags to divide a request (`<rules>`); their words are the person's own. In a
-model's answer every pair of tags is a passage. `text.speakers` decides who speaks.
+Users divide requests by other tags (`<rules>`); these hold the user's own words. In a model's
+answer, nearly every pair of tags is a passage. `text.speakers` decides who wrote a message.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from compact.text.pasted import MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
-"""Lines of the longest quotation. An open mark further up is a stray one."""
+"""A quotation has at most this many lines. An opening mark without a closing one is ignored."""
 MOST_TRIED = 50
-"""Lines of one text that are tried as the beginning of JSON. A failed try may read far ahead."""
+"""How many lines of a text are tried as the start of JSON. A failed try may read far ahead."""
 
 _OUTPUT = frozenset(
     (  # noqa: SIM905
@@ -38,22 +39,22 @@ _OUTPUT = frozenset(
         "returncode stdout stderr error errors"
     ).split()
 )
-"""Names of tool output. A tag whose name ends so is a tool's."""
+"""Names of tool output. A tag whose name ends in one of these words holds tool output."""
 _OUTPUT_SIGNS = (
     *("tool", "function", "command", "<|", "output", "result", "response", "observation"),
     *("return", "stdout", "stderr", "error"),
 )
-"""Every text with tool output has one of these, in any case. It is a quick test."""
+"""A quick test: every text with tool output contains one of these, in upper or lower case."""
 _TOOLS = frozenset("tool tools function functions action execution call observation".split())  # noqa: SIM905
-"""Names of tools. A label needs one and a name of output: people write `Output:` themselves, but
+"""Names of tools. A label needs one of these and a name of output, since users write `Output:` but
 not `Tool output:`."""
 _SURE = frozenset(("tool", "tools", "observation", "observations"))
-"""The names of tools that people do not use. `Function output: …` may begin a person's request."""
+"""Names of tools that users do not write. `Function output: …` may begin a user's request."""
 _LINKS = frozenset("of a an the for from begin start end".split())  # noqa: SIM905
 _PERSONS = frozenset(("user", "human"))
-"""A tag whose name begins so holds a person's words."""
+"""A tag whose name begins with one of these words holds the user's words."""
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
-"""A tag whose name begins so holds another speaker's words."""
+"""A tag whose name begins with one of these words holds another speaker's words."""
 _SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
 """An attribute that names the source of a tag's text."""
 _HTML = frozenset(
@@ -62,19 +63,19 @@ _HTML = frozenset(
         "h1 h2 h3 h4 h5 h6 ul ol li dl dt dd"
     ).split()
 )
-"""Elements that an editor puts around a person's words."""
+"""HTML elements that an editor puts around the user's words."""
 
 _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
 _NUMBER = regex(r"-?\d+")
-"""The exit code in a tag. The output of the call follows."""
+"""An exit code as the only text of a tag. The call's output follows the tag."""
 _BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = regex(r"[-*+•>][ \t]")
 _AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
 _AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
-"""The end of a label, and of a label in brackets."""
+"""What may follow the words of a label (`_AFTER`), and of a label in brackets (`_AFTER_OPEN`)."""
 _STATED = regex(
     r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
     r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
@@ -83,20 +84,20 @@ _STATED = regex(
     r"(?:returned|responded|replied|printed|said|says|gave|reported)(?:[ \t]+\w+){0,2})[ \t]*:",
     re.IGNORECASE,
 )
-"""Other lines before tool output: the call and `Result:`, or a sentence."""
+"""Other lines before tool output: `[the call] Result:`, or a sentence (`The tool returned:`)."""
 _ACTION = regex(
     r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
     re.IGNORECASE | re.MULTILINE,
 )
-"""An agent's announcement of a call in plain text."""
+"""A line in which an agent announces a call in plain text, such as `Action:`."""
 _LONGEST_LABEL = 200
-"""Characters of a line that are searched for a label."""
+"""How many characters of a line are searched for a label."""
 _ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
-"""A tool's turn, as chat templates write it."""
+"""How chat templates begin a tool's turn."""
 _BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""A line before a text that an end line closes. A line that says `begin` needs no end line."""
+"""A line that opens a text up to an end line. After `begin`, the end line may be missing."""
 _END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")
@@ -119,13 +120,13 @@ class Passage(NamedTuple):
     start: int
     stop: int
     is_tools: bool = False
-    """Whether it is tool output. Otherwise the speaker may have quoted or pasted it."""
+    """Whether the passage is tool output. If not, the speaker may have quoted or pasted it."""
     is_marked: bool = True
-    """Whether it has marks around it, perhaps by a program. Otherwise only its form shows it."""
+    """Whether the passage has marks such as a fence or a label. If not, only its form shows it."""
 
 
 class _Tags:
-    """The pairs of tags in a text. The first balancing tag, or else a spare one, closes a tag."""
+    """Finds pairs of tags. A tag is closed by the tag that balances it, or else by a spare one."""
 
     def __init__(self, text: str) -> None:
         self._last: dict[str, int] = {}
@@ -146,9 +147,9 @@ class _Tags:
                     outer[name] = start
 
     def end(self, name: str, opened: int, *, is_last: bool) -> int | None:
-        """Return the end of the tag that closes the one ending at `opened`; None if none does.
+        """Return where the closing tag for the opening tag that ends at `opened` ends, or None.
 
-        `is_last` takes the last closing tag of that name: tool output may itself hold such tags.
+        With `is_last`, take the last closing tag of this name: tool output may hold such tags.
         """
         last = self._last.get(name, -1)
         end = self._ends.get(opened, last)
@@ -157,11 +158,11 @@ class _Tags:
 
 
 class _Lines:
-    """A text by its lines."""
+    """The lines of a text, with lookups that are computed once."""
 
     def __init__(self, text: str, *, is_answer: bool) -> None:
         self.text = text
-        self.is_answer = is_answer  # a model puts no label before a whole text by others
+        self.is_answer = is_answer  # whether a model wrote the text
         self.begins = len(text) - len(text.lstrip())
         self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
         self.tried = 0
@@ -172,12 +173,12 @@ class _Lines:
         return _Tags(self.text)
 
     def is_marked(self, number: int) -> bool:
-        """Whether a passage with marks around it begins in a line."""
+        """Whether a passage with marks around it begins in the line."""
         return _passage(self, number, self[number]) is not None
 
     @cached_property
     def heading(self) -> int:
-        """The line of the first heading; behind the last line if there is none."""
+        """The number of the line with the first heading; the number of lines if there is none."""
         found = _HEADING.search(self.text)
         return self.number(found.start()) if found else len(self)
 
@@ -187,28 +188,28 @@ class _Lines:
 
     @cached_property
     def ends(self) -> list[int]:
-        """The ends of lines that close a banner."""
+        """The offsets at which lines end that close a banner, such as `--- END ---`."""
         return [found.end() for found in _END.finditer(self.text)]
 
     def next(self, mark: str, start: int) -> int:
-        """Return the next position of a mark; -1 if there is none. Ask in order of `start`."""
+        """Return the next offset of a mark, or -1. Between calls `start` must not decrease."""
         if mark not in self._next or 0 <= self._next[mark] < start:
             self._next[mark] = self.text.find(mark, start)
         return self._next[mark]
 
     def paragraph(self, start: int) -> int:
-        """Return the end of the paragraph at or behind a position."""
+        """Return the end of the paragraph at `start`, or of the next one."""
         found = _NO_SPACE.search(self.text, start)
         end = self.text.find("\n\n", found.start()) if found else -1
         return end if end >= 0 else len(self.text)
 
     def banner(self, start: int) -> int | None:
-        """Return the end of the next line that closes a banner; None if there is none."""
+        """Return the end of the next line that closes a banner; None if no such line follows."""
         at = bisect_right(self.ends, start)
         return self.ends[at] if at < len(self.ends) else None
 
     def number(self, at: int) -> int:
-        """Return the line of a position."""
+        """Return the number of the line that contains the offset `at`."""
         return bisect_right(self.starts, at) - 1
 
     def __len__(self) -> int:
@@ -218,13 +219,13 @@ class _Lines:
         return self.text[self.starts[number] : self.end(number)].rstrip("\r")
 
     def end(self, number: int) -> int:
-        """Return the end of a line, before its line break."""
+        """Return the offset at which a line ends, before its line break."""
         return self.starts[number + 1] - 1 if number + 1 < len(self) else len(self.text)
 
 
 @lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
-    """Return the passages of a text in order. `is_answer` says that a model wrote the text."""
+    """Return the passages of a text in order. `is_answer` says whether a model wrote the text."""
     return tuple(_passages(_Lines(text, is_answer=is_answer)))
 
 
@@ -245,13 +246,13 @@ def _passages(lines: _Lines) -> Iterator[Passage]:
 
 
 def begins_as_typed(text: str) -> bool:
-    """Whether the text begins with a label that a person may have typed."""
+    """Whether the text begins with a label that the user may have typed."""
     label = _label(text.strip().partition("\n")[0].strip())
     return label is not None and not label.marks
 
 
 def ends_in_call(answer: str) -> bool:
-    """Whether a model's answer calls a tool in plain text: behind a label, or at its end."""
+    """Whether a model's answer calls a tool in plain text: after a label, or in a final passage."""
     end = len(answer.rstrip())
     return bool(_ACTION.search(answer)) or any(
         passage.stop >= end for passage in passages(answer, is_answer=True)
@@ -267,17 +268,17 @@ def said_in(text: str) -> str:
 
 
 def own_words(text: str) -> str:
-    """Return the text without passages: its speaker's own words."""
+    """Return the text without passages. What is left are the speaker's own words."""
     return _without(text, passages(text))
 
 
 def not_pasted(text: str) -> str:
-    """Return the text without blocks that were pasted without marks."""
+    """Return the text without the blocks that the user pasted without marks."""
     return _without(text, [p for p in passages(text) if not p.is_marked])
 
 
 def own_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a model's answer, each with whether it begins with the model's words."""
+    """Yield each line of a model's answer, and whether the line begins with the model's words."""
     start, rest = 0, iter(passages(text, is_answer=True))
     passage = next(rest, None)
     for line in text.split("\n"):
@@ -296,7 +297,7 @@ def _without(text: str, left_out: Sequence[Passage]) -> str:
 
 
 def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Return the passage with marks that begins with a line."""
+    """Return the passage with marks that begins in the line."""
     opening = line.lstrip()[:1]
     if not opening:
         return None
@@ -314,7 +315,7 @@ def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _pasted(lines: _Lines, number: int) -> Passage | None:
-    """Return the block without marks that begins in a line."""
+    """Return the block without marks that begins in the line, or below an announcing line."""
     found = block(lines, number)
     if found is None:
         return None
@@ -335,7 +336,7 @@ def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
 
 
 def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
-    """Whether the text in a tag is tool output; None if it is the speaker's own."""
+    """Whether the text in a tag is tool output; None if the speaker wrote the text."""
     words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
     if not words or words[0] in _PERSONS or name.lower() in _HTML:
         return None
@@ -347,7 +348,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
 
 
 def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Return the text in a pair of tags that begins a line."""
+    """Return the text in a pair of tags, if the opening tag begins the line."""
     start = lines.starts[number]
     tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
     if tag is None or tag["slash"] or tag["cut"]:
@@ -371,9 +372,9 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Return the text of a pair of tags behind words.
+    """Return the text in a pair of tags that begins in the middle of the line.
 
-    It has at least three words, since people write `<code>x</code>` themselves.
+    The text must have at least three words, since users write `<code>x</code>` themselves.
     """
     start, stop = lines.starts[number], lines.end(number)
     for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
@@ -389,16 +390,15 @@ def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _rest(text: str, at: int) -> str:
-    """Return the rest of a line."""
     return text[at : at + 200].partition("\n")[0].strip()
 
 
 def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Return the text behind a label of tool output.
+    """Return the text after a label of tool output.
 
-    It is a fence if one follows. It is a paragraph if the speaker may go on: behind their own
-    words, in an answer, or behind a label that people write too. Otherwise it goes on to an end
-    line or to the end of the text.
+    If a fence follows, the text is that fence. If the speaker may go on afterwards, the text is one
+    paragraph: after the speaker's words, in an answer, or after a label that users write too. Any
+    other text ends at an end line or at the end of the message.
     """
     label, start = line.strip(), lines.starts[number]
     if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
@@ -422,14 +422,14 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 class _Label(NamedTuple):
-    """The label of tool output."""
+    """A label before tool output."""
 
     marks: str
-    """The marks before its words."""
+    """The marks before the label's words, such as `[`."""
     is_alone: bool
-    """Whether the rest of its line is empty."""
+    """Whether nothing follows the label on the line."""
     is_sure: bool
-    """Whether people never write it above a request."""
+    """Whether users never write this label above a request."""
 
 
 def _label(label: str) -> _Label | None:
@@ -454,9 +454,9 @@ def _label(label: str) -> _Label | None:
 
 
 def _named(label: str, start: int) -> tuple[int | None, set[str]]:
-    """Return the end of the words that name a tool and its output, and the words.
+    """Return where the words end that name a tool and its output, and these words.
 
-    The end is None if the words do not name both.
+    The end is None if the words do not name both a tool and output.
     """
     named, end = set[str](), start
     for found in _WORD.finditer(label, start, _LONGEST_LABEL):
@@ -472,7 +472,7 @@ def _named(label: str, start: int) -> tuple[int | None, set[str]]:
 
 
 def _data(lines: _Lines, number: int) -> Passage | None:
-    """Return JSON that has its lines to itself."""
+    """Return the JSON value that begins in the line, if nothing follows it on its last line."""
     if lines.tried >= MOST_TRIED:
         return None
     lines.tried += 1
@@ -487,7 +487,7 @@ def _data(lines: _Lines, number: int) -> Passage | None:
 
 
 def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
-    """Return lines between quotation marks that a line opens."""
+    """Return the lines between quotation marks, if the line opens a quotation."""
     opened = _OPENS.search(line) if any(mark in line for mark in _MARKS) else None
     if opened is None:
         return None
@@ -510,9 +510,9 @@ def _is_prose(line: str) -> bool:
 
 
 class _Indented:
-    """Finds indented code: indented lines behind an empty line, outside lists.
+    """Finds indented code: indented lines after an empty line, outside lists.
 
-    A line that reads as a sentence and follows no colon is a person's paragraph.
+    In a user's message, an indented sentence is prose, unless the text before it ends in a colon.
     """
 
     def __init__(self, *, is_answer: bool) -> None:
@@ -521,7 +521,7 @@ class _Indented:
         self._after_empty = True
 
     def is_code(self, line: str) -> bool:
-        """Whether the next line is code. Lines are given in order."""
+        """Whether the line is code. Call this for each line in order."""
         if not line.strip():
             self._after_empty = True
             return False

@@ -1,13 +1,13 @@
-"""Blocks of text that a person pasted without marks around them, found by the form of lines.
+"""Finds text that a user pasted without marks such as fences, by the form of its lines.
 
-Three forms show a block:
+Three forms show a pasted block:
 
-- A line *announces* it: the line ends in a colon and no list follows. A list is the person's own,
-  unless the line says that it hands over a text.
-- A *label* stands before another person's words on the same line.
-- A line begins as people begin none: as a diff, a table, a comment, a shell prompt or a header.
+- A line *announces* the block: it ends in a colon, and no list follows. A list counts as the
+  user's own words, unless the line says that a text follows (`Summarize this list:`).
+- A *label* comes before another person's words on the same line (`Anna wrote: …`).
+- A line looks like a diff, a table, a comment, a shell prompt or a header, not like a sentence.
 
-In doubt a block is pasted: it is still shown, whereas a person's own words would be obeyed.
+In doubt a block counts as pasted: pasted text is still shown, but the user's words are obeyed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HANDED = frozenset(
         "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
     ).split()
 )
-"""Words that hand over a text, or name another speaker."""
+"""Words before a text by others: a request to work on it (`translate`), or its speaker (`says`)."""
 _WISHES = frozenset(
     (  # noqa: SIM905
         "rule requirement constraint instruction goal task plan step preference important remember "
@@ -45,15 +45,15 @@ _WISHES = frozenset(
         "regel wichtig hinweis ziel aufgabe"
     ).split()
 )
-"""Words that announce a person's own wishes."""
+"""Words that announce the user's own wishes."""
 _POINTS = frozenset("following below folgende folgenden unten".split())  # noqa: SIM905
 """Words that point to text below."""
 _NAMES_IT = frozenset("here here's heres this these the my our a an from hier das".split())  # noqa: SIM905
-"""First words of a line that names the text below and asks for nothing."""
+"""First words of a line that only names the text below, such as `here is the log:`."""
 _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
-"""Names that only stand in the head of a mail, a commit or a server's answer."""
+"""Field names that only occur in the header of a mail, a commit or a server's answer."""
 
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
@@ -72,11 +72,11 @@ _KEY = regex(
     r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
 )
 _ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
-"""Indented code and names of pictures. They end by themselves."""
+"""Indented code, or a name in brackets alone on its line. A line above does not announce it."""
 _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME = regex(r"[\w.-]+")
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
-"""A name and mail address, as the head of a mail gives them in any language."""
+"""A name and a mail address, as in the header of a mail in any language."""
 _EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
 _SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
 _PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
@@ -102,8 +102,8 @@ _TO_THE_END = regex(
     r"|HTTP/\d|<!DOCTYPE|<\?xml|\\begin\{|BEGIN:[A-Z]|commit [0-9a-f]{7,40}$|[^.!?\n]{0,60} ago$",
     re.IGNORECASE,
 )
-"""Shell prompts, and the beginnings of server answers, documents and posts. The block goes on to
-the end of the text."""
+"""Shell prompts, and the beginnings of server answers, documents and posts. Such a block ends where
+the text ends."""
 _LEAD = regex(
     # no word, quotation, list, tag or emoji: a sign of code, data, drawing
     r"[=;^\\%|\u2300-\u2bff]|[<'][ \t]|//|/\*|\*/|<!--|-- \w|\+(?:[ \t]{2}|(?![\s\d+]))|@@ |#!"
@@ -121,7 +121,7 @@ _LEAD = regex(
     # columns, and a remark in brackets
     r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
 )
-"""Beginnings of lines of data, code and logs."""
+"""How lines of data, code and logs begin."""
 _CODE = regex(
     r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
     r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
@@ -139,33 +139,33 @@ _SALUTATION = regex(
 _CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
 _TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
-"""Marks that no sentence has: an address, a time, brackets or marks around a line."""
+"""Signs that a line is no sentence: an address, a time, brackets around it, or only marks."""
 _ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
 _TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
-"""A key of YAML with lines below it."""
+"""A YAML key alone on its line, and the beginning of a line below the key."""
 _PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
-"""A paragraph of one question."""
+"""A paragraph that is a single question."""
 LONG_COMMENT = 6
-"""A line of at least so many words behind one `#` is a comment, not a heading."""
+"""A line with at least this many words after a single `#` is a comment, not a heading."""
 LONGEST_MARKER = 200
-"""Characters of an announcing line that are read. Of a longer line, its end is read."""
+"""How many characters of an announcing line are read. Of a longer line, only the end is read."""
 LONGEST_HEAD = 12
-"""Lines of a head that are read."""
+"""How many lines of a header are read."""
 MOST_WORDS, FEW_WORDS = 8, 4
-"""The most words of a label. A label of fewer than `FEW_WORDS` words may name a speaker."""
+"""A label has at most `MOST_WORDS` words. With fewer than `FEW_WORDS`, it may name a speaker."""
 
 
 class Rows(Protocol):
-    """A text by its lines."""
+    """The lines of a text, by number."""
 
     @property
     def heading(self) -> int:
-        """The line of its first heading. People divide their own plans by headings."""
+        """The number of the line with the text's first heading. Plans by users have headings."""
         ...
 
     def is_marked(self, number: int) -> bool:
-        """Whether a passage with marks begins in a line. Such a passage ends by itself."""
+        """Whether a passage with marks (a fence, a tag) begins in the line. Its marks end it."""
         ...
 
     def __len__(self) -> int: ...
@@ -176,15 +176,15 @@ class Pasted(NamedTuple):
     """A pasted block."""
 
     column: int
-    """Its beginning in its first line."""
+    """The offset in the first line at which the block begins."""
     stop: int
-    """The line behind its last line."""
+    """The number of the line after the block's last line."""
     stops_at: int | None = None
-    """Its end in its only line; None if it goes to the line's end."""
+    """The offset in the line at which a one-line block ends; None if it ends with the line."""
 
 
 def block(lines: Rows, number: int) -> Pasted | None:
-    """Return the pasted block that begins in a line, or below a line that announces it."""
+    """Return the pasted block that begins in the line, or below it if the line announces one."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
         return Pasted(0, _while(lines, number, _DIFF_LINE))
@@ -207,14 +207,14 @@ def block(lines: Rows, number: int) -> Pasted | None:
 
 
 def closing(text: str) -> int:
-    """Return the beginning of the last paragraph if it is one question, else the text's end."""
-    # Whoever pastes a text often asks about it below.
+    """Return where the last paragraph begins if it is one question, else the length of the text."""
+    # Users often ask about a pasted text below it.
     start = text.rstrip().rfind("\n\n") + 2
     return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
 
 
 def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return a line behind one `#` that is a sentence or stands above code: no heading."""
+    """Return a line after one `#` that is a comment: a sentence, or above code or a comment."""
     found = _COMMENT.match(line)
     if found is None:
         return None
@@ -231,7 +231,7 @@ def _is_code(line: str) -> bool:
 
 
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return the text that a line announces: the line ends in a colon or points to text below."""
+    """Return the text that the line announces by a final colon or a word such as `below`."""
     tail = line[-LONGEST_MARKER:]
     announces = _ANNOUNCES.match(tail)
     found = announces or _POINTS_ON.search(tail)
@@ -246,12 +246,12 @@ def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
     if is_own and not _hands_over(said, found["said"]):
         return None
-    start = found.start("said")  # what is said before it in the line is theirs
+    start = found.start("said")  # the sentences before the announcement are the user's own
     return Pasted(len(line) - len(tail) + start if start else len(line), len(lines))
 
 
 def _hands_over(said: list[str], words: str) -> bool:
-    """Whether the words before a colon hand over a text, or only name it."""
+    """Whether the words before a colon announce a text by others, or only name that text."""
     if _HANDED.intersection(said):
         return True
     if not (MATERIAL.intersection(said) or _PATH.search(words)) or _WISHES.intersection(said):
@@ -260,7 +260,7 @@ def _hands_over(said: list[str], words: str) -> bool:
 
 
 def _run(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return two lines or more that begin with a label each: data, a dialogue, a mail's head."""
+    """Return two or more lines that each begin with a label: data, a dialogue, a mail's header."""
     labels, ours = list[str](), set[str]()
     for at in range(number, min(len(lines), number + LONGEST_HEAD)):
         if (found := _KEY.match(lines[at])) is None:
@@ -278,7 +278,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
 
 
 def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return another person's sentence behind a label in the same line."""
+    """Return another person's sentence that follows a label on the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
     if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
@@ -295,16 +295,16 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
         end = _quoted_end(rest)
         at = found.start("rest")
         return Pasted(at, number + 1, at + end) if end else Pasted(at, len(lines))
-    is_record = len(lines) == 1 and len(said) == 1  # of what people said, each by name
+    is_record = len(lines) == 1 and len(said) == 1  # one message of a chat, after its speaker
     is_quoted = _SENTENCE.match(rest) and not is_record and not _WISHES.intersection(said)
     is_quoted = is_quoted and (_is_name(found["label"]) or rest[0] in '"“' or "this" in said)
     return Pasted(found.start("rest"), _paragraph(lines, number)) if is_quoted else None
 
 
 def _quoted_end(rest: str) -> int:
-    """Return the end of a quotation that a label hands over in its line.
+    """Return the end of the quotation after a label.
 
-    It is 0 if the quotation does not end in the line, or ends it.
+    Return 0 if the quotation does not end in this line, or if nothing follows it there.
     """
     closing = _CLOSES.get(rest[:1], "")
     end = rest.find(closing, 1) + 1 if closing else 0
@@ -312,19 +312,19 @@ def _quoted_end(rest: str) -> int:
 
 
 def _is_name(label: str) -> bool:
-    """Whether a label is written as a name: a few words, none with a small first letter."""
+    """Whether a label looks like a name: few words, none of which begins with a small letter."""
     words = _WORD.findall(label)
     return len(words) < FEW_WORDS and not any(word[0].islower() for word in words)
 
 
 def _picture(line: str, number: int) -> Pasted | None:
-    """Return the pictures in a line with their alternative texts."""
+    """Return the part of the line from its first picture to its last, with alternative texts."""
     found = list(_PICTURE.finditer(line)) if "![" in line or "<" in line else []
     return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
 
 
 def _is_marker(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line of marks, or a bare file name, opens a text."""
+    """Whether the line opens a text: it is a row of marks with a title, or a bare file name."""
     found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
     if found is None:
         return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
@@ -334,7 +334,7 @@ def _is_marker(lines: Rows, number: int, line: str) -> bool:
 
 
 def _is_columns(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line heads a table without frames: names with one mark between, above rows."""
+    """Whether the line holds the column names of a table, such as CSV, and a row follows."""
     found = _COLUMNS.match(line)
     if found is None or number + 1 == len(lines):
         return False
@@ -343,17 +343,17 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
 
 
 def _is_letter(lines: Rows, number: int, line: str) -> bool:
-    """Whether a letter begins below the person's words."""
+    """Whether a letter begins in the line, below the user's words."""
     return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
 
 
 def _opens(lines: Rows, number: int) -> bool:
-    """Whether a line opens a paragraph below the person's words and above any heading."""
+    """Whether the line opens a paragraph below the user's words and above the first heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
 
 
 def _is_headed(lines: Rows, number: int, line: str) -> bool:
-    """Whether a line heads the line below it, as people head none of their own paragraphs."""
+    """Whether the line is a title of the line below, in a form that users do not write."""
     if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
         return True
     below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
@@ -374,22 +374,22 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
 
 
 def _above(lines: Rows, number: int) -> int:
-    """Return the nearest line above that is not empty; the first line if there is none."""
+    """Return the number of the nearest non-empty line above; 0 if there is none."""
     return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
 def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
-    """Return the first line below that does not have the form."""
+    """Return the number of the first line below that does not match `form`."""
     return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
 
 
 def _paragraph(lines: Rows, number: int) -> int:
-    """Return the next empty line."""
+    """Return the number of the next empty line."""
     return _while(lines, number, _FULL)
 
 
 def _next(lines: Rows, number: int) -> int:
-    """Return the next line that is not empty."""
+    """Return the number of the next non-empty line."""
     return _while(lines, number, _EMPTY)
 
 
@@ -398,5 +398,5 @@ def _words(text: str) -> list[str]:
 
 
 def _one(word: str) -> str:
-    """Return a word without a plural's `s`, unless it is in the tables."""
+    """Return the word without a plural `s`; unchanged if this module's word lists contain it."""
     return word if word in _KNOWN else word.removesuffix("s")

@@ -1,8 +1,8 @@
-"""Applies a model's markers to goals (FR-7). It is pure and deterministic.
+"""Applies a model's markers to goals (FR-7). The functions here are pure and deterministic.
 
-A marker refers to the entry with the same words. Case, spaces and final punctuation do not count. A
-marker without such an entry adds one to the newest active goal. The number of entries is bounded,
-since goals stand in every prompt. A model cannot end a goal that a person set.
+A marker refers to the entry with the same words. Case, spaces and final punctuation do not matter.
+If there is no such entry, the marker adds an entry to the newest active goal. The number of entries
+is limited, since every prompt contains the goals. A model cannot end a goal that a person set.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from compact.messages.goals import Artifact, Decision, Goal, Subtask
 from compact.text.markers import EndMarker, GoalMarker, Marker, NextMarker, marker_line
 
 MOST_MADE, MOST_ENDED = 5, 20
-"""Goals set by a model: the most active ones, and the most ended ones that are kept."""
+"""A model may have at most `MOST_MADE` active goals. At most `MOST_ENDED` ended ones are kept."""
 MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
-"""The most entries of one goal. The oldest that is finished, or not locked, is dropped first."""
+"""A goal has at most this many entries. Beyond that, the oldest entry that may go is dropped."""
 
 T = TypeVar("T")
 _FINAL = ".,;:!?…。，；：！？"
-"""Final punctuation that does not distinguish two texts."""
+"""Punctuation at the end of a text that does not make it another text."""
 
 
 class GoalProgress(NamedTuple):
-    """Goals after markers."""
+    """Goals after markers were applied."""
 
     goals: tuple[Goal, ...]
     changes: tuple[str, ...] = ()
     """Markers that changed something, as lines."""
     left_out: tuple[str, ...] = ()
-    """Rejected markers, each with the reason."""
+    """Rejected markers as lines, each with the reason."""
 
 
 class _LeftOut(Exception):
-    """A marker is rejected."""
+    """A marker is rejected, for this reason."""
 
 
 def progress(
@@ -46,8 +46,8 @@ def progress(
 ) -> GoalProgress:
     """Apply one message's markers to goals.
 
-    `fits` says whether grown goals may stand in every prompt. A marker that makes them too large is
-    rejected.
+    `fits` says whether goals that have grown are still small enough for every prompt. A marker that
+    makes them too large is rejected.
     """
     now, changes, left_out = tuple(goals), list[str](), list[str]()
     names_next = False
@@ -104,10 +104,10 @@ def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
 
 
 def _own(goals: tuple[Goal, ...], text: str) -> int:
-    """Return the index of the active goal with this text, or of the newest one.
+    """Return the index of the active goal with this text, or without a text, of the newest one.
 
     Raises:
-        _LeftOut: there is none, or a person set it.
+        _LeftOut: there is no such goal, or a person set it.
     """
     at = _newest(goals)
     if text:
@@ -138,12 +138,12 @@ def _with(goals: tuple[Goal, ...], at: int, **changed: object) -> tuple[Goal, ..
 
 
 def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
-    # Each message names all next steps anew.
+    # A message that names next steps replaces the earlier ones.
     return _with(goals, _newest(goals), next_steps=())
 
 
 def _size(goals: Sequence[Goal]) -> int:
-    """Count the letters that a model can add to active goals. A subtask's status adds none."""
+    """Count the characters in active goals that a model can add. A subtask's status adds none."""
     active = [goal for goal in goals if goal.is_active]
     own = [text for goal in active for text in (goal.text, *goal.next_steps)]
     tasks = [task.text + task.note for goal in active for task in goal.subtasks]
@@ -166,7 +166,7 @@ def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
         return _with(goals, _own(goals, marker.text), status="done")
     if found is not None:
         return _moved(goals, *entries[found], marker)
-    if named is not None and marker.status != "blocked":  # to do, or begun: as every active goal
+    if named is not None and marker.status != "blocked":  # an active goal is to do or begun anyway
         return goals
     tasks = [*goals[at].subtasks, marker]
     kept = _bounded(tasks, MOST_SUBTASKS, lambda task: task.status == "completed")
@@ -174,7 +174,7 @@ def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
 
 
 def _moved(goals: tuple[Goal, ...], at: int, known: Subtask, marker: Subtask) -> tuple[Goal, ...]:
-    """Apply a marker to a subtask that is there."""
+    """Apply a marker to an existing subtask."""
     if marker.status != "pending":
         new = known.model_copy(update={"status": marker.status, "note": marker.note})
         return _with(goals, at, subtasks=_replaced(goals[at].subtasks, known, new))
@@ -215,7 +215,7 @@ def _replaced(items: Sequence[T], known: T, new: T) -> tuple[T, ...]:
 
 
 def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
-    """Drop the oldest item that may go if there are too many."""
+    """Drop the oldest item that `may_go` allows, if there are too many items."""
     if len(items) <= most:
         return tuple(items)
     oldest = next((i for i, item in enumerate(items[:-1]) if may_go(item)), None)
@@ -234,6 +234,6 @@ def _found(text: str, others: Sequence[str]) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without case, extra spaces and final marks; the text if nothing is left."""
+    """Return a text in lower case, without extra spaces and, unless nothing is left, end marks."""
     words = unicodedata.normalize("NFC", text).casefold().split()
     return " ".join(words).rstrip(_FINAL).rstrip() or text

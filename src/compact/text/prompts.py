@@ -1,8 +1,7 @@
-"""Assembles the system prompt of named parts within a tier's budget (FR-16, FR-11).
+"""Assembles the system prompt from named parts, within a budget (FR-16, FR-11).
 
-A part that does not fit is left out whole and reported. No part is cut, and compression never
-changes the system prompt. Goals follow in a message of their own outside the budget, then
-checkpoints.
+A part that does not fit is left out whole and reported. No part is cut. Compression never changes
+the system prompt. Goals and then checkpoints follow in separate messages, outside the budget.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from compact.text.modes import Length, Mode
 from compact.text.templates import template
 
 SMALL, MEDIUM = 500, 1_000
-"""Budgets of the tiers 2 and 3, in tokens. A budget below `SMALL` takes the short texts, one below
-`MEDIUM` the medium texts, a larger one the long texts. Up to `SMALL`, a sanity check is added."""
+"""Budgets in tokens. A prompt with a budget below `SMALL` uses the short texts, one with a budget
+below `MEDIUM` the medium texts, and others the long texts. Up to `SMALL`, a sanity check is added.
+"""
 
 
 class Note(BaseModel, frozen=True, defer_build=True, extra="forbid"):
@@ -32,16 +32,16 @@ class Note(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 
 class PromptParts(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """The parts of a system prompt beside the mode's text."""
+    """The parts of a system prompt other than the mode's text."""
 
     mandates: str | None = None
-    """Rules for every mode; None for compact's own rules, an empty text for no rules."""
+    """Rules for every mode. None means compact's own rules, an empty text means no rules."""
     skills: tuple[Note, ...] = ()
     tools: tuple[Note, ...] = ()
     hooks: tuple[Note, ...] = ()
     mcp_prompts: tuple[Note, ...] = ()
     instructions: str = ""
-    """The person's own instructions."""
+    """The user's own instructions."""
     markers: bool = True
     """Whether the prompt explains how to report progress on goals."""
 
@@ -60,16 +60,16 @@ class SystemPrompt(NamedTuple):
     text: str
     tokens: int
     budget: int
-    """The most tokens that it may have."""
+    """The most tokens that the prompt may have."""
     included: tuple[str, ...]
-    """Names of its parts in order."""
+    """Names of the parts that are in the prompt, in order."""
     left_out: tuple[LeftOut, ...] = ()
 
 
 class _Part(NamedTuple):
     name: str
     texts: tuple[str, ...]
-    """Its text in all lengths, the preferred one first."""
+    """The part's text in several lengths, the preferred one first."""
     place: int
 
 
@@ -78,9 +78,9 @@ def assemble(
 ) -> SystemPrompt:
     """Assemble the system prompt for a mode, of at most `tier_budget` tokens by `count`.
 
-    Parts are chosen by precedence: mode, mandates, the person's instructions, sanity checks, goal
+    Parts are chosen by precedence: mode, mandates, the user's instructions, sanity checks, goal
     markers, skills, tools, hooks, MCP prompts. In the prompt, the instructions come last. A part is
-    included whole, in a shorter form of compact's if only that fits, or left out.
+    included whole or left out. If only compact's shorter text of a part fits, that text is used.
     """
     chosen: list[tuple[int, str, str]] = []
     left_out: list[LeftOut] = []
@@ -103,7 +103,7 @@ def assemble(
 
 
 def prompt_message(prompt: SystemPrompt, own: OwnText) -> Message | None:
-    """Return the system prompt as a message, for formats without a field for it; None if empty."""
+    """Return the prompt as a message, for formats that have no system field; None if empty."""
     if not prompt.text:
         return None
     return Message(
@@ -125,7 +125,7 @@ def _joined(chosen: list[tuple[int, str, str]]) -> str:
 
 
 def _parts(parts: PromptParts, mode: Mode, budget: int) -> Iterator[_Part]:
-    """Yield the parts by precedence, each with its place in the prompt."""
+    """Yield the parts, the most important first. Each knows its place in the prompt."""
     lengths = _lengths(budget)
     own = tuple(dict.fromkeys(mode.text(length) for length in lengths))
     yield _Part(f"mode {mode.name}", own, 0)

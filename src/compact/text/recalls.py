@@ -1,7 +1,7 @@
-"""Recall: original messages brought back from the history, and the tools with which a model asks.
+"""Recall brings original messages back from the history. A model asks for them with two tools.
 
-Recalled text carries a heading with a digest. By it, compact recognizes the text when it comes back
-and does not store, search or summarize it again. Stores search; `text.terms` says by which words.
+Recalled text has a heading with a digest (a keyed hash). By this heading compact recognizes the
+text later, and does not store, search or summarize it again. A store does the searching.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from compact.messages.own_text import OwnText
 from compact.text.templates import template
 
 PAGE = 10
-"""Messages on one page of a search."""
+"""How many messages one page of search results holds."""
 RECALL, EXPAND = "recall", "expand"
-"""Names of the tools."""
+"""Names of the two tools."""
 
 
 class Recalled(BaseModel, frozen=True, defer_build=True):
@@ -32,23 +32,23 @@ class Recalled(BaseModel, frozen=True, defer_build=True):
     role: Role
     timestamp: datetime
     text: str
-    """Its text, or the part around the question's words."""
+    """The message's text, or the part of a long text around the words of the query."""
     score: float
 
 
 class Expansion(BaseModel, frozen=True, defer_build=True):
-    """A page of a span's original messages: as many as fit, or the fitting part of one message."""
+    """A page of original messages: as many as fit, or as much of one message as fits."""
 
     messages: tuple[Message, ...]
     tokens: int
     total: int
-    """The number of messages, or of characters of the one message, in all."""
+    """How many messages there are on all pages, or how many characters the one message has."""
     start: int = 0
-    """The number of them before this page."""
+    """How many messages or characters come before this page."""
     next: int | None = None
-    """The `start` of the next page; None if this is the last one."""
+    """The `start` of the next page; None if this is the last page."""
     clipped: bool = False
-    """Whether the page's only message is cut, reduced to head and tail, or left out."""
+    """Whether the only message on the page is cut, reduced to its two ends, or left out."""
     unit: Literal["messages", "characters"] = "messages"
     """The unit of `total`, `start` and `next`."""
 
@@ -67,7 +67,7 @@ _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 
 
 def asks(call: ToolCall) -> bool:
-    """Whether a call only asks for earlier messages: a recall tool with its own arguments."""
+    """Whether a call uses a recall tool, with no arguments except those the tool declares."""
     arguments = json_or(call.arguments) if call.name in _ARGUMENTS else None
     return isinstance(arguments, dict) and arguments.keys() <= _ARGUMENTS[call.name]
 

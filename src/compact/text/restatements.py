@@ -1,12 +1,12 @@
-"""Restatements: a later statement of a person supersedes an earlier one that differs in one value.
+"""Finds statements that a later statement replaces: the later one gives a new value.
 
-Statements are recognized by form alone. In doubt both are kept. Two sentences state the same if
-their telling words are the same, in any order, and one value in the predicate differs in text but
-not in kind: "The port of the test server is 8080", "The test server's port is now 9090".
+Only the form of a sentence counts. In doubt both statements are kept. A sentence replaces another
+if both have the same content words, in any order, and differ in one value of the same kind: "The
+port of the test server is 8080", "The test server's port is now 9090".
 
-These supersede nothing: questions, denials, guesses, the past, subjects that are a pronoun, rows of
-a list, files, and things that people have several of. A rule is superseded by its opposite. Only
-English is read. Its words are in `restatement_words.json` beside this file.
+These replace nothing: questions, denials, guesses, sentences about the past, sentences with a
+pronoun as subject, list items, files, and things that people have several of. A rule is replaced by
+its opposite. Only English is supported; its words are in `restatement_words.json`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ValueKind = Literal["number", "money", "date", "name", "rule"]
 T = TypeVar("T")
 
 LONGEST, FEW_WORDS, FAR = 300, 2, 5
-"""`LONGEST`: characters of the longest statement. `FEW_WORDS`: the least telling words of a
-subject, one fewer if the later statement says that something changed. `FAR`: the most words between
-the verb and its value."""
+"""`LONGEST`: a statement has at most this many characters. `FEW_WORDS`: a subject has at least this
+many content words, or one fewer if the later statement says that something changed. `FAR`: the verb
+is at most this many words before the value."""
 MOST_STATED, MOST_SAME = 2_000, 8
-"""Frames that are remembered, the newest ones, and statements remembered for each."""
+"""How many frames are remembered, the newest ones, and how many statements for each frame."""
 _WORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(words.split())
     for kind, words in json.loads(
@@ -43,7 +43,7 @@ _STATES, _CHANGED, _CUES = _WORDS["states"], _WORDS["changed"], _WORDS["cue"]
 _NEUTRAL = _WORDS["neutral"].union(_STATES, _CHANGED, _CUES)
 """Words that say nothing about a statement's subject."""
 _STOPS = _WORDS["break"].union(_STATES, _CHANGED)
-"""Words that decide whether a value behind them is stated."""
+"""Words that decide whether the sentence states the value after them."""
 _PERSONS = dict(pair.split("/") for pair in _WORDS["person"])
 _TOKEN = regex(
     r"“[^”\n]{1,40}”|\"[^\"\n]{1,40}\"|`[^`\n]{1,40}`|https?://\S{1,200}"
@@ -53,9 +53,9 @@ _LABEL = regex(
     r"(?:(?:Quick )?(?:Update|Correction)|Reminder|Noted?|Got it|Okay|OK|Understood|Sure|Yes|No"
     r"|Actually)[:,] "
 )
-"""The opening of a sentence that is news or an answer."""
+"""How a sentence begins that reports a change or answers."""
 NAMED = regex(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
-"""A name before a line: its speaker or its kind."""
+"""A name and a colon at the start of a line: the speaker's name, or a kind of text."""
 _RULE = regex(
     r"(?:please )?(?:(?P<never>never|do not|don't|you must (?:not|never))"
     r"|(?P<always>always|you must)"
@@ -63,11 +63,11 @@ _RULE = regex(
     r"|(?:you (?:may|can)|it(?:'s| is) (?:ok|okay|fine) to)(?=[^.]{1,200} (?:again|now)\W*$))) ",
     re.IGNORECASE,
 )
-"""The opening of a rule, and of taking a rule back."""
+"""How a rule begins, or a sentence that withdraws a rule."""
 
 
 class Frame(NamedTuple):
-    """A statement without one of its values."""
+    """A statement with one value left open. Statements with equal frames may conflict."""
 
     speaker: str
     subject: frozenset[str]
@@ -81,13 +81,13 @@ class Statement(NamedTuple):
 
     text: str
     frames: Mapping[Frame, str]
-    """Its frames, each with the value left out of it."""
+    """For each value of the sentence: the frame without this value → the value."""
     is_change: bool
-    """Whether it says that something changed."""
+    """Whether the sentence says that something changed."""
 
 
 class Restatements(Generic[T]):
-    """Statements in order, each with its owner, the message that makes it."""
+    """Holds statements in order, each with its owner: the message that contains it."""
 
     def __init__(self) -> None:
         self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
@@ -98,9 +98,9 @@ class Restatements(Generic[T]):
         return len(self._stated)
 
     def state(self, statement: Statement, owner: T) -> list[tuple[T, str]]:
-        """Add a statement; return the owners and texts of statements that it supersedes.
+        """Add a statement; return the owners and texts of the statements that it replaces.
 
-        It supersedes no statement of its own message.
+        A statement replaces none of the same message.
         """
         gone = list[tuple[T, str]]()
         for frame, value in statement.frames.items():
@@ -117,7 +117,7 @@ class Restatements(Generic[T]):
         return gone
 
     def repeat(self, statement: Statement, owner: T) -> None:
-        """Add an answer that repeats the last value. It is superseded together with that value."""
+        """Add an answer that repeats the last value. What replaces that value replaces it too."""
         for frame, value in statement.frames.items():
             subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
             said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))
@@ -126,10 +126,10 @@ class Restatements(Generic[T]):
 
 
 def statements_in(text: str) -> Iterator[Statement]:
-    """Yield the statements of a message in order, each with its named speaker if there is one."""
+    """Yield the statements of a message in order. A name before a line is the speaker's."""
     speaker, lines = "", text.splitlines()
     for line in lines:
-        if bare(line) == line.strip():  # no row of a list
+        if bare(line) == line.strip():  # not a list item
             named = None if _LABEL.match(line) else NAMED.match(line)
             speaker = named[0].lower() if named else speaker
             for said in sentences_of(line):
@@ -138,9 +138,10 @@ def statements_in(text: str) -> Iterator[Statement]:
 
 
 def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
-    """Return the statement of a sentence; None if it is none.
+    """Return what the sentence states; None if it states no value.
 
-    A colon states nothing in one of several lines, since each line may be about another thing.
+    In a text of several lines (`is_row`), a value after a colon does not count, since each line may
+    be about something else.
     """
     label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
@@ -171,7 +172,7 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
 
 
 def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
-    """Return the frame of a rule, with whether the rule forbids, demands or frees."""
+    """Return the frame of a rule, and what the rule says: `never`, `always` or `free`."""
     about = frozenset(
         _stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"]
     )
@@ -180,15 +181,13 @@ def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[F
 
 
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
-    """Whether another value in this frame is about the same thing."""
+    """Whether another value in the same frame is certainly about the same thing."""
     words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
     is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
     return is_one and words >= FEW_WORDS - is_change
 
 
 class _Value(NamedTuple):
-    """A value, its first token and the token behind it."""
-
     first: int
     end: int
     kind: ValueKind
@@ -196,10 +195,10 @@ class _Value(NamedTuple):
 
 
 def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
-    """Whether a value is stated of a subject before it.
+    """Whether the sentence states the value about a subject before it.
 
-    Behind a colon it is stated only if no value stands before the colon. `first` is the place of
-    the first value.
+    After a colon this needs that no value comes before the colon. `first` is the index of the first
+    value's first word.
     """
     reach = range(value.first - 1, max(0, value.first - 1 - FAR), -1)
     at = next((i for i in reach if words[i] in _STOPS), 0)
@@ -222,10 +221,10 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
 
 
 def _leads(between: Sequence[str]) -> bool:
-    """Whether the words between the verb and a value lead to it.
+    """Whether the words between the verb and a value allow that the verb states the value.
 
-    They hold at most one preposition, only participles before it, and at most two telling words
-    behind it.
+    They must contain at most one preposition. Before the preposition only participles may come,
+    after it at most two content words.
     """
     places = [i for i, x in enumerate(between) if x in _WORDS["preposition"]]
     early, late = between[: places[0] if places else 0], between[places[0] + 1 if places else 0 :]
@@ -234,7 +233,7 @@ def _leads(between: Sequence[str]) -> bool:
 
 
 def _values(tokens: Sequence[str]) -> list[_Value]:
-    """Return the values among tokens. Neighbouring values are joined."""
+    """Return the values among the tokens. Neighbouring values of one kind are joined."""
     values = list[_Value]()
     for at, token in enumerate(tokens):
         kind, last = _kind_of(token, opens=at == 0), values[-1] if values else None
@@ -257,7 +256,7 @@ def _are_one(last: _Value, kind: ValueKind, between: Sequence[str]) -> bool:
 
 
 def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
-    """Return the kind of a value; None for a word."""
+    """Return the kind of value that a token is; None if it is an ordinary word."""
     word = _plain(token.lower())
     if any(map(str.isdigit, token)):
         if token[0] in "$€£" or token[-1] == "€":
@@ -275,7 +274,7 @@ def _kind_of(token: str, *, opens: bool) -> ValueKind | None:
 
 
 def _plain(word: str) -> str:
-    """Return a word up to its apostrophe."""
+    """Return the part of a word before its apostrophe."""
     return word.partition("'")[0] or word
 
 

@@ -1,16 +1,16 @@
-"""A person's words inside a tool's result.
+"""Finds what the user said inside tool results.
 
-Coding agents return a person's words to the model as the result of a call: answers to a tool's
+Coding agents pass the user's words to the model as the result of a call: answers to a tool's
 questions, and reasons for refusing a call. The rules:
 
-1. Words that the reader of a file recorded (`metadata.said`) decide.
-2. Answers are read from tools that ask a person (`ASKING`). Only the tool's name decides, since any
-   file or page may look like an answer.
-3. The reason of a refusal is read if the reader of a file knows the program (`refusal_in`), or if
-   the tool asks a person. Any tool can fail with a text that looks like a refusal.
-4. The agent's own text around the words, its opening and its advice, is left out.
+1. If the reader of a conversation file recorded the words (`metadata.said`), only those count.
+2. Answers are read only from tools that ask the user (`ASKING`, `RELAYING`). The tool's name
+   decides, since any file or page may contain text that looks like an answer.
+3. The reason for a refusal is read only if the tool asks the user, or if the file's reader knows
+   the program (`refusal_in`). Any tool can fail with a text that looks like a refusal.
+4. The text that the agent puts before and after the user's words is left out.
 
-The message stays a tool's (`text.speakers`): no turn starts here.
+The message's speaker is still `tool` (`text.speakers`): no turn starts here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from compact.messages.messages import Message, PersonWords, ToolResult
 from compact.patterns import regex
 
 ASKING = frozenset(("askuserquestion", "requestuserinput", "question"))
-"""Tools that ask a person and wrap the answers. Names are in lower case, without `_` and `-`."""
+"""Tools that ask the user and wrap the answers. Names are in lower case, without `_` and `-`."""
 RELAYING = frozenset(("askuser", "askhuman", "askfollowupquestion", "humaninput"))
-"""Tools whose result is a person's answer, bare or wrapped."""
+"""Tools whose result is the user's answer, bare or wrapped."""
 PLANNING = frozenset(("exitplanmode",))
-"""Tools that show a person a plan to agree to."""
+"""Tools that ask the user to approve a plan."""
 
 _REFUSED = regex(
     r"(?:Error: )?(?:(?:The )?[Uu]ser (?:doesn't want to|rejected|denied|declined)\b"
@@ -37,7 +37,7 @@ _REFUSED = regex(
 )
 _REASON = regex(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
 _REASON_WITHIN = 400
-"""Characters of a refusal that are searched for the phrase before the reason."""
+"""How many characters of a refusal are searched for the phrase that announces the reason."""
 _ADVICE = "\n\nNote: The user's next message may contain"
 _CLARIFYING = regex(r"The user (?:wants to clarify|has indicated)\b")
 _ANSWERED = regex(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
@@ -50,9 +50,9 @@ _USER_NOTE = "user_note: "
 def words_within(
     message: Message, names: Mapping[str, str] | None = None
 ) -> tuple[PersonWords, ...]:
-    """Return a person's words inside the results of a message, each with its `call_id`, in order.
+    """Return what the user said inside a message's tool results, in order, with call ids.
 
-    `names` maps call ids to tool names. Without an entry, the result's own name is used.
+    `names` maps call ids to tool names. For other calls, the tool name in the result is used.
     """
     if not message.tool_results:
         return ()
@@ -65,7 +65,7 @@ def words_within(
 
 
 def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
-    """Return a person's words inside the result of a tool; empty unless the tool asks a person."""
+    """Return what the user said inside a tool's result; empty unless the tool asks the user."""
     text = result.text.strip()
     asking = _bare(tool or "")
     if asking not in ASKING | RELAYING:
@@ -79,12 +79,12 @@ def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
 
 
 def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
-    """Return the reason of a refusal. It is for results that a coding agent surely wrote."""
+    """Return the reason for a refusal. Call this only for results that a coding agent wrote."""
     return tuple(_reason(result.text.strip())) if result.is_error else ()
 
 
 def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "approved"] | None:
-    """Return a person's decision about the call; None if the result does not say."""
+    """Return whether the user refused or approved the call; None if the result does not tell."""
     text = result.text.strip()
     if result.is_error:
         return "refused" if _REFUSED.match(text) else None
@@ -93,10 +93,10 @@ def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "appr
 
 
 def said_of(answers: object, notes: object = None) -> Iterator[PersonWords]:
-    """Yield the words in a tool's recorded answers and notes, both by question.
+    """Yield the user's words in a tool's recorded answers and notes, which map questions to words.
 
-    An answer is a text, a list of texts, or an object with `answers`. A note is an object with
-    `notes`.
+    An answer is a text, a list of texts, or an object with the key `answers`. A note is an object
+    with the key `notes`.
     """
     beside = notes if isinstance(notes, Mapping) else {}
     for question, given in answers.items() if isinstance(answers, Mapping) else ():
@@ -128,7 +128,7 @@ def _bare(tool: str) -> str:
 
 
 def _reason(text: str) -> Iterator[PersonWords]:
-    """Yield the reason in a refusal, if there is one."""
+    """Yield the reason for a refusal, if the text gives one."""
     announced = _REASON.search(text, 0, _REASON_WITHIN) if _REFUSED.match(text) else None
     if announced is None:
         return
@@ -176,7 +176,7 @@ def _answers(text: str) -> Iterator[PersonWords]:
 
 
 def _answer(given: str, question: str) -> Iterator[PersonWords]:
-    """Yield one answer and its note. A preview between them is the tool's."""
+    """Yield one answer and its note. A preview between them is left out: the tool wrote it."""
     words, *rest = _BESIDE.split(given)
     yield PersonWords("answer", words.strip(), question)
     for label, text in zip(rest[::2], rest[1::2], strict=True):

@@ -1,7 +1,7 @@
-"""Prose cut into lines and sentences, and the topic of a sentence.
+"""Splits prose into lines and sentences, and finds the topic of a sentence.
 
-It reads Markdown line by line and skips code fences, tables and pasted logs. The cues of topics are
-English, German and Chinese. A sentence in another language has the topic `facts`.
+Markdown is read line by line; code fences, tables and pasted logs are skipped. The words that show
+a topic are English, German and Chinese. A sentence in another language has the topic `facts`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from compact.patterns import regex
 Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
 
 LONG_LINE = 320
-"""A longer line is cut into its sentences."""
+"""A line of more characters is split into its sentences."""
 
 SHORTEST = 25
-"""A shorter line is a fragment."""
+"""A line of fewer characters is a fragment."""
 
 _FENCE = regex(r"^\s*(?:```|~~~)")
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
@@ -84,24 +84,24 @@ _DEED = regex(
     r"renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b)",
     re.IGNORECASE,
 )
-"""The beginning of a sentence about something done."""
+"""How a sentence begins that reports something done."""
 _PLAN = regex(
     r"(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
     r"add|update|create|use|move|change|replace|make|extend|refactor|rename|remove|implement|"
     r"ensure|check|verify|write|fix|store|pass|return|keep|set|run|call|modify|handle|include)\b",
     re.IGNORECASE,
 )
-"""A step that is announced or proposed: an imperative, a need, a possibility."""
+"""How a sentence begins that announces or proposes a step: an imperative, `we need to`, `could`."""
 _WEIGHED = regex(
     r"\b(?:option|approach|alternative|variant) ?[0-9A-D]?\b|\b(?:i'd|i would|i) recommend|"
     r"[?？]\s*$",
     re.IGNORECASE,
 )
-"""An option or a question: no decision yet."""
+"""Signs of an option or a question, which is not a decision yet."""
 
 
 def beginning(text: str, most: int) -> str:
-    """Return the first `most` characters of a text with its white space squeezed.
+    """Return the first `most` characters of a text, with each run of white space as one space.
 
     The rest of a long text is not read.
     """
@@ -109,7 +109,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yield lines of prose without code, bullets and emphasis; long ones as sentences."""
+    """Yield the lines of prose without bullets and emphasis. Split long lines into sentences."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):

@@ -1,4 +1,4 @@
-"""The part of a long text that shows why a search found it, and the places of its words."""
+"""Chooses the part of a long text that shows why a search found the text, and marks its words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from compact.patterns import regex
 from compact.text.terms import looked_for
 
 AROUND = 240
-"""Characters that are shown before and after a word of the question."""
+"""How many characters are shown before a word of the question. Twice as many follow."""
 MOST_PLACES, MOST_LOOKS = 2_000, 5_000
-"""The most places of one word, and the most word tests, so that a long text takes no longer."""
+"""How many places of a word, and how many word tests, are tried at most in one text."""
 LEAST_STEM, MOST_ENDING = 4, 3
-"""Two words are forms of one if they share at least `LEAST_STEM` first letters and differ in at
-most `MOST_ENDING` last ones."""
+"""Two words count as forms of one word if at least their first `LEAST_STEM` letters are the same
+and at most their last `MOST_ENDING` letters differ."""
 _ENDS = (". ", "! ", "? ", "\n", "。", "！", "？")
 """Ends of sentences."""
 _WORD = regex(r"[^\W_]+")
 
 
 class Sought:
-    """The words of a question, to be shown in texts."""
+    """Finds the words of a question in texts."""
 
     def __init__(self, question: str) -> None:
         self._words = {piece for name in looked_for(question) for piece in name}
@@ -31,12 +31,12 @@ class Sought:
             self._by_start[word[:LEAST_STEM]].append(word)
 
     def around(self, text: str) -> str:
-        """Return the text, or the part of a long text with most of the rarer words."""
+        """Return the text, or the part of a long text with most of the question's rare words."""
         start, stop = self.span(text)
         return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
 
     def span(self, text: str) -> tuple[int, int]:
-        """Return the beginning and end of that part."""
+        """Return the start and end offsets of the part that `around` shows."""
         if len(text) <= 3 * AROUND:
             return 0, len(text)
         lower = text.lower()
@@ -54,7 +54,7 @@ class Sought:
         return max(0, best - AROUND), min(len(text), best + 2 * AROUND)
 
     def highlights(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Return the places of the words in a text, in any form, as start and end offsets."""
+        """Return the offsets at which the question's words start and end in a text, in any form."""
         return tuple(place.span() for place in _WORD.finditer(text) if self._is_one(place[0]))
 
     def _is_one(self, word: str) -> bool:
@@ -64,7 +64,7 @@ class Sought:
 
 
 def whole_sentences(text: str, start: int, stop: int) -> tuple[int, int]:
-    """Narrow a part of a text to whole sentences, if it holds any."""
+    """Shrink a part of a text to whole sentences, if the part contains any."""
     begins = [text.find(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
     ends = [text.rfind(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
     first = min(begins, default=start) if start else start
@@ -78,7 +78,7 @@ def _alike(word: str, other: str) -> bool:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Yield the places of a whole word. If there are none, yield its places inside other words."""
+    """Yield the offsets of a whole word. If there are none, yield offsets inside other words."""
     at, is_found = text.find(word), False
     while at >= 0:
         end = at + len(word)

@@ -1,7 +1,7 @@
-"""Words for searching: the searched text of a message, and the names in a question.
+"""Prepares text for search: a message's searchable text, and the names in a question.
 
-Each Chinese or Japanese letter is a word, since these languages write no spaces. A name such as
-`retry_budget` or `src/auth/token.py` is a sequence of pieces.
+Each Chinese, Japanese or Korean character counts as a word, since most of these languages use no
+spaces. A name such as `retry_budget` or `src/auth/token.py` is a sequence of pieces.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _EACH = regex(rf"([{CJK}])")
 _PIECE = regex(rf"[{CJK}]|[^\W_{CJK}]+")
 _NAME = regex(rf"[{CJK}]+|[^\s{CJK}]+")
 _LONGEST_NAME = 12
-"""The most pieces of a name."""
+"""At most this many pieces of a name are used."""
 MOST_NAMES = 64
-"""The most names of a question. Further names are ignored."""
+"""At most this many names of a question are used."""
 STOP_WORDS = frozenset().union(*words_of("stop_words").values())
 _CJK_STOP = frozenset("的了吗呢是在有和与我你他她它们这那什么哪谁怎么样个")
 
 
 def searchable(message: Message) -> str:
-    """Return the searched text of a message: its words, calls, results and their ids.
+    """Return the text by which a message can be found: its words, calls, results and call ids.
 
-    Text by compact itself and calls of its recall tools are left out.
+    Text that compact wrote, and calls to compact's recall tools, are left out.
     """
     if message.metadata.source in ("checkpoint", "goals", "ours"):
         return ""
@@ -37,12 +37,12 @@ def searchable(message: Message) -> str:
 
 
 def readable(message: Message) -> str:
-    """Return the whole text of a message: its words, calls, results and their ids."""
+    """Return the whole text of a message: its words, calls, results and call ids."""
     return "\n".join(_texts(message, own=True))
 
 
 def _texts(message: Message, *, own: bool) -> Iterator[str]:
-    """Yield the texts of a message. Without `own`, compact's own texts are only ids."""
+    """Yield the texts of a message. Without `own`, texts by compact are reduced to their ids."""
     for part in message.parts:
         match part:
             case ToolCall():
@@ -57,14 +57,14 @@ def _texts(message: Message, *, own: bool) -> Iterator[str]:
 
 
 def spaced(text: str) -> str:
-    """Return the text with spaces around every Chinese or Japanese letter."""
+    """Return the text with spaces around every Chinese, Japanese or Korean character."""
     return text if text.isascii() else _EACH.sub(r" \1 ", text)
 
 
 def looked_for(question: str) -> list[tuple[str, ...]]:
-    """Return a question's first names as pieces in lower case.
+    """Return the first names in a question, each as its pieces in lower case.
 
-    Stop words are left out, unless there are no others.
+    Stop words are left out, unless the question has no other words.
     """
     words = _NAME.findall(question)
     names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
@@ -73,7 +73,7 @@ def looked_for(question: str) -> list[tuple[str, ...]]:
 
 
 def _names_in(word: str) -> list[tuple[str, ...]]:
-    """Return a word's pieces as one name; Chinese and Japanese letters as neighbouring pairs."""
+    """Return a word as one name of several pieces; Chinese text as pairs of neighbours."""
     pieces = tuple(_PIECE.findall(word))
     if len(pieces) < 3 or not _EACH.match(word):
         return [pieces]

@@ -1,7 +1,7 @@
-"""The columns of a memory search beside its word index: place, time, length and traits of messages.
+"""What a memory search knows about each message besides its words: time, length, traits, speaker.
 
-Traits are worked out when a message is indexed, by the words in `languages.json`. So a search reads
-no message.
+Traits are found when a message is indexed, by the words in `languages.json`. So a search does not
+have to read messages.
 """
 
 from __future__ import annotations
@@ -35,52 +35,52 @@ FIELDS = (
     ("role", "u1"),
     ("speaker", "u1"),
 )
-"""The columns of `TurnTable.rows` for numpy. `LAYOUT` is the same for `struct`."""
+"""The columns of `TurnTable.rows` for numpy. `LAYOUT` describes the same columns for `struct`."""
 LAYOUT = "<qHHBB"
 POSITION_BITS = 32
-"""The low bits of a message's key that are its position. The high bits are its branch's number."""
+"""How many low bits of a message's key hold the position. Its high bits hold the branch number."""
 MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
-"""The largest values of the columns."""
+"""The largest values that fit the columns `length` and `speaker`."""
 ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
-"""The number of a role in its column."""
+"""Role → its number in the column `role`."""
 QUESTION_MARKS = "?？؟"
 
 _SELF = frozenset().union(*FIRST_PERSON.values())
 _TIMES = frozenset().union(*words_of("time_words").values())
 _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
-"""Digits of a number that may be a year."""
+"""A number with this many digits may be a year."""
 
 
 class Trait(IntFlag):
-    """Traits of a message's text, found by form."""
+    """Traits of a message's text."""
 
     QUESTION = 1
     SELF = 2
-    """First-person words."""
+    """The text has first-person words."""
     TIME = 4
     NUMBER = 8
     NAME = 16
-    """A capitalized word within a sentence."""
+    """The text has a capitalized word within a sentence."""
     AFTER_QUESTION = 32
-    """The message before it asks a question. It is computed at a search and not stored."""
+    """The previous message asks a question. This is computed for each search and not stored."""
 
 
 class Noted(NamedTuple):
     """The columns of one message."""
 
     at: int
-    """Microseconds since 1970, UTC."""
+    """The message's time, in microseconds since 1970 (UTC)."""
     length: int
-    """Number of words without stop words."""
+    """Number of words, without stop words."""
     signs: Trait
     role: int
     speaker: str | None
-    """The speaker's name, if the message has one."""
+    """The speaker's name, if the message gives a name."""
 
 
 def noted(message: Message) -> Noted:
-    """Return the columns of a message for searching."""
+    """Return the columns of a message."""
     length = sum(piece not in STOP_WORDS for piece in pieces_of(searchable(message)))
     return Noted(
         codec.instant(message.timestamp),
@@ -110,22 +110,22 @@ def _signs_of(text: str) -> Trait:
 
 @dataclass(frozen=True, eq=False)
 class TurnTable:
-    """The messages of a scope's sessions in order, each session by its branch in force."""
+    """The messages of a scope's sessions, in order. Each session gives only its current branch."""
 
     sessions: tuple[str, ...]
     """Ids of the sessions."""
     branches: tuple[str, ...]
-    """The branch in force of each session."""
+    """The current branch of each session."""
     starts: Keys
-    """The place of each session's first message, and the end of the last session."""
+    """The place (index) of each session's first message, and after that the number of messages."""
     keys: Keys
-    """The key of each message in the index. Its low 32 bits are the position in its branch."""
+    """The key of each message in the index. The low 32 bits are the position in the branch."""
     rows: NDArray[np.void]
-    """The columns of each message by `FIELDS`. Its `speaker` is a place in its batch's list."""
+    """The columns of each message, as in `FIELDS`. `speaker` is an index into its batch's list."""
     speakers: NDArray[np.int32]
-    """The speaker of each message as a place in `names`; 0 for none."""
+    """The speaker of each message, as an index into `names`; 0 if there is no name."""
     names: tuple[str, ...]
-    """Names of speakers. The first one is empty."""
+    """Names of speakers. The first name is empty."""
     complete: bool = True
     """Whether the index holds all messages of these sessions."""
     derived: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -149,11 +149,11 @@ class TurnTable:
         return self.once("runs", made)
 
     def places(self, keys: Keys) -> Keys:
-        """Return the places of messages in the table. Messages outside it are left out."""
+        """Return the places of messages in the table. Messages not in the table are left out."""
         return self.standing(keys)[1]
 
     def standing(self, keys: Keys) -> tuple[NDArray[np.bool_], Keys]:
-        """Return which messages are in the table, and the places of those."""
+        """Return for each key whether the table has the message, and the places of those it has."""
         import numpy as np
 
         firsts, lasts = self.runs()
@@ -161,7 +161,7 @@ class TurnTable:
             return np.zeros(len(keys), bool), firsts
 
         def made() -> tuple[Keys, Keys]:
-            # The run of each branch, and the place where each run begins.
+            # For each branch its run, and for each run the place at which it begins.
             branches = firsts >> POSITION_BITS
             run = np.full(int(branches.max()) + 2, -1)
             run[branches] = np.arange(len(branches))
@@ -173,20 +173,20 @@ class TurnTable:
         return inside, (keys - firsts[own] + begins[own])[inside]
 
     def beside(self, place: int, most: int) -> range:
-        """Return the places of a message and of up to `most` before and after it in its session."""
+        """Return the places of a message and up to `most` messages on each side in its session."""
         session, _ = self.where(place)
         first, stop = int(self.starts[session]), int(self.starts[session + 1])
         return range(max(first, place - most), min(stop, place + most + 1))
 
     def where(self, place: int) -> tuple[int, int]:
-        """Return the place of a message's session, and its position in the session's branch."""
+        """Return the index of a message's session, and the message's position in the branch."""
         import numpy as np
 
         session = int(np.searchsorted(self.starts, place, "right")) - 1
         return session, place - int(self.starts[session])
 
     def of(self, sessions: Collection[str]) -> TurnTable:
-        """Return the table of only these sessions."""
+        """Return a table with only these sessions."""
         import numpy as np
 
         places = self.once("places", lambda: {name: n for n, name in enumerate(self.sessions)})
@@ -205,7 +205,7 @@ class TurnTable:
         )
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return a value of `derived` by name. It is computed once."""
+        """Return the value with this name in `derived`. Compute it first if it is missing."""
         if name not in self.derived:
             self.derived[name] = make()
         made: T = self.derived[name]
@@ -213,5 +213,5 @@ class TurnTable:
 
 
 def instant_of(at: int) -> datetime:
-    """Return the time of a column `at`."""
+    """Return the time for a value of the column `at`."""
     return datetime.fromtimestamp(at / 1e6, UTC)

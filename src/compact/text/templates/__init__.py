@@ -1,4 +1,4 @@
-"""The texts for models, as files beside the code. They are read when first needed."""
+"""Texts for models, kept as files next to this module. Each is read when it is first needed."""
 
 from __future__ import annotations
 
