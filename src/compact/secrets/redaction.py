@@ -35,7 +35,7 @@ _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and their kinds in order."""
+    """A text without its secrets, and the kinds of the secrets in order."""
 
     text: str
     found: tuple[str, ...]

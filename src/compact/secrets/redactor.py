@@ -60,7 +60,7 @@ class Redactor:
             self._tell = self._tell or tell
 
     def places(self, text: str) -> Iterator[Place]:
-        """Yield the places of the secrets, in no order. Text that was already redacted has none."""
+        """Yield the places of the secrets, in no order. Redacted text is skipped."""
         if not self:
             return
         text = text.encode(errors="replace").decode()

@@ -40,7 +40,7 @@ _SYSTEM_ID = "m0"
 _INDENT = regex(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
-"""The line of a message (None if the file is not JSON Lines), and the message's dictionary."""
+"""The line of a message, or None, and the message's dictionary."""
 
 
 def recognizes(document: Document) -> bool:

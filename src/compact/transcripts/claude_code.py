@@ -228,7 +228,7 @@ class _Log(Collected):
         return bool(last and last == message.get("id"))
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Reopen the last reply if this continues it and a call waits. Return whether it does."""
+        """Reopen the last reply if the row continues it while a call waits. Say whether it does."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1

@@ -51,7 +51,7 @@ class JsonValue(Document):
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - any JSON value
-        """The value."""
+        """The JSON value of the file."""
         return self.rows[0][1]
 
 

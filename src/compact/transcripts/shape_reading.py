@@ -80,7 +80,7 @@ class FileShape:
     newer: str = ""
     """The path of a row's id. A row replaces an earlier row with the same id."""
     undone: str = ""
-    """The path of an id in a row. The row takes back the row with this id, and all after it."""
+    """The path of an id in a row. The row takes back the one with this id, and all after it."""
 
 
 # --- paths and marks ------------------------------------------------------------------------------

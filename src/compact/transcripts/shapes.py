@@ -463,7 +463,7 @@ _DEEPEST = 6
 
 
 def guess(document: Document) -> FileShape | None:
-    """Return the shape of a file whose only lists of messages all have the same path and keys."""
+    """Return the shape of a file whose lists of messages all have one path and the same keys."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
     lists = Counter(_message_lists(root, ()))
